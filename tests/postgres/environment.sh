@@ -158,7 +158,7 @@ certificates() {
     openssl x509 -req -in server.csr -CA right.crt -CAkey right.key -CAcreateserial -days 2 \
         -extfile extensions -out server.crt
     for name in server.crt server.key; do
-        install -m 600 "$name" "$cluster_dir/data/$name"
+        install -m 600 "$name" "$cluster_dir/data/$name" || return 1
         chown --reference="$cluster_dir/data" "$cluster_dir/data/$name"
     done
     printf '%s\n' 'hostssl all checked 127.0.0.1/32 scram-sha-256' \

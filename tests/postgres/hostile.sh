@@ -19,7 +19,7 @@ work=$(mktemp -d)
 house() {
     psql -qX -d postgres -c "CREATE DATABASE $1" -c "GRANT CREATE ON DATABASE $1 TO boss" || exit 1
     export PGDATABASE=$1
-    PGUSER=boss install || exit 1
+    PGUSER=boss install_schema || exit 1
     PGUSER=boss sql "SELECT holdfast.create_namespace('a'); SELECT holdfast.create_namespace('b')" >/dev/null
     if [ "$grants" = t ]; then
         for part in $parts; do

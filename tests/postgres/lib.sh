@@ -3,7 +3,7 @@
 #
 #   cluster                 starts a private cluster and stops it at exit; psql finds it
 #   schema                  a new database with the schema and the namespace `default` (id 1)
-#   install                 makes the schema in this database, or brings it up to date, with psql
+#   install_schema          makes the schema in this database, or brings it up to date, with psql
 #   sql TEXT                runs statements, prints rows (columns separated by |), fails on an error
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
 #   becomes SQL WANTED      waits until the rows are as wanted (fails after 60 s, and shows them)
@@ -64,12 +64,12 @@ schema() {
     schema_count=$((schema_count + 1))
     psql -qX -d postgres -c "CREATE DATABASE test$schema_count" || exit 1
     export PGDATABASE=test$schema_count
-    install || exit 1
+    install_schema || exit 1
     sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
 }
 
 # install: makes the schema with psql alone, by the script that the command prints.
-install() {
+install_schema() {
     "${HOLDFAST:-$ROOT/build/release/holdfast}" migrate --print | psql -qX -v ON_ERROR_STOP=1
 }
 

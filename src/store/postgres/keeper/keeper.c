@@ -362,7 +362,7 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
 static hf_status take_lock(struct postgres_engine *engine)
 {
     struct keeper *keeper = &engine->keeper;
-    if (keeper->session.pooled || keeper->locked) {
+    if (session_has(&keeper->session, SESSION_POOLED) || keeper->locked) {
         return HF_OK;
     }
     param_uuid(session_params(&keeper->session), engine->token);
@@ -386,7 +386,7 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     keeper->session.deadline = deadline;
     hf_status status = session_connect(&keeper->session, deadline);
     atomic_fetch_add(&keeper->connects, status == HF_OK);
-    if (status == HF_OK && !keeper->session.pooled) {
+    if (status == HF_OK && !session_has(&keeper->session, SESSION_POOLED)) {
         status = session_script(&keeper->session, engine->sql[POSTGRES_QUERY_KEEPER_LISTEN]);
         keeper->listening = status == HF_OK;
     }

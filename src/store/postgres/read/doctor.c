@@ -218,7 +218,7 @@ hf_status postgres_doctor(struct engine *engine, hf_finding_fn found, void *ctx)
 {
     struct pg_lookup lookup;
     struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DOCTOR);
-    bool pooled = lookup.session && lookup.session->pooled;
+    bool pooled = lookup.session && session_has(lookup.session, SESSION_POOLED);
     param_time(params, clock_wall_us());
     param_int8(params, PREPARED_OLD_S);
     param_int8(params, TRANSACTION_OLD_S);

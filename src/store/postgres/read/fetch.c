@@ -75,7 +75,7 @@ static void fill_large(struct params *params, const struct fetch *fetch)
 static hf_status prepare(struct session *session, const struct fetch *fetch,
                          const struct fetch_query *query)
 {
-    if (session->pooled || session->prepared[query->statement]) {
+    if (session_has(session, SESSION_POOLED) || session->prepared[query->statement]) {
         return HF_OK;
     }
     query->fill(session_params(session), fetch);

@@ -132,7 +132,7 @@ static hf_status check_server(struct postgres_reader *reader)
 {
     int64_t start_us = 0;
     hf_status status = HF_OK;
-    if (reader->session->pooled) {
+    if (session_has(reader->session, SESSION_POOLED)) {
         status = ask_server_start(reader, &start_us);
         if (status == HF_OK && start_us != reader->server_start_us) {
             status = lose(reader);
@@ -597,8 +597,9 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     hf_status status = session_take(postgres_of(engine), &reader->session);
     if (status == HF_OK) {
         reader->number = reader->session->number;
-        status =
-            reader->session->pooled ? ask_server_start(reader, &reader->server_start_us) : HF_OK;
+        status = session_has(reader->session, SESSION_POOLED)
+                     ? ask_server_start(reader, &reader->server_start_us)
+                     : HF_OK;
     }
     if (status != HF_OK) {
         postgres_reader_close(&reader->head);

@@ -25,7 +25,7 @@ enum finding { FINDING_AT_WORK, FINDING_IDLE, FINDING_NO_SERVER };
 static enum finding ask(struct session *asker, int pid, bool pooled)
 {
     hf_status status = session_connect_once(asker, asker->deadline);
-    asker->greeted = false; /* no other session checks this one */
+    asker->facts &= ~(unsigned)SESSION_GREETED; /* no other session checks this one */
     if (status != HF_OK) {
         return asker->sqlstate[0] ? FINDING_AT_WORK : FINDING_NO_SERVER;
     }
@@ -49,9 +49,9 @@ bool session_backend_is_lost(struct session *session)
     int pid = PQbackendPID(session->pg);
     session_init(&asker, session->engine, SESSION_READER);
     asker.deadline = deadline_earlier(session->deadline, deadline_after_ms(ASK_MS));
-    enum finding finding = ask(&asker, pid, session->pooled);
+    enum finding finding = ask(&asker, pid, session_has(session, SESSION_POOLED));
     if (finding == FINDING_IDLE && !session_wait(session, POLLIN, deadline_after_ms(TWICE_MS))) {
-        finding = ask(&asker, pid, session->pooled);
+        finding = ask(&asker, pid, session_has(session, SESSION_POOLED));
     }
     session_release(&asker);
     /* What came meanwhile counts more. */

@@ -20,7 +20,7 @@ static struct text commit_of(const struct session *session, enum commit_mode mod
 {
     bool process = session->engine->durability == HF_DURABILITY_PROCESS;
     bool off = mode == COMMIT_RELAXED || (mode == COMMIT_NORMAL && process);
-    bool on = !off && (process || session->weak_commit);
+    bool on = !off && (process || session_has(session, SESSION_WEAK_COMMIT));
     return off ? text_of("off") : on ? text_of("on") : TEXT_ABSENT;
 }
 
@@ -33,18 +33,19 @@ static bool is_other(const struct session *session, enum commit_mode mode)
 
 bool commit_mode_has_statement(const struct session *session, enum commit_mode mode, bool rides)
 {
-    return session->pooled || (is_other(session, mode) && !rides);
+    return session_has(session, SESSION_POOLED) || (is_other(session, mode) && !rides);
 }
 
 void commit_mode_fill(struct session *session, enum commit_mode mode)
 {
     struct params *params = session_params(session);
     param_text(params, commit_of(session, mode));
-    param_text(params, session->pooled ? text_of(WRITER_LOCK_TIMEOUT) : TEXT_ABSENT);
+    param_text(params,
+               session_has(session, SESSION_POOLED) ? text_of(WRITER_LOCK_TIMEOUT) : TEXT_ABSENT);
 }
 
 struct text commit_mode_riding(const struct session *session, enum commit_mode mode)
 {
-    bool rides = !session->pooled && is_other(session, mode);
+    bool rides = !session_has(session, SESSION_POOLED) && is_other(session, mode);
     return rides ? commit_of(session, mode) : TEXT_ABSENT;
 }

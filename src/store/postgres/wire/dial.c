@@ -141,8 +141,8 @@ static hf_status hello(struct session *session)
     if (status != HF_OK) {
         return status;
     }
-    session->pooled = result_bool(result, 0, 0);
-    session->weak_commit = result_bool(result, 0, 2);
+    session->facts = (result_bool(result, 0, 0) ? SESSION_POOLED : 0) |
+                     (result_bool(result, 0, 2) ? SESSION_WEAK_COMMIT : 0);
     if (result_bool(result, 0, 1)) {
         status =
             fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary", place);
@@ -169,7 +169,7 @@ static hf_status connect_host(struct session *session, size_t host, struct deadl
         session_close(session);
         return status;
     }
-    session->greeted = true;
+    session->facts |= SESSION_GREETED;
     session->number = atomic_fetch_add(&session->engine->connections, 1) + 1;
     return HF_OK;
 }

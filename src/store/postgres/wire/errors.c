@@ -80,7 +80,8 @@ bool postgres_is_passing(const char *sqlstate)
 
 bool session_leaves_open(const struct session *session, const char *sqlstate)
 {
-    return strncmp(sqlstate, "08", 2) == 0 || (session->pooled && strncmp(sqlstate, "57P", 3) == 0);
+    return strncmp(sqlstate, "08", 2) == 0 ||
+           (session_has(session, SESSION_POOLED) && strncmp(sqlstate, "57P", 3) == 0);
 }
 
 /* The first line, without what libpq puts around it. */
@@ -164,6 +165,24 @@ static hf_status fail_missing(struct session *session, const char *line, const c
                 engine->place, line, sqlstate);
 }
 
+static hf_status fail_behind(struct session *session, const char *line)
+{
+    return fail(HF_CORRUPT,
+                "%s: %s (23505): its sequence is behind its table, as after a restore of rows "
+                "alone; the owner of the schema runs SELECT holdfast.mend_sequences()",
+                session->engine->place, line);
+}
+
+static hf_status fail_unnamed(struct session *session, hf_status status, const char *line,
+                              const char *sqlstate, enum postgres_query query)
+{
+    const struct meaning *meaning = meaning_of(sqlstate);
+    bool advised = meaning && meaning->advice;
+    return fail(status, "%s: %s: %s (%s)%s%s", session->engine->place,
+                query < POSTGRES_QUERY_COUNT ? postgres_queries[query].name : "script", line,
+                sqlstate, advised ? "; " : "", advised ? meaning->advice : "");
+}
+
 static hf_status fail_lost(struct session *session)
 {
     char line[HF_ERR_BYTES_MAX];
@@ -189,19 +208,12 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
         return fail_denied(session, line, query >= POSTGRES_QUERY_COUNT);
     }
     if (strcmp(sqlstate, "23505") == 0 && is_numbered(result)) {
-        return fail(HF_CORRUPT,
-                    "%s: %s (23505): its sequence is behind its table, as after a restore of rows "
-                    "alone; the owner of the schema runs SELECT holdfast.mend_sequences()",
-                    session->engine->place, line);
+        return fail_behind(session, line);
     }
     if (strcmp(sqlstate, "42P01") == 0 || strcmp(sqlstate, "42883") == 0) {
         return fail_missing(session, line, sqlstate);
     }
-    const struct meaning *meaning = meaning_of(sqlstate);
-    bool advised = meaning && meaning->advice;
-    return fail(status, "%s: %s: %s (%s)%s%s", session->engine->place,
-                query < POSTGRES_QUERY_COUNT ? postgres_queries[query].name : "script", line,
-                sqlstate, advised ? "; " : "", advised ? meaning->advice : "");
+    return fail_unnamed(session, status, line, sqlstate, query);
 }
 
 /* ---- Failures to connect --------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ void pipeline_add(struct pipeline *pipeline, enum postgres_query query)
             fail(HF_MISUSE, "more than %d statements in a pipeline", PIPELINE_STATEMENTS_MAX);
         return;
     }
-    bool prepares = !session->pooled && !session->prepared[query];
+    bool prepares = !session_has(session, SESSION_POOLED) && !session->prepared[query];
     if (prepares) {
         pipeline->status = session_pipe_prepare(session, query);
     }

@@ -443,7 +443,7 @@ static hf_status prepare_all(struct round *round)
 {
     struct session *session = round->session;
     hf_status status = HF_OK;
-    if (session->pooled) {
+    if (session_has(session, SESSION_POOLED)) {
         return HF_OK;
     }
     if (!session->prepared[POSTGRES_QUERY_TX_SETTINGS]) {

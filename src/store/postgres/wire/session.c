@@ -95,7 +95,7 @@ static hf_status await(struct session *session, short events)
             return fail(HF_TIMEOUT, "%s did not %s in time", place,
                         events & POLLOUT ? "take a statement" : "answer");
         }
-        if (session->greeted && session_backend_is_lost(session)) {
+        if (session_has(session, SESSION_GREETED) && session_backend_is_lost(session)) {
             session_cut(session);
             return fail(HF_UNAVAILABLE, "%s has fallen silent: the connection is given up", place);
         }
@@ -217,9 +217,7 @@ static void session_reset(struct session *session)
     memset(session->prepared, 0, sizeof session->prepared);
     session->in_tx = false;
     session->unsure = false;
-    session->pooled = false;
-    session->weak_commit = false;
-    session->greeted = false;
+    session->facts = 0;
 }
 
 void session_init(struct session *session, struct postgres_engine *engine, enum session_kind kind)
@@ -233,7 +231,7 @@ void session_wrap(struct session *session, struct postgres_engine *engine, PGcon
 {
     session_init(session, engine, SESSION_FOREIGN);
     session->pg = pg;
-    session->pooled = true; /* leave nothing behind in it */
+    session->facts = SESSION_POOLED; /* leave nothing behind in it */
     session->in_tx = true;
     session->deadline = deadline;
 }
@@ -338,7 +336,7 @@ static hf_status finish(struct session *session, int sent, enum postgres_query q
 
 hf_status session_prepare(struct session *session, enum postgres_query query)
 {
-    if (session->pooled || session->prepared[query]) {
+    if (session_has(session, SESSION_POOLED) || session->prepared[query]) {
         return HF_OK;
     }
     char name[NAME_BYTES];
@@ -358,7 +356,7 @@ hf_status session_prepare(struct session *session, enum postgres_query query)
 static int send_query(struct session *session, enum postgres_query query, bool once)
 {
     struct params *params = &session->params;
-    if (once || session->pooled) {
+    if (once || session_has(session, SESSION_POOLED)) {
         return PQsendQueryParams(session->pg, sql_of(session, query), params->count, params->types,
                                  params->values, params->lengths, params->formats, 1);
     }
@@ -508,9 +506,10 @@ hf_status session_begin(struct session *session)
         return status;
     }
     bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
-    enum postgres_query query = relaxed                ? POSTGRES_QUERY_BEGIN_RELAXED
-                                : session->weak_commit ? POSTGRES_QUERY_BEGIN_STRONG
-                                                       : POSTGRES_QUERY_BEGIN;
+    enum postgres_query query = relaxed ? POSTGRES_QUERY_BEGIN_RELAXED
+                                : session_has(session, SESSION_WEAK_COMMIT)
+                                    ? POSTGRES_QUERY_BEGIN_STRONG
+                                    : POSTGRES_QUERY_BEGIN;
     status = session_script(session, postgres_queries[query].sql);
     session->in_tx = status == HF_OK;
     return status;

@@ -53,6 +53,12 @@ enum session_kind {
     SESSION_FOREIGN  /* the application's; it is neither closed nor connected again */
 };
 
+enum session_fact {
+    SESSION_GREETED = 1 << 0,     /* it can be used, and checked: see backend_check.c */
+    SESSION_POOLED = 1 << 1,      /* it is behind a transaction pooler */
+    SESSION_WEAK_COMMIT = 1 << 2, /* the server's synchronous_commit is weaker than `on` */
+};
+
 struct session {
     struct postgres_engine *engine;
     PGconn *pg; /* NULL: not connected */
@@ -60,12 +66,10 @@ struct session {
     uint64_t number;          /* of the connection; 0: never connected */
     struct deadline deadline; /* of the statements that follow */
     struct params params;
-    bool greeted;     /* since the connection was made: see backend_check.c */
-    bool pooled;      /* behind a transaction pooler */
-    bool weak_commit; /* synchronous_commit of the server's setting is weaker than `on` */
-    bool in_tx;       /* between session_begin and session_commit or session_rollback */
-    bool publishes;   /* the writer's: what it sends has events of a caller in it */
-    bool unsure;      /* the server warned that a commit may not have been replicated */
+    unsigned facts; /* enum session_fact: what is known of the connection; 0 without one */
+    bool in_tx;     /* between session_begin and session_commit or session_rollback */
+    bool publishes; /* the writer's: what it sends has events of a caller in it */
+    bool unsure;    /* the server warned that a commit may not have been replicated */
     bool prepared[POSTGRES_QUERY_COUNT];
     char sqlstate[6];          /* of the last failure; "" if the server did not say */
     bool unanswered;           /* the last attempt to connect ended because its time was over */
@@ -74,6 +78,11 @@ struct session {
 };
 
 void session_init(struct session *session, struct postgres_engine *engine, enum session_kind kind);
+/* Whether one of these facts is known of the connection. */
+static inline bool session_has(const struct session *session, enum session_fact fact)
+{
+    return session->facts & fact;
+}
 /* Wraps the application's own connection. */
 void session_wrap(struct session *session, struct postgres_engine *engine, PGconn *pg,
                   struct deadline deadline);

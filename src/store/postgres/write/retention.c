@@ -120,7 +120,7 @@ hf_status postgres_retain_command(struct engine *base, const char *command,
         return status;
     }
     session->deadline = deadline_after_ms(COMMAND_MS);
-    if (!session->pooled) { /* else settings would be somebody else's */
+    if (!session_has(session, SESSION_POOLED)) { /* else settings would be somebody else's */
         status = session_script(session, postgres_queries[POSTGRES_QUERY_RETAIN_PATIENCE].sql);
     }
     if (status == HF_OK) {

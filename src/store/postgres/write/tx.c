@@ -206,9 +206,9 @@ static void tx_pipeline(struct postgres_tx *tx, struct pipeline *pipeline)
     pipeline_add(pipeline, POSTGRES_QUERY_BEGIN);
     struct params *params = session_params(session);
     param_text(params, text_of(tx->mark));
-    param_text(params, relaxed                ? text_of("off")
-                       : session->weak_commit ? text_of("on")
-                                              : TEXT_ABSENT);
+    param_text(params, relaxed                                     ? text_of("off")
+                       : session_has(session, SESSION_WEAK_COMMIT) ? text_of("on")
+                                                                   : TEXT_ABSENT);
     pipeline_add(pipeline, POSTGRES_QUERY_TX_MARK);
 }
 

@@ -259,17 +259,45 @@ static struct text error_of(enum cause cause)
                                : (struct text)TEXT_LITERAL(STORY_ERROR_EXPIRED);
 }
 
+/* How the event waits after a lost attempt: of a shared subscription alone, if it is not known
+ * which of the events in hand it was. */
+static enum retry_kind kind_after(const struct outcome_scope *scope,
+                                  const struct lost_attempt *lost)
+{
+    return !scope->ordered && lost->attempt == 0 ? RETRY_ALONE : RETRY_WAITING;
+}
+
 /* Writes the row with the story's new end. `old` may point into a statement that is not reset. */
 static hf_status record_row(struct conn *conn, const struct outcome_scope *scope,
                             const struct lost_attempt *lost, struct retry_row *row,
                             struct buf *story)
 {
     row->position = lost->position;
-    row->kind = !scope->ordered && lost->attempt == 0 ? RETRY_ALONE : RETRY_WAITING;
+    row->kind = kind_after(scope, lost);
     row->next_attempt_us = scope->now_us;
     row->story = buf_text(story);
     row->cause = lost->cause;
     return retry_put(conn, scope, row);
+}
+
+/* Whether the event may not be run once more: it was handed out only to be buried. */
+static bool is_used_up(const struct outcome_scope *scope, const struct retry_row *row)
+{
+    return scope->attempts_max > 0 && row->attempts >= scope->attempts_max;
+}
+
+/* Adds the attempt to the story `old`, which may point into a statement, and to the counts of the
+ * row. A doubtful attempt does not use up the last one that the event has. */
+static hf_status add_attempt(const struct outcome_scope *scope, const struct lost_attempt *lost,
+                             struct text old, struct retry_row *row, struct buf *story)
+{
+    bool counts =
+        !lost->doubtful || scope->attempts_max == 0 || row->attempts + 1 < scope->attempts_max;
+    hf_status status = story_add(story, old, row->attempts + 1, scope->now_us,
+                                 error_of(lost->cause), lost->node, counts);
+    row->attempts += counts ? 1 : 0;
+    row->uncounted += counts ? 0 : 1;
+    return status;
 }
 
 hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
@@ -306,22 +334,15 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         conn_done(stmt);
         return status;
     }
-    if (scope->attempts_max > 0 && row.attempts >= scope->attempts_max) {
-        /* It was handed out only to be buried: its record is complete. */
-        bool suspect = !scope->ordered && lost->attempt == 0;
+    if (is_used_up(scope, &row)) {
         conn_done(stmt);
         *ret_recorded = true;
         return STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_TURN, scope->subscription_id, lost->position,
-                             suspect ? RETRY_ALONE : RETRY_WAITING, scope->now_us);
+                             kind_after(scope, lost), scope->now_us);
     }
-    bool counts =
-        !lost->doubtful || scope->attempts_max == 0 || row.attempts + 1 < scope->attempts_max;
     struct buf story;
     buf_init(&story, STORY_BYTES_MAX);
-    status = story_add(&story, old, row.attempts + 1, scope->now_us, error_of(lost->cause),
-                       lost->node, counts);
-    row.attempts += counts ? 1 : 0;
-    row.uncounted += counts ? 0 : 1;
+    status = add_attempt(scope, lost, old, &row, &story);
     conn_done(stmt);
     if (status == HF_OK) {
         status = record_row(conn, scope, lost, &row, &story);
