@@ -18,6 +18,9 @@ BEGIN {
              "gets|localtime|gmtime|ctime|asctime|rand|srand|tmpnam|mktemp"
     banned = "(^|[^A-Za-z0-9_])(" banned ")[ \t]*\\("
     unfinished = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|X" "XX)([^A-Za-z0-9_]|$)"
+    # A condition that compares a variable with HF_OK. A call, and a value that is stored or chosen
+    # by, may be compared.
+    dialect = "(if|while) \\((.*(&&|\\|\\|) )?[A-Za-z_.>-]+ [!=]= HF_OK( &&| \\|\\||\\) \\{)"
     # A literal that begins like a statement. Two words are asked for where one is also English.
     sql = "^[ \t]*(SELECT |INSERT (OR|INTO)|UPDATE [a-z_]+ SET|DELETE FROM|REPLACE INTO|" \
           "CREATE (TABLE|INDEX|UNIQUE|TRIGGER|VIEW|TEMP)|ALTER TABLE|DROP (TABLE|INDEX|TRIGGER)|" \
@@ -52,6 +55,8 @@ is_c {
         breach("comments", "a // comment")
     if (c_code ~ banned && FILENAME !~ /\/banned\.h$/)
         breach("banned", $0)
+    if (is_product && c_code ~ dialect)
+        breach("dialect", $0)
     if (is_product) {
         count = split(c_strings, literal, "\n")
         for (i = 1; i < count; i++)

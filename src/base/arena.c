@@ -111,7 +111,7 @@ size_t arena_left(const struct arena *arena)
 
 hf_status arena_status(const struct arena *arena)
 {
-    if (arena->failed == HF_OK) {
+    if (!arena->failed) {
         return HF_OK;
     }
     if (arena->failed == HF_NOMEM) {

@@ -58,7 +58,7 @@ void change_answer(struct change *change, hf_status status)
 {
     change->status = status;
     keep_message(change, status);
-    if (status != HF_OK) {
+    if (status) {
         change_undone(change);
     }
 }

@@ -169,7 +169,7 @@ hf_status postgres_class_get(const struct engine_class **ret_class)
     if (!class) {
         void *handle = NULL;
         hf_status status = open_module(&handle);
-        if (status == HF_OK) {
+        if (!status) {
             status = attach(handle, &class);
         }
         if (status) {

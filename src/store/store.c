@@ -228,7 +228,7 @@ static hf_status check_process(struct store *store)
  * the log shows that it was not. */
 static hf_status doubt(const struct change *change, hf_status status)
 {
-    if (!change->doubtful || status == HF_OK || status == HF_CONFLICT || status == HF_INVALID ||
+    if (!change->doubtful || !status || status == HF_CONFLICT || status == HF_INVALID ||
         status == HF_UNKNOWN) {
         return status;
     }
@@ -249,11 +249,11 @@ static hf_status run_until(struct store *store, struct change *change, struct de
         int64_t left_ms = deadline_left_ms(deadline);
         pause_ms = pause_ms > AGAIN_LAST_MS ? AGAIN_LAST_MS : pause_ms;
         bool in_time = left_ms < 0 || left_ms > pause_ms;
-        if (status != HF_OK && change->again && !in_time) {
+        if (status && change->again && !in_time) {
             status = fail(status, "%s; it was tried for %lld ms", err_message(),
                           (long long)((clock_mono_us() - begun_us) / 1000));
         }
-        if (status == HF_OK || !change->again || !in_time) {
+        if (!status || !change->again || !in_time) {
             return change->status = doubt(change, status);
         }
         struct timespec time = {.tv_nsec = pause_ms * 1000000};
@@ -345,7 +345,7 @@ hf_status store_retain(struct store *store, struct retain *retain, struct deadli
 {
     const struct engine_class *class = store->engine->class;
     hf_status status = store_run(store, &retain->change, deadline);
-    if (status == HF_OK && retain->ret_command[0]) {
+    if (!status && retain->ret_command[0]) {
         status = class->retain_command(store->engine, retain->ret_command, deadline);
     }
     return status;
@@ -384,7 +384,7 @@ hf_status store_progress(struct store *store, int64_t subscription_id, int64_t n
     struct sole_progress sole = {.progress = ret_progress};
     hf_status status =
         store_progress_each(store, &subscription_id, 1, now_us, keep_progress, &sole);
-    if (status == HF_OK && !sole.found) {
+    if (!status && !sole.found) {
         status =
             fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
     }
@@ -626,14 +626,14 @@ hf_status tx_finish(struct tx *tx, bool *ret_lane_busy)
     }
     bool lane_busy;
     hf_status status = class->tx_leave(tx, true, &lane_busy);
-    if (status != HF_OK) {
+    if (status) {
         char message[STORE_MESSAGE_BYTES];
         snprintf(message, sizeof message, "%s", err_message());
         class->tx_rollback(tx);
         return err_set(status == HF_CONFLICT ? HF_STALE : status, message);
     }
     status = class->tx_commit(tx);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_lane_busy = lane_busy;
     }
     return status;
@@ -655,7 +655,7 @@ hf_status tx_finish_unit(struct tx *tx, struct tx_member *others, size_t count, 
             lane_busy = &others[i].ret_lane_busy;
             status = class->tx_enter(tx, &others[i].hold, others[i].entry, now_us);
         }
-        if (status != HF_OK) {
+        if (status) {
             *ret_settled = status == HF_CONFLICT ? (left ? i + 1 : i) : SIZE_MAX;
             char message[STORE_MESSAGE_BYTES];
             snprintf(message, sizeof message, "%s", err_message());

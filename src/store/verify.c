@@ -337,12 +337,12 @@ static hf_status run_scan(struct walk *walk, enum verify_table table)
     bool more = true;
     walk->table = table;
     memset(walk->told, 0, sizeof walk->told);
-    while (status == HF_OK && more && !walk->stopped) {
+    while (!status && more && !walk->stopped) {
         struct verify_cursor before = cursor;
         status = walk->engine->class->verify_scan(walk->engine, table, tables[table].rows_max,
                                                   &cursor, &more, look_at_row, walk);
         step(walk);
-        if (status == HF_OK && more && !is_behind(&cursor, &before)) {
+        if (!status && more && !is_behind(&cursor, &before)) {
             status = fail(HF_CORRUPT, "its rows are not in the order of their keys");
         }
     }
@@ -355,11 +355,11 @@ hf_status verify_engine(struct engine *engine, hf_finding_fn found, hf_verify_pr
     struct walk walk = {.engine = engine, .found = found, .progress = progress, .ctx = ctx};
     hf_status status = HF_OK;
     buf_init(&walk.sentence, SENTENCE_BYTES_MAX);
-    for (int check = 0; check < VERIFY_CHECKS && status == HF_OK && !walk.stopped; check++) {
+    for (int check = 0; check < VERIFY_CHECKS && !status && !walk.stopped; check++) {
         status = run_check(&walk, (enum verify_check)check);
         step(&walk);
     }
-    for (int table = 0; table < VERIFY_TABLES && status == HF_OK && !walk.stopped; table++) {
+    for (int table = 0; table < VERIFY_TABLES && !status && !walk.stopped; table++) {
         status = run_scan(&walk, (enum verify_table)table);
     }
     buf_release(&walk.sentence);

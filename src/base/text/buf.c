@@ -149,7 +149,7 @@ char *buf_detach(struct buf *buf, size_t *ret_length)
 
 hf_status buf_status(const struct buf *buf)
 {
-    if (buf->failed == HF_OK) {
+    if (!buf->failed) {
         return HF_OK;
     }
     if (buf->failed == HF_NOMEM) {

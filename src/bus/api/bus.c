@@ -324,7 +324,7 @@ hf_status hf_schema_script(const char *url, hf_text_fn found, void *ctx)
     }
     buf_init(&script, SCHEMA_SCRIPT_BYTES_MAX);
     hf_status status = store_schema_script(url, &script);
-    if (status == HF_OK) {
+    if (!status) {
         struct text text = buf_text(&script);
         found(text.bytes, text.length, ctx);
     }

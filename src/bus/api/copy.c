@@ -120,7 +120,7 @@ static hf_status write_portion(struct copy *copy)
     put.columns = portion->columns;
     HF_POINT("copy_before_portion");
     hf_status status = run_step(copy, &put);
-    if (status == HF_OK) {
+    if (!status) {
         HF_POINT("copy_after_portion");
         *(events ? &copy->report.events : &copy->report.rows) += (int64_t)portion->rows;
         copy->told.rows += (int64_t)portion->rows;
@@ -141,7 +141,7 @@ static hf_status take_row(const struct transfer_value *values, int count, void *
         values = own;
     }
     hf_status status = portion_add(&copy->portion, values, count);
-    return status == HF_OK && portion_is_full(&copy->portion) ? write_portion(copy) : status;
+    return !status && portion_is_full(&copy->portion) ? write_portion(copy) : status;
 }
 
 static hf_status copy_table(struct copy *copy, struct exporter *exporter, enum transfer_table table,
@@ -151,7 +151,7 @@ static hf_status copy_table(struct copy *copy, struct exporter *exporter, enum t
     portion_clear(&copy->portion);
     hf_status status =
         store_export_rows(exporter, copy->from_id, table, after, upto, take_row, copy);
-    return status == HF_OK ? write_portion(copy) : status;
+    return status ? status : write_portion(copy);
 }
 
 /* ---- Events in rounds ------------------------------------------------------------------------ */
@@ -160,7 +160,7 @@ static hf_status copy_round(struct copy *copy, int64_t upto)
 {
     struct exporter *exporter = NULL;
     hf_status status = store_export_open(copy->from->store, &exporter);
-    if (status == HF_OK) {
+    if (!status) {
         copy->floor_moves = true;
         status = copy_table(copy, exporter, TRANSFER_EVENTS, copy->floor, upto);
         copy->floor = status == HF_OK ? upto : copy->floor;
@@ -173,10 +173,10 @@ static hf_status copy_round(struct copy *copy, int64_t upto)
 static hf_status copy_rounds(struct copy *copy)
 {
     hf_status status = HF_OK;
-    for (int round = 0; round < ROUNDS_MAX && status == HF_OK; round++) {
+    for (int round = 0; round < ROUNDS_MAX && !status; round++) {
         struct transfer_facts facts;
         status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
-        if (status != HF_OK || facts.floor <= copy->floor) {
+        if (status || facts.floor <= copy->floor) {
             break;
         }
         copy->told.head = facts.head;
@@ -201,7 +201,7 @@ static hf_status digest_row(const struct transfer_value *values, int count, void
     struct reading *reading = ctx;
     hf_status status = digest_add(&reading->digest, values, count);
     reading->copy->told.rows++;
-    if (status == HF_OK && reading->digest.rows % TRANSFER_ROWS_MAX == 0) {
+    if (!status && reading->digest.rows % TRANSFER_ROWS_MAX == 0) {
         bool events = reading->digest.table == TRANSFER_EVENTS;
         status =
             tell(reading->copy, "verify", events ? values[0].number : reading->copy->told.position);
@@ -240,7 +240,7 @@ static hf_status digest_snapshot(struct copy *copy, struct exporter *exporter,
                                  struct digest ret_digests[TRANSFER_TABLES])
 {
     hf_status status = HF_OK;
-    for (int table = 0; table < TRANSFER_TABLES && status == HF_OK; table++) {
+    for (int table = 0; table < TRANSFER_TABLES && !status; table++) {
         status = read_again(copy, exporter, copy->from_id, (enum transfer_table)table, copy->floor,
                             INT64_MAX, &ret_digests[table]);
     }
@@ -255,16 +255,16 @@ static hf_status compare_log(struct copy *copy, struct exporter *target)
     struct digest theirs;
     struct digest ours;
     hf_status status = store_export_open(copy->from->store, &source);
-    if (status == HF_OK) {
+    if (!status) {
         status = read_again(copy, source, copy->from_id, TRANSFER_EVENTS, 0, copy->floor, &theirs);
     }
     store_export_close(source);
-    if (status == HF_OK) {
+    if (!status) {
         int64_t forgotten = theirs.rows > 0 ? theirs.first - 1 : copy->floor;
         int64_t after = copy->options.live == HF_ON ? forgotten : 0;
         status = read_again(copy, target, copy->to_id, TRANSFER_EVENTS, after, copy->floor, &ours);
     }
-    return status == HF_OK ? compare(copy, &theirs, &ours) : status;
+    return status ? status : compare(copy, &theirs, &ours);
 }
 
 static hf_status prove(struct copy *copy, const struct digest snapshot[TRANSFER_TABLES])
@@ -273,23 +273,23 @@ static hf_status prove(struct copy *copy, const struct digest snapshot[TRANSFER_
     struct transfer_facts facts = {0};
     struct text name = text_of(copy->name);
     hf_status status = store_transfer_facts(copy->to->store, name, &facts);
-    if (status == HF_OK && facts.head != copy->head) {
+    if (!status && facts.head != copy->head) {
         status = fail(HF_CORRUPT,
                       "namespace %s: the newest position of the copy is %" PRId64
                       ", that of the source %" PRId64,
                       copy->name, facts.head, copy->head);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = store_export_open(copy->to->store, &target);
     }
-    for (int table = 0; table < TRANSFER_TABLES && status == HF_OK; table++) {
+    for (int table = 0; table < TRANSFER_TABLES && !status; table++) {
         struct digest ours;
         status = read_again(copy, target, facts.namespace_id, (enum transfer_table)table,
                             copy->floor, INT64_MAX, &ours);
-        status = status == HF_OK ? compare(copy, &snapshot[table], &ours) : status;
+        status = status ? status : compare(copy, &snapshot[table], &ours);
     }
     copy->to_id = facts.namespace_id;
-    status = status == HF_OK ? compare_log(copy, target) : status;
+    status = status ? status : compare_log(copy, target);
     store_export_close(target);
     return status;
 }
@@ -326,10 +326,10 @@ static hf_status check_still(struct copy *copy)
     struct transfer_facts source;
     struct transfer_facts target;
     hf_status status = store_transfer_facts(copy->from->store, name, &source);
-    if (status == HF_OK) {
+    if (!status) {
         status = store_transfer_facts(copy->to->store, name, &target);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t later = source.head - target.head;
@@ -350,12 +350,12 @@ static hf_status clear_target(struct copy *copy)
 {
     hf_status status = HF_OK;
     bool more = true;
-    while (status == HF_OK && more) {
+    while (!status && more) {
         struct transfer clear = step_of(copy, TRANSFER_CLEAR);
         status = run_step(copy, &clear);
         more = clear.ret_more;
         HF_POINT("copy_mid_clear");
-        status = status == HF_OK ? tell(copy, "state", copy->floor) : status;
+        status = status ? status : tell(copy, "state", copy->floor);
     }
     return status;
 }
@@ -366,15 +366,15 @@ static hf_status copy_rest(struct copy *copy, struct digest ret_digests[TRANSFER
     struct exporter *exporter = NULL;
     struct transfer_facts facts = {0};
     hf_status status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
-    if (status == HF_OK) {
+    if (!status) {
         status = store_export_open(copy->from->store, &exporter);
     }
     copy->head = facts.head;
     copy->floor_moves = false;
-    for (int table = 0; table < TRANSFER_TABLES && status == HF_OK; table++) {
+    for (int table = 0; table < TRANSFER_TABLES && !status; table++) {
         status = copy_table(copy, exporter, (enum transfer_table)table, copy->floor, INT64_MAX);
     }
-    if (status == HF_OK) {
+    if (!status) {
         HF_POINT("copy_before_proof");
         status = digest_snapshot(copy, exporter, ret_digests);
     }
@@ -387,7 +387,7 @@ static hf_status copy_namespace(struct copy *copy)
     struct transfer_facts facts;
     struct digest digests[TRANSFER_TABLES];
     hf_status status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     copy->from_id = facts.namespace_id;
@@ -395,16 +395,16 @@ static hf_status copy_namespace(struct copy *copy)
     copy->last = copy->floor;
     copy->told.head = facts.head;
     status = clear_target(copy);
-    if (status == HF_OK) {
+    if (!status) {
         status = copy_rounds(copy);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = copy_rest(copy, digests);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = prove(copy, digests);
     }
-    if (status == HF_OK) {
+    if (!status) {
         copy->report.namespaces++;
         copy->report.undriven += facts.driven;
     }
@@ -429,7 +429,7 @@ static hf_status for_names(struct copy *copy, const struct buf *names,
 {
     hf_status status = HF_OK;
     copy->place = 0;
-    for (size_t at = 0; at < names->length && status == HF_OK; copy->place++) {
+    for (size_t at = 0; at < names->length && !status; copy->place++) {
         copy->name = names->bytes + at;
         status = each(copy);
         at += strlen(copy->name) + 1;
@@ -463,14 +463,14 @@ static hf_status run_first_step(struct copy *copy, struct transfer *step)
     bool gapless = false;
     hf_status status = is_gapless(copy, &gapless);
     step->gapless = gapless ? HF_ON : HF_TOGGLE_DEFAULT;
-    return status == HF_OK ? run_step(copy, step) : status;
+    return status ? status : run_step(copy, step);
 }
 
 static hf_status check_source(struct copy *copy)
 {
     struct transfer_facts facts;
     hf_status status = store_transfer_facts(copy->from->store, text_of(copy->name), &facts);
-    return status == HF_OK ? check_quiet(copy, &facts) : status;
+    return status ? status : check_quiet(copy, &facts);
 }
 
 /* Before anything is written: a namespace that stands in the way is found now. */
@@ -484,13 +484,13 @@ static hf_status mark(struct copy *copy)
 {
     struct transfer begin = step_of(copy, TRANSFER_BEGIN);
     hf_status status = run_first_step(copy, &begin);
-    if (status == HF_OK) {
+    if (!status) {
         buf_append(&copy->floors, &begin.ret_floor, sizeof begin.ret_floor);
         status = buf_status(&copy->floors);
     }
-    if (status == HF_OK && begin.ret_resumed) {
+    if (!status && begin.ret_resumed) {
         copy->report.resumed = 1;
-    } else if (status == HF_OK) {
+    } else if (!status) {
         buf_append(&copy->marked, copy->name, strlen(copy->name) + 1);
         status = buf_status(&copy->marked);
     }
@@ -508,13 +508,13 @@ static hf_status unmark(struct copy *copy)
 static hf_status mark_all(struct copy *copy)
 {
     hf_status status = for_all(copy, mark);
-    if (status == HF_OK || status_retriable(status)) {
+    if (!status || status_retriable(status)) {
         return status;
     }
     char message[HF_ERR_BYTES_MAX];
     snprintf(message, sizeof message, "%s", err_message());
     hf_status unmarked = for_names(copy, &copy->marked, unmark);
-    if (unmarked != HF_OK && unmarked != HF_STALE) {
+    if (unmarked && unmarked != HF_STALE) {
         return fail(status, "%.800s; and what this run has marked in the target stays closed: %s",
                     message, err_message());
     }
@@ -526,10 +526,10 @@ static hf_status find_names(struct copy *copy)
     struct text name =
         copy->options.namespace_name ? text_of(copy->options.namespace_name) : TEXT_ABSENT;
     hf_status status = store_namespace_list(copy->from->store, name, note_name, copy);
-    if (status == HF_OK) {
+    if (!status) {
         status = buf_status(&copy->names);
     }
-    if (status == HF_OK && copy->names.length == 0 && !text_is_absent(name)) {
+    if (!status && copy->names.length == 0 && !text_is_absent(name)) {
         return fail(HF_NOTFOUND, "the source has no namespace %" TEXT_PRI, TEXT_ARG(name));
     }
     return status;
@@ -539,38 +539,38 @@ static hf_status find_names(struct copy *copy)
 static hf_status check_sources(struct copy *copy)
 {
     hf_status status = find_names(copy);
-    return status == HF_OK ? for_all(copy, check_source) : status;
+    return status ? status : for_all(copy, check_source);
 }
 
 static hf_status copy_all(struct copy *copy)
 {
     char target[TRANSFER_IDENTITY_BYTES];
     hf_status status = store_identity(copy->from->store, copy->source);
-    if (status == HF_OK) {
+    if (!status) {
         status = store_identity(copy->to->store, target);
     }
-    if (status == HF_OK && strcmp(copy->source, target) == 0) {
+    if (!status && strcmp(copy->source, target) == 0) {
         return fail(HF_INVALID, "the source and the target are the same database");
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = check_sources(copy);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = for_all(copy, check_target);
     }
     HF_POINT("copy_checked");
-    if (status == HF_OK) {
+    if (!status) {
         status = mark_all(copy);
     }
     HF_POINT("copy_marked");
-    if (status == HF_OK) {
+    if (!status) {
         status = for_all(copy, copy_namespace);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = for_all(copy, check_still);
     }
     HF_POINT("copy_before_end");
-    if (status == HF_OK && copy->names.length > 0) {
+    if (!status && copy->names.length > 0) {
         copy->name = NULL;
         struct transfer end = step_of(copy, TRANSFER_END);
         status = run_step(copy, &end);

@@ -257,7 +257,7 @@ static struct turn begin_turn(struct runner *runner)
 static hf_status keep_workers(struct runner *runner)
 {
     hf_status status = HF_OK;
-    while (status == HF_OK && runner->course == COURSE_WORK &&
+    while (!status && runner->course == COURSE_WORK &&
            runner->worker_count < runner->definition.options.concurrency) {
         status = worker_start(runner);
     }

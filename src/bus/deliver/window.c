@@ -433,7 +433,7 @@ bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition)
         queue_follow(&window->log, lane);
     }
     window->lanes_full |= status == HF_INVALID;
-    return status == HF_OK || window->lanes_full;
+    return !status || window->lanes_full;
 }
 
 void window_free_lane(struct window *window, uint64_t lane)

@@ -93,7 +93,7 @@ static void report_chunk(struct worker *worker)
     struct runner *runner = worker->runner;
     struct chunk *chunk = &worker->chunk;
     size_t done = chunk_done(chunk);
-    bool undone = chunk->transactional && worker->tx_status != HF_OK;
+    bool undone = chunk->transactional && worker->tx_status;
     chunk_report(chunk, done, undone);
     if (worker->unmatched) {
         runner_raise(runner, BAR_HELD_BACK); /* until it is known who handles what */
@@ -263,7 +263,7 @@ static bool run_one(struct worker *worker, size_t i)
 static void end_tx(struct worker *worker)
 {
     struct chunk_result *only = &worker->chunk.results[0];
-    if (worker->tx_status != HF_OK || worker->tx_end == TX_END_UNDO) {
+    if (worker->tx_status || worker->tx_end == TX_END_UNDO) {
         tx_rollback(worker->tx);
         worker->tx = NULL;
         return;

@@ -84,7 +84,7 @@ static hf_status take_step(struct run *run, struct retain *step)
             .every_ms = run->every_ms,
         };
         status = store_retain(run->bus->store, step, bus_deadline(run->bus));
-        if (step->change.status == HF_OK) {
+        if (!step->change.status) {
             run->every_ms = 0; /* the turn is ours, also if what followed it failed */
             begun_events = step->ret_events > 0 ? step->ret_events : begun_events;
             begun_bytes = step->ret_bytes > 0 ? step->ret_bytes : begun_bytes;

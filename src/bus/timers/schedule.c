@@ -164,13 +164,13 @@ static hf_status put_if_different(hf_bus *bus, struct schedule_put *put)
 {
     struct comparison comparison = {.wanted = &put->definition};
     hf_status status = store_schedule_get(bus->store, put->name, compare, &comparison);
-    if (status == HF_OK && comparison.same) {
+    if (!status && comparison.same) {
         put->next_us = comparison.next_us;
     }
-    if (status == HF_OK && comparison.same && comparison.same_driver) {
+    if (!status && comparison.same && comparison.same_driver) {
         return HF_OK;
     }
-    return status == HF_OK || status == HF_NOTFOUND ? bus_run(bus, &put->change) : status;
+    return !status || status == HF_NOTFOUND ? bus_run(bus, &put->change) : status;
 }
 
 hf_status hf_schedule_put(hf_bus *bus, const hf_schedule *schedule, int32_t *ret_created)

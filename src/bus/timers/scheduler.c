@@ -153,7 +153,7 @@ static void fire_all(struct turn *turn)
     }
     store_run_together(turn->bus->store, changes, turn->due_count, bus_deadline(turn->bus));
     for (size_t i = 0; i < turn->due_count; i++) {
-        if (changes[i]->status == HF_OK || changes[i]->status == HF_STALE) {
+        if (!changes[i]->status || changes[i]->status == HF_STALE) {
             turn->done += changes[i]->status == HF_OK; /* else somebody else is at it */
             continue;
         }

@@ -67,7 +67,7 @@ static void *run_publisher(void *ctx)
         int64_t count = left < publisher->batch ? left : publisher->batch;
         int64_t before_ns = bench_now_ns();
         publisher->status = publish_step(publisher, count, done);
-        if (publisher->status != HF_OK) {
+        if (publisher->status) {
             snprintf(publisher->message, sizeof publisher->message, "%s", hf_errmsg());
             return NULL;
         }
@@ -121,7 +121,7 @@ static int measure_threads(struct publish_bench *publish, hf_bus *bus, double *r
     for (int64_t i = 0; i < started; i++) {
         struct publisher *publisher = &publish->publishers[i];
         pthread_join(publisher->thread, NULL);
-        if (publisher->status != HF_OK && !code) {
+        if (publisher->status && !code) {
             out_complain("%s", publisher->message);
             code = cli_exit_code(publisher->status);
         }

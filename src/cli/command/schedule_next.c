@@ -148,7 +148,7 @@ struct question {
 static void read_question(const char *expression, const char *zone, struct question *question)
 {
     question->status = cron_parse(text_of(expression), &question->cron);
-    if (question->status == HF_OK) {
+    if (!question->status) {
         question->status = zone_new(text_of(zone ? zone : "UTC"), getenv("TZDIR"), &question->zone);
     }
 }

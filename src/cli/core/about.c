@@ -77,7 +77,7 @@ static const char *migrate_needed(struct cli *cli, char functions[64])
     hf_bus *bus = NULL;
     hf_status status = hf_open(cli->url, &options, &bus);
 
-    if (status == HF_OK) {
+    if (!status) {
         hf_doctor(bus, note_schema, &schema);
     }
     memcpy(functions, schema.functions, sizeof schema.functions);

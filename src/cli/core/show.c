@@ -101,7 +101,7 @@ void show_raw(struct json_out *json, const char *key, const char *bytes, size_t 
         json_raw(json, (struct text){bytes, length});
     } else {
         buf_append(&safe, bytes + kept, length - kept);
-        if (safe.failed != HF_OK && json->buf->failed == HF_OK) {
+        if (safe.failed && !json->buf->failed) {
             json->buf->failed = safe.failed; /* no memory: the line as a whole has failed */
         }
         json_raw(json, buf_text(&safe));

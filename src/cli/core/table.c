@@ -157,7 +157,7 @@ void out_table_cell(struct out_table *table, const char *text)
     utf8_sanitize(cell, &table->cells);
     buf_char(&table->cells, '\0');
     table->starts[table->cell_count++] = start;
-    if (table->cells.failed != HF_OK) {
+    if (table->cells.failed) {
         return;
     }
     width = text_width(table->cells.bytes + start);

@@ -180,7 +180,7 @@ static void *wait_until_empty(void *ctx)
     hf_bus *bus = work->cli->bus;
     uint64_t one = 1;
 
-    for (size_t i = 0; i < work->count && waiter->status == HF_OK; i++) {
+    for (size_t i = 0; i < work->count && !waiter->status; i++) {
         waiter->status = hf_wait(bus, work->items[i].name, -1, -1);
     }
     snprintf(waiter->message, sizeof waiter->message, "%s", hf_errmsg());

@@ -135,7 +135,7 @@ static hf_status engine_copy_names(struct postgres_engine *engine, const char *u
                                    const struct store_options *options)
 {
     hf_status status = address_init(&engine->address, url);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     engine->place = engine->address.place;
@@ -175,22 +175,22 @@ static hf_status engine_connect(struct postgres_engine *engine, const struct sto
                                 struct deadline deadline)
 {
     hf_status status = session_connect(&engine->writer, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         status = postgres_migrate(engine, options->open_mode, deadline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = postgres_namespace(engine, options->open_mode, deadline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = signs_new(&engine->signs);
     }
     if (engine->namespace_id == 0) {
         return status; /* the database as a whole: there is nothing to listen for */
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = prober_new(engine, &engine->prober);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = keeper_start(engine, deadline);
     }
     return status;
@@ -240,10 +240,10 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
     }
     engine_list(engine);
     hf_status status = engine_copy_names(engine, url, options);
-    if (status == HF_OK) {
+    if (!status) {
         status = engine_connect(engine, options, deadline);
     }
-    if (status != HF_OK) {
+    if (status) {
         char message[HF_ERR_BYTES_MAX];
         snprintf(message, sizeof message, "%s", err_message());
         engine_end(engine);

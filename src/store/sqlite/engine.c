@@ -120,11 +120,10 @@ static hf_status engine_set_sync(struct sqlite_engine *engine)
     sqlite3_stmt *stmt = status == HF_OK ? conn_statement(conn, SQLITE_QUERY_READ_SYNC) : NULL;
     bool found;
     if (!stmt) {
-        return status == HF_OK ? conn_error(conn) : status;
+        return status ? status : conn_error(conn);
     }
     status = conn_row(conn, stmt, &found);
-    if (status == HF_OK &&
-        (!found || sqlite3_column_int(stmt, 0) != (full ? SYNC_FULL : SYNC_NORMAL))) {
+    if (!status && (!found || sqlite3_column_int(stmt, 0) != (full ? SYNC_FULL : SYNC_NORMAL))) {
         status = fail(HF_UNAVAILABLE, "%s: SQLite does not take the synchronous setting",
                       engine->files.db);
     }
@@ -136,21 +135,21 @@ static hf_status engine_set_sync(struct sqlite_engine *engine)
 static hf_status engine_make_files(struct sqlite_engine *engine, const struct node_facts *node)
 {
     hf_status status = engine->bell.page ? HF_OK : bell_open(&engine->bell, &engine->files);
-    if (status == HF_OK) {
+    if (!status) {
         status = node_check_id(engine, node);
     }
-    return status == HF_OK ? live_open(engine, node) : status;
+    return status ? status : live_open(engine, node);
 }
 
 /* The files, and the full disk on which they cannot be made. */
 static hf_status engine_settle_in(struct sqlite_engine *engine, const struct node_facts *node)
 {
     hf_status status = engine_set_sync(engine);
-    if (status == HF_OK) {
+    if (!status) {
         status = files_remember(&engine->files);
     }
     engine->spare.files = &engine->files;
-    if (status == HF_OK) {
+    if (!status) {
         status = engine_make_files(engine, node);
         if (status == HF_NOSPACE && spare_spend(&engine->spare)) {
             /* Reading and settling must be possible on a full disk. */
@@ -165,13 +164,13 @@ static hf_status engine_prepare(struct sqlite_engine *engine, const struct store
                                 struct deadline deadline)
 {
     hf_status status = migrate_schema(engine, options->open_mode, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         status = migrate_namespace(engine, options->open_mode, clock_wall_us(), deadline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = engine_settle_in(engine, &options->node);
     }
-    if (status == HF_OK) {
+    if (!status) {
         node_sweep(engine);
         spare_open(&engine->spare, &engine->files);
     }
@@ -203,7 +202,7 @@ static bool engine_enter_beside(struct sqlite_engine *engine, const struct store
     }
     hf_status status = engine_settle_in(engine, &options->node);
     HF_POINT("opened_beside");
-    if (status == HF_OK &&
+    if (!status &&
         (!gate_await_door(&engine->gate, deadline) || !migrate_is_done(engine, deadline))) {
         live_close(engine);
         return false;
@@ -225,7 +224,7 @@ static hf_status engine_enter(struct sqlite_engine *engine, const struct store_o
     if (status == HF_TIMEOUT) {
         status = gate_take(&engine->gate, deadline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = engine_prepare(engine, options, deadline);
         gate_give(&engine->gate);
     }
@@ -236,18 +235,18 @@ static hf_status engine_open_files(struct sqlite_engine *engine,
                                    const struct store_options *options, struct deadline deadline)
 {
     hf_status status = files_init(&engine->files, sqlite3_db_filename(engine->writer.db, "main"));
-    if (status == HF_OK) {
+    if (!status) {
         status = gate_open(&engine->gate, &engine->files);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     notes_sweep();
     status = engine_enter(engine, options, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         status = pool_init(&engine->pool);
     }
-    if (status != HF_OK) {
+    if (status) {
         live_close(engine);
         bell_close(&engine->bell);
         gate_close(&engine->gate);
@@ -265,10 +264,10 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
     }
     bool wal_missing = false;
     hf_status status = files_check(location);
-    if (status == HF_OK) {
+    if (!status) {
         status = files_check_wal(location, &wal_missing);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct sqlite_engine *engine = mem_calloc(1, sizeof *engine);
@@ -286,14 +285,14 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
     engine->checkpoint_after_pages = CHECKPOINT_FIRST_PAGES;
     random_bytes(engine->token, sizeof engine->token);
     status = engine_copy_names(engine, options);
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_open(&engine->writer, location, CONN_WRITER,
                            options->open_mode == HF_OPEN_CREATE, deadline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = engine_open_files(engine, options, deadline);
     }
-    if (status != HF_OK) {
+    if (status) {
         conn_close(&engine->writer);
         engine_free(engine);
         return status;
@@ -338,15 +337,15 @@ static hf_status engine_say_goodbye(struct sqlite_engine *engine, struct deadlin
 {
     struct conn *conn = &engine->writer;
     hf_status status = conn_begin(conn, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = sqlite_give_back_all(engine, conn, clock_wall_us());
-    if (status == HF_OK) {
+    if (!status) {
         node_stop(engine, conn);
     }
     bool ring = conn->ring;
-    if (status != HF_OK) {
+    if (status) {
         conn_rollback(conn);
     } else if (conn_commit(conn) == HF_OK) {
         HF_POINT("mid_close");
@@ -370,10 +369,10 @@ static void engine_give_back(struct sqlite_engine *engine)
         return;
     }
     hf_status status = apply_ready(engine, deadline);
-    if (status == HF_OK && speaks) {
+    if (!status && speaks) {
         status = engine_say_goodbye(engine, deadline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         conn->deadline = deadline_after_ms(0);
         sqlite3_wal_checkpoint_v2(conn->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     }

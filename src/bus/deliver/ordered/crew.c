@@ -261,13 +261,13 @@ static hf_status take(struct runner *runner, int32_t partition, bool force, int6
         .force = force,
     };
     hf_status status = runner_run(runner, &acquire.change);
-    if (status == HF_OK && is_stranger(runner, &acquire)) {
+    if (!status && is_stranger(runner, &acquire)) {
         struct part stranger = {.number = partition, .epoch = acquire.ret_epoch};
         give_back_part(runner, &stranger, now_us);
         runner_need(runner, NEED_MEMBERS);
         return HF_CONFLICT;
     }
-    if (status == HF_OK) {
+    if (!status) {
         return part_add(runner, &acquire);
     }
     if (status == HF_NOTFOUND || status == HF_INVALID) { /* removed, or it has fewer partitions */
@@ -395,7 +395,7 @@ static void take_share(struct runner *runner, const struct muster *muster,
             continue;
         }
         hf_status status = take(runner, partition, force, now_us);
-        if (status == HF_OK) {
+        if (!status) {
             ours++;
             taken++;
         } else if (status != HF_BUSY) {

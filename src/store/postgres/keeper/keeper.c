@@ -249,7 +249,7 @@ static hf_status glance(struct postgres_engine *engine, bool *ret_moved)
     session_params(&keeper->session);
     PGresult *result;
     hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_GLANCE, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t head = result_int8(result, 0, 0, 0);
@@ -368,7 +368,7 @@ static hf_status take_lock(struct postgres_engine *engine)
     param_uuid(session_params(&keeper->session), engine->token);
     PGresult *result;
     hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_LOCK, &result);
-    if (status == HF_OK) {
+    if (!status) {
         keeper->locked = result_bool(result, 0, 0);
         PQclear(result);
     }
@@ -386,18 +386,18 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     keeper->session.deadline = deadline;
     hf_status status = session_connect(&keeper->session, deadline);
     atomic_fetch_add(&keeper->connects, status == HF_OK);
-    if (status == HF_OK && !session_has(&keeper->session, SESSION_POOLED)) {
+    if (!status && !session_has(&keeper->session, SESSION_POOLED)) {
         status = session_script(&keeper->session, engine->sql[POSTGRES_QUERY_KEEPER_LISTEN]);
         keeper->listening = status == HF_OK;
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = take_lock(engine);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = postgres_node_register(engine, &keeper->session, keeper->locked,
                                         atomic_load(&keeper->connects) > 1);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = look(engine, true, false);
     }
     return status;
@@ -441,7 +441,7 @@ static hf_status make_months(struct postgres_engine *engine, bool *ret_done)
     param_int4(session_params(session), engine->namespace_id);
     hf_status status = session_query(session, POSTGRES_QUERY_TRY_MONTHS, &result);
     *ret_done = true;
-    if (status == HF_OK) {
+    if (!status) {
         *ret_done = !PQgetisnull(result, 0, 0);
         PQclear(result);
     }
@@ -456,13 +456,13 @@ static hf_status keep_house(struct postgres_engine *engine, int64_t now_us)
         bool done;
         status = make_months(engine, &done);
         keeper->house_at_us = done ? now_us : now_us - (HOUSE_MS - HOUSE_AGAIN_MS) * MS;
-        if (status == HF_OK) {
+        if (!status) {
             session_params(&keeper->session);
             status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_SWEEP);
         }
     }
     int64_t commits = atomic_load_explicit(&engine->commits, memory_order_relaxed);
-    if (status == HF_OK && now_us - keeper->rotated_at_us >= ROTATE_MS * MS &&
+    if (!status && now_us - keeper->rotated_at_us >= ROTATE_MS * MS &&
         commits - keeper->rotated_commits >= ROTATE_COMMITS) {
         param_int8(session_params(&keeper->session), commits - keeper->rotated_commits);
         keeper->rotated_at_us = now_us;
@@ -540,12 +540,12 @@ static hf_status carry_out(struct postgres_engine *engine, const struct plan *pl
     struct keeper *keeper = &engine->keeper;
     hf_status status = keeper->locked ? HF_OK : take_lock(engine);
     bool moved = false;
-    if (status == HF_OK && plan->glance) {
+    if (!status && plan->glance) {
         status = glance(engine, &moved);
     }
     if (moved) {
         make_news(keeper);
-    } else if (status == HF_OK) {
+    } else if (!status) {
         status = look(engine, plan->beat, plan->declare);
     }
     return status;
@@ -570,18 +570,18 @@ static hf_status work(struct postgres_engine *engine, unsigned requests, int64_t
         }
     }
     struct plan plan = plan_look(keeper, requests, now_us);
-    if (status == HF_OK && plan.at_us <= now_us) {
+    if (!status && plan.at_us <= now_us) {
         status = carry_out(engine, &plan);
         plan = plan_look(keeper, requests, now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = keep_house(engine, now_us);
     }
     if (plan.at_us - now_us < wait_us) {
         wait_us = plan.at_us > now_us ? plan.at_us - now_us : 0;
     }
     *ret_wait_us = wait_us;
-    return status != HF_OK ? status : rung;
+    return status ? status : rung;
 }
 
 /* Takes the notifications that have come, also those that came with the answers to statements. If
@@ -668,25 +668,25 @@ static void *keeper_main(void *ctx)
             session_close(&keeper->session);
             status = keeper_connect(engine, deadline_after_ms(connect_ms));
             connect_ms = longer_ms(keeper, status, connect_ms);
-            if (status == HF_OK) {
+            if (!status) {
                 atomic_fetch_add(&keeper->timers_news, 1);
                 make_news(keeper); /* who knows what we missed */
             } else {
                 session_close(&keeper->session); /* no half of what it should be: once more */
             }
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = work(engine, requests, &wait_us);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = hear(engine, &wait_us);
         }
-        if (status != HF_OK && !told) {
+        if (status && !told) {
             log_about(engine->log, HF_LOG_WARN, NULL, "keeper: %s", err_message());
         }
         told = status != HF_OK;
         bool connected = keeper->session.pg && PQstatus(keeper->session.pg) == CONNECTION_OK;
-        rest(keeper, status == HF_OK ? wait_us : RETRY_MS * MS, connected && status == HF_OK);
+        rest(keeper, status == HF_OK ? wait_us : RETRY_MS * MS, connected && !status);
     }
 }
 
@@ -696,11 +696,11 @@ static hf_status keeper_init(struct postgres_engine *engine)
 {
     struct keeper *keeper = &engine->keeper;
     hf_status status = mutex_init(&keeper->mutex);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = cond_init(&keeper->cond);
-    if (status != HF_OK) {
+    if (status) {
         pthread_mutex_destroy(&keeper->mutex);
         return status;
     }
@@ -730,16 +730,16 @@ hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline)
 {
     struct keeper *keeper = &engine->keeper;
     hf_status status = keeper_init(engine);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = keeper_connect(engine, deadline);
     keeper->house_at_us = clock_mono_us() - HOUSE_MS * MS; /* due at once */
-    if (status == HF_OK) {
+    if (!status) {
         keeper->life = KEEPER_STARTED;
         status = thread_start(&keeper->thread, "hf-keeper", keeper_main, engine);
     }
-    if (status != HF_OK) {
+    if (status) {
         keeper->life = KEEPER_NONE;
         keeper_release(keeper);
         return status;

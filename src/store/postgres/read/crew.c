@@ -53,9 +53,9 @@ static bool ask(struct pg_lookup *lookup, int64_t subscription_id)
         whole = is_whole(lookup->result);
     }
     pg_lookup_return_session(lookup);
-    if (lookup->status == HF_OK && !whole) {
+    if (!lookup->status && !whole) {
         lookup->status = fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
-    } else if (lookup->status == HF_OK && lookup->rows == 0) {
+    } else if (!lookup->status && lookup->rows == 0) {
         lookup->status =
             fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
     }

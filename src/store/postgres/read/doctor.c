@@ -208,7 +208,7 @@ static void say_publishers(struct engine *engine, struct doctor *doctor)
     struct gap_facts facts = {0};
     hf_status status = postgres_holders(engine, &facts);
     doctor_say_ruled(doctor, "locks_readable", text_of(status == HF_OK ? "yes" : "no"));
-    if (status == HF_OK && facts.held_ms >= PUBLISHER_OLD_S * 1000) {
+    if (!status && facts.held_ms >= PUBLISHER_OLD_S * 1000) {
         doctor_say(doctor, "open_publisher", facts.holders,
                    facts.pid < 0 ? ADVICE_PREPARED : ADVICE_PUBLISHER);
     }

@@ -80,7 +80,7 @@ static hf_status prepare(struct session *session, const struct fetch *fetch,
     }
     query->fill(session_params(session), fetch);
     hf_status status = params_finish(&session->params);
-    return status == HF_OK ? session_prepare(session, query->statement) : status;
+    return status ? status : session_prepare(session, query->statement);
 }
 
 /* One answer, taken over. */
@@ -108,11 +108,11 @@ static hf_status take_answers(struct session *session, const struct fetch_query 
     for (size_t i = 0; i <= count; i++) {
         PGresult *result;
         hf_status next = session_pipe_next(session, &result);
-        if (next != HF_OK) {
+        if (next) {
             session_close(session);
             return next;
         }
-        if (i == count || status != HF_OK) {
+        if (i == count || status) {
             PQclear(result);
         } else {
             status = take_answer(session, &queries[i], result);
@@ -125,23 +125,23 @@ static hf_status ask(struct session *session, const struct fetch *fetch,
                      const struct fetch_query *queries, size_t count)
 {
     hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
+    for (size_t i = 0; i < count && !status; i++) {
         status = prepare(session, fetch, &queries[i]);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = session_pipe_enter(session);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
-    for (size_t i = 0; i < count && status == HF_OK; i++) {
+    for (size_t i = 0; i < count && !status; i++) {
         queries[i].fill(session_params(session), fetch);
         status = session_pipe_send(session, queries[i].statement);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = session_pipe_sync(session);
     }
-    if (status != HF_OK) {
+    if (status) {
         session_close(session); /* something was sent, and its answer will not be taken */
         return status;
     }

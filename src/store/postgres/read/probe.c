@@ -68,7 +68,7 @@ static hf_status read_holders(struct session *session, struct holders *ret_holde
     PGresult *result;
     session_params(session);
     hf_status status = session_query(session, POSTGRES_QUERY_READ_HOLDERS, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int rows = PQntuples(result);
@@ -122,7 +122,7 @@ static hf_status look(struct prober *prober, struct session *session, uint64_t n
     struct holders holders = {0};
     session->deadline = deadline_after_ms(prober->engine->timeout_ms);
     hf_status status = read_holders(session, &holders);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = gap_watch_look(&prober->watch, number, holders.list, holders.count);
@@ -150,7 +150,7 @@ static hf_status look_and_publish(struct prober *prober, struct session *session
     prober->looking = false;
     pthread_cond_broadcast(&prober->changed);
     prober->proof.blind = blind;
-    if (status != HF_OK) {
+    if (status) {
         *ret_call = blind; /* the timeout's time may have come */
         return status;
     }
@@ -177,10 +177,10 @@ static bool look_by_thread(struct prober *prober)
     while (prober->looking && !prober->stop) {
         cond_wait_until(&prober->changed, &prober->mutex, DEADLINE_NEVER);
     }
-    if (status == HF_OK && !prober->stop) {
+    if (!status && !prober->stop) {
         status = look_and_publish(prober, prober->session, &call);
     }
-    if (status != HF_OK && prober->session) {
+    if (status && prober->session) {
         session_close(prober->session);
         let_session_go(prober);
     }
@@ -232,13 +232,13 @@ hf_status prober_new(struct postgres_engine *engine, struct prober **ret_prober)
     }
     prober->engine = engine;
     hf_status status = mutex_init(&prober->mutex);
-    if (status == HF_OK) {
+    if (!status) {
         status = cond_init(&prober->changed);
-        if (status != HF_OK) {
+        if (status) {
             pthread_mutex_destroy(&prober->mutex);
         }
     }
-    if (status != HF_OK) {
+    if (status) {
         mem_free(prober);
         return status;
     }
@@ -306,7 +306,7 @@ hf_status prober_watch(struct prober *prober)
         status = thread_start(&prober->thread, "hf-prober", prober_main, prober);
         prober->running = status == HF_OK;
     }
-    if (status == HF_OK && prober->watchers++ == 0) {
+    if (!status && prober->watchers++ == 0) {
         pthread_cond_broadcast(&prober->changed);
     }
     pthread_mutex_unlock(&prober->mutex);
@@ -337,7 +337,7 @@ static hf_status read_head(struct session *session, int64_t *ret_head)
     PGresult *result;
     session_params(session);
     hf_status status = session_query(session, POSTGRES_QUERY_READ_HEAD, &result);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_head = result_int8(result, 0, 0, 0);
         PQclear(result);
     }
@@ -352,11 +352,11 @@ static hf_status await_holders(struct session *session, struct gap_watch *watch,
         struct holders holders = {0};
         session->deadline = deadline_after_ms(session->engine->timeout_ms);
         hf_status status = read_holders(session, &holders);
-        if (status == HF_OK) {
+        if (!status) {
             status = gap_watch_look(watch, number, holders.list, holders.count);
             mem_free(holders.list);
         }
-        if (status != HF_OK || watch->look.oldest > 1) {
+        if (status || watch->look.oldest > 1) {
             return status;
         }
         if (deadline_passed(deadline)) {
@@ -385,7 +385,7 @@ hf_status postgres_now(struct engine *engine, struct deadline deadline, int64_t 
     struct postgres_engine *self = postgres_of(engine);
     struct session *session;
     hf_status status = session_take(self, &session);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct gap_watch watch;
@@ -393,15 +393,15 @@ hf_status postgres_now(struct engine *engine, struct deadline deadline, int64_t 
     gap_watch_init(&watch);
     uint64_t number = session->number;
     status = read_head(session, &head);
-    if (status == HF_OK) {
+    if (!status) {
         status = await_holders(session, &watch, deadline);
     }
-    if (status == HF_OK && session->number != number) {
+    if (!status && session->number != number) {
         status = fail(HF_UNAVAILABLE, "%s: the connection was lost", self->place);
     }
     gap_watch_release(&watch);
     session_give(self, session);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_position = head;
     }
     return status;

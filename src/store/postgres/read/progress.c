@@ -30,7 +30,7 @@ static bool ask(struct pg_lookup *lookup, int checkpoint)
         }
     }
     pg_lookup_return_session(lookup);
-    if (lookup->status == HF_OK && !known) {
+    if (!lookup->status && !known) {
         lookup->status = fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
     }
     return known;
@@ -137,7 +137,7 @@ hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t co
     (void)now_us; /* rates are counted by the server's clock: functions/journal.sql */
     hf_status status = HF_OK;
     bool stop = false;
-    for (size_t i = 0; i < count && status == HF_OK && !stop; i += TOGETHER_MAX) {
+    for (size_t i = 0; i < count && !status && !stop; i += TOGETHER_MAX) {
         size_t some = count - i < TOGETHER_MAX ? count - i : TOGETHER_MAX;
         status = progress_together(engine, &ids[i], some, found, ctx, &stop);
     }
@@ -164,10 +164,10 @@ hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct g
         facts.pid = held ? result_int8(result, 0, GAP_PID, -1) : 0;
     }
     hf_status status = pg_lookup_end(&lookup);
-    if (status == HF_OK && facts.missing != 0 && facts.pid != 0) {
+    if (!status && facts.missing != 0 && facts.pid != 0) {
         status = postgres_holders(engine, &facts);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_facts = facts;
     }
     return status;
@@ -244,7 +244,7 @@ hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id
         struct text story =
             arena_text(arena, read_story(postgres_of(engine), lookup.result, &facts));
         lookup.status = arena_status(arena);
-        if (lookup.status == HF_OK) {
+        if (!lookup.status) {
             *ret_facts = facts;
             *ret_attempts_json = story;
         }

@@ -86,7 +86,7 @@ static hf_status push_due(struct batch *batch, const PGresult *result, int row)
 {
     struct entry *entry;
     hf_status status = event_push(batch, result, row, 0, &entry);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     entry->attempts = (int32_t)result_int8(result, row, DUE_ATTEMPTS, 0);
@@ -104,13 +104,13 @@ static hf_status push_all_due(struct batch *batch, const PGresult *result)
     hf_status status = HF_OK;
     size_t first = batch->count;
     bool any = PQntuples(result) > 0 && !result_is_null(result, 0, EVENT_POSITION);
-    for (int row = 0; status == HF_OK && any && row < PQntuples(result); row++) {
+    for (int row = 0; !status && any && row < PQntuples(result); row++) {
         status = push_due(batch, result, row);
         if (batch_full(batch)) {
             break;
         }
     }
-    if (status != HF_OK) {
+    if (status) {
         batch->count = first;
     }
     return status;
@@ -138,7 +138,7 @@ hf_status postgres_retries_due(struct engine *engine, const struct due_query *qu
     if (pg_lookup_run(&lookup)) {
         lookup.status = push_all_due(batch, lookup.result);
     }
-    if (lookup.status == HF_OK) {
+    if (!lookup.status) {
         *ret_next_us = skew_local(self, result_time(lookup.result, 0, DUE_NEXT, -1));
     }
     return pg_lookup_end(&lookup);
@@ -181,10 +181,10 @@ static hf_status push_lease(struct batch *batch, const PGresult *result)
     size_t first = batch->count;
     int last = PQntuples(result) - 1;
     hf_status status = postgres_answer(result, last, CLAIMED_STATUS);
-    for (int row = 0; status == HF_OK && row < last; row++) {
+    for (int row = 0; !status && row < last; row++) {
         status = postgres_claimed_push(batch, result, row);
     }
-    if (status != HF_OK) {
+    if (status) {
         batch->count = first;
     }
     return status;

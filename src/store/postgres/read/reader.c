@@ -120,7 +120,7 @@ static hf_status ask_server_start(struct postgres_reader *reader, int64_t *ret_u
     PGresult *result;
     session_params(reader->session);
     hf_status status = session_query(reader->session, POSTGRES_QUERY_READ_SERVER_START, &result);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_us = result_time(result, 0, 0, 0);
         PQclear(result);
     }
@@ -134,7 +134,7 @@ static hf_status check_server(struct postgres_reader *reader)
     hf_status status = HF_OK;
     if (session_has(reader->session, SESSION_POOLED)) {
         status = ask_server_start(reader, &start_us);
-        if (status == HF_OK && start_us != reader->server_start_us) {
+        if (!status && start_us != reader->server_start_us) {
             status = lose(reader);
         }
     }
@@ -161,11 +161,11 @@ static hf_status ask(struct postgres_reader *reader, struct fetch *fetch)
     if (!is_connected(reader)) {
         return lose(reader);
     }
-    if (status != HF_OK &&
+    if (status &&
         (strcmp(session->sqlstate, "2201B") == 0 || strncmp(session->sqlstate, "54", 2) == 0)) {
         reader->plain = true; /* its limits are lower than ours: the next call asks for all */
     }
-    return status == HF_OK ? check_server(reader) : status;
+    return status ? status : check_server(reader);
 }
 
 /* ---- Taking what was read -------------------------------------------------------------------- */
@@ -236,7 +236,7 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
         gap_reread(&reader->gap, reader->found, (size_t)rows, through,
                    same ? proof->look : (struct gap_look){0, UINT64_MAX}, clock_mono_us(),
                    proof->blind ? reader->gap_timeout_us : 0, &taken);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (reader->gap.skipped != skipped) {
@@ -295,7 +295,7 @@ static hf_status take_tail(struct postgres_reader *reader, struct fetch *fetch, 
     bool cut = PQntuples(result) == fetch->limit;
     size_t count = make_runs(reader, result);
     hf_status status = gap_tail(&reader->gap, reader->runs, count, begun, clock_mono_us());
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool whole = count == 0 || reader->gap.high == reader->runs[count - 1].last;
@@ -327,10 +327,10 @@ static hf_status watch(struct postgres_reader *reader)
     if (reader->server_start_us == 0) {
         status = ask_server_start(reader, &reader->server_start_us);
     }
-    if (status == HF_OK && reader->gap.holes[reader->gap.count - 1].witness == 0) {
+    if (!status && reader->gap.holes[reader->gap.count - 1].witness == 0) {
         prober_ask(prober);
     }
-    if (status == HF_OK && !reader->watching) {
+    if (!status && !reader->watching) {
         status = prober_watch(prober);
         reader->watching = status == HF_OK;
     }
@@ -363,22 +363,22 @@ static hf_status fetch_more(struct postgres_reader *reader)
     fetch.hole_count = holes_wanted(reader);
     hf_status status = ask(reader, &fetch);
     uint64_t begun = prober_begun(prober); /* after the answers have come */
-    if (status == HF_OK) {
+    if (!status) {
         status = make_room(reader, &fetch);
     }
-    if (status == HF_OK) {
+    if (!status) {
         reader->barrier = INT64_MAX;
         set_cut(reader, CUT_LATE, false);
     }
-    if (status == HF_OK && fetch.late_rows) {
+    if (!status && fetch.late_rows) {
         status = take_late(reader, &fetch, &proof);
     }
-    if (status == HF_OK && fetch.tail_rows) {
+    if (!status && fetch.tail_rows) {
         status = take_tail(reader, &fetch, begun);
-    } else if (status == HF_OK) {
+    } else if (!status) {
         set_cut(reader, CUT_TAIL, reader->gap.count < GAP_HOLES_MAX); /* it is still to be read */
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = watch(reader);
     }
     fetch_release(&fetch);
@@ -415,7 +415,7 @@ static hf_status take_again(struct postgres_reader *reader, struct fetched *rows
 {
     int count = PQntuples(rows->result);
     hf_status status = queue_reserve(queue, (size_t)count);
-    for (int row = 0; row < count && status == HF_OK; row++) {
+    for (int row = 0; row < count && !status; row++) {
         int64_t position = position_at(rows->result, row);
         if (!result_is_null(rows->result, row, READ_BYTES_COLUMN) &&
             !gap_is_open(&reader->gap, position)) {
@@ -437,13 +437,13 @@ static hf_status read_queue_again(struct postgres_reader *reader)
     };
     struct queue again = {0};
     hf_status status = HF_OK;
-    for (bool more = true; more && status == HF_OK;) {
+    for (bool more = true; more && !status;) {
         struct fetch fetch = fetch_of(reader, reader->rows);
         fetch.many = true;
         fetch.holes = &range;
         fetch.hole_count = 1;
         status = ask(reader, &fetch);
-        if (status == HF_OK) {
+        if (!status) {
             more = rows_of(fetch.late_rows) == (size_t)fetch.limit;
             status = take_again(reader, fetch.late_rows, &again, &range.first);
         }
@@ -451,7 +451,7 @@ static hf_status read_queue_again(struct postgres_reader *reader)
         fetch_release(&fetch);
     }
     struct queue old = reader->queue;
-    if (status == HF_OK) {
+    if (!status) {
         reader->queue = again;
         again = old;
     }
@@ -519,7 +519,7 @@ static hf_status fetch_large(struct postgres_reader *reader, size_t count, size_
     if (fetch.position_count > 0) {
         status = ask(reader, &fetch);
     }
-    if (status == HF_OK && fetch.large_rows) {
+    if (!status && fetch.large_rows) {
         for (size_t i = 0; i < fetch.position_count; i++) {
             struct queued *queued = find_queued(reader, count, positions[i]);
             queued->row = -1; /* retention was faster, unless it is found */
@@ -560,7 +560,7 @@ static hf_status hand_up(struct postgres_reader *reader, const struct filter *fi
         }
         struct entry *entry;
         hf_status status = event_push(batch, result, queued->row, 0, &entry);
-        if (status != HF_OK) {
+        if (status) {
             batch->count = first;
             return status;
         }
@@ -595,13 +595,13 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     gap_init(&reader->gap, after);
     buf_init(&reader->wanted.regex, REGEX_BUF_BYTES);
     hf_status status = session_take(postgres_of(engine), &reader->session);
-    if (status == HF_OK) {
+    if (!status) {
         reader->number = reader->session->number;
         status = session_has(reader->session, SESSION_POOLED)
                      ? ask_server_start(reader, &reader->server_start_us)
                      : HF_OK;
     }
-    if (status != HF_OK) {
+    if (status) {
         postgres_reader_close(&reader->head);
         return status;
     }
@@ -655,14 +655,14 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
 {
     struct wanted wanted;
     hf_status status = wanted_of(&wanted, filter, reader->plain);
-    if (status == HF_OK && !wanted_equal(&wanted, &reader->wanted)) {
+    if (!status && !wanted_equal(&wanted, &reader->wanted)) {
         struct wanted before = reader->wanted;
         reader->wanted = wanted;
         wanted = before;
         if (queue_count(&reader->queue) > 0) {
             status = read_queue_again(reader);
         }
-        if (status != HF_OK) { /* try again with the next call */
+        if (status) { /* try again with the next call */
             before = reader->wanted;
             reader->wanted = wanted;
             wanted = before;
@@ -684,11 +684,11 @@ static hf_status make_ready(struct postgres_reader *self, const struct filter *f
         ready = count_ready(self, filter, max);
     }
     int64_t now_us = clock_mono_us();
-    if (status == HF_OK && ready == 0 && may_look(self, now_us)) {
+    if (!status && ready == 0 && may_look(self, now_us)) {
         status = look_and_fetch(self, now_us);
         ready = count_ready(self, filter, max);
     }
-    if (status == HF_OK && ready > 0) {
+    if (!status && ready > 0) {
         status = fetch_large(self, ready, &ready);
     }
     *ret_ready = ready;
@@ -714,13 +714,13 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
     }
     hf_status status = set_filter(self, filter);
     size_t ready = 0;
-    if (status == HF_OK) {
+    if (!status) {
         status = make_ready(self, filter, (size_t)max, &ready);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hand_up(self, filter, ready, batch);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_floor = floor_of(self);

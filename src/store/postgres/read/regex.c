@@ -53,7 +53,7 @@ hf_status regex_of(struct buf *out, const struct filter *filter)
     }
     buf_append_text(out, text_of(")$"));
     hf_status status = buf_status(out);
-    if (status == HF_OK && out->length > REGEX_BYTES_MAX) {
+    if (!status && out->length > REGEX_BYTES_MAX) {
         buf_clear(out);
     }
     return status;

@@ -70,7 +70,7 @@ static void ask_schema(struct pg_lookup *lookup, struct engine *engine, int32_t 
     struct params *params = ask_for(lookup, engine, POSTGRES_QUERY_VERIFY_SCHEMA);
     param_int8(params, max);
     param_text(params, objects.rows > 0 ? result_text(objects.result, 0, 0) : TEXT_ABSENT);
-    if (objects.status != HF_OK) {
+    if (objects.status) {
         lookup->status = objects.status;
     }
     pg_lookup_run(lookup);
@@ -100,7 +100,7 @@ static hf_status check_schema(struct engine *engine, int32_t max, verify_said_fn
     }
     bool more = tell_rows(&lookup, &max, said, ctx);
     hf_status status = pg_lookup_end(&lookup);
-    if (status != HF_OK || !more) {
+    if (status || !more) {
         return status;
     }
     param_int8(ask_for(&lookup, engine, POSTGRES_QUERY_VERIFY_LOG), max);
@@ -204,7 +204,7 @@ hf_status postgres_verify_scan(struct engine *engine, enum verify_table table, i
     }
     *ret_more = lookup.rows > 0;
     hf_status status = pg_lookup_end(&lookup);
-    if (status == HF_OK && table == VERIFY_EVENTS && !*ret_more) {
+    if (!status && table == VERIFY_EVENTS && !*ret_more) {
         status = next_namespace(engine, cursor, ret_more);
     }
     return status;

@@ -105,7 +105,7 @@ static hf_status read_given(const char *url, PQconninfoOption **ret_given)
         status = refuse(PQerrorMessage(pg)); /* e.g. a service that does not exist */
     }
     PQfinish(pg);
-    if (status != HF_OK) {
+    if (status) {
         PQconninfoFree(given);
         return status;
     }
@@ -247,13 +247,13 @@ hf_status address_init(struct address *address, const char *url)
     PQconninfoOption *given = NULL;
     *address = (struct address){.url = mem_dup(url, strlen(url))};
     hf_status status = address->url ? check_url(url) : fail(HF_NOMEM, "no memory for names");
-    if (status == HF_OK) {
+    if (!status) {
         status = read_given(url, &given);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = split_hosts(address, given);
     }
-    if (status == HF_OK) {
+    if (!status) {
         choose_defaults(address, given);
         status = name_place(address, given);
     }

@@ -17,7 +17,7 @@ hf_status postgres_answer(const PGresult *result, int row, int column)
         return fail(HF_CORRUPT, "a function of the schema holdfast answered nothing");
     }
     hf_status status = (hf_status)result_int8(result, row, column, HF_CORRUPT);
-    if (status == HF_OK) {
+    if (!status) {
         return HF_OK;
     }
     return fail(status, "%" TEXT_PRI, TEXT_ARG(result_text(result, row, column + 1)));

@@ -26,7 +26,7 @@ static enum finding ask(struct session *asker, int pid, bool pooled)
 {
     hf_status status = session_connect_once(asker, asker->deadline);
     asker->facts &= ~(unsigned)SESSION_GREETED; /* no other session checks this one */
-    if (status != HF_OK) {
+    if (status) {
         return asker->sqlstate[0] ? FINDING_AT_WORK : FINDING_NO_SERVER;
     }
     if (pooled) {
@@ -35,7 +35,7 @@ static enum finding ask(struct session *asker, int pid, bool pooled)
     PGresult *result;
     param_int4(session_params(asker), pid);
     status = session_query(asker, POSTGRES_QUERY_SESSION_AT_WORK, &result);
-    if (status != HF_OK) {
+    if (status) {
         return asker->sqlstate[0] ? FINDING_AT_WORK : FINDING_NO_SERVER;
     }
     enum finding finding = result_bool(result, 0, 0) ? FINDING_AT_WORK : FINDING_IDLE;

@@ -138,7 +138,7 @@ static hf_status hello(struct session *session)
     hf_status status = ask_hello(session, &result);
     params_release(&session->params);
     session->params = in_hand;
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     session->facts = (result_bool(result, 0, 0) ? SESSION_POOLED : 0) |
@@ -147,7 +147,7 @@ static hf_status hello(struct session *session)
         status =
             fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary", place);
     }
-    if (status == HF_OK && !PQgetisnull(result, 0, 4)) {
+    if (!status && !PQgetisnull(result, 0, 4)) {
         status = fail_path(session, result_text(result, 0, 4));
     }
     PQclear(result);
@@ -161,11 +161,11 @@ static hf_status connect_host(struct session *session, size_t host, struct deadl
     session->sqlstate[0] = '\0';
     session->unanswered = false;
     hf_status status = dial(session, host, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         status = hello(session);
     }
     session->deadline = before;
-    if (status != HF_OK) {
+    if (status) {
         session_close(session);
         return status;
     }
@@ -196,7 +196,7 @@ static hf_status connect_any(struct session *session, struct deadline deadline, 
     for (size_t i = 0; i < count; i++) {
         size_t host = (first + i) % count;
         status = connect_host(session, host, deadline);
-        if (status == HF_OK) {
+        if (!status) {
             atomic_store(&engine->host, host);
             return HF_OK;
         }
@@ -243,7 +243,7 @@ hf_status session_connect(struct session *session, struct deadline deadline)
     }
     bool wait = false;
     hf_status status = connect_any(session, deadline, &wait);
-    if (status == HF_OK || !wait) {
+    if (!status || !wait) {
         return status;
     }
     atomic_fetch_add(&session->engine->dialing, 1);

@@ -243,7 +243,7 @@ hf_status params_finish(struct params *params)
 {
     end_array(params);
     hf_status status = buf_status(&params->buf);
-    if (status != HF_OK) {
+    if (status) {
         return fail(status, "the parameters of a statement: %s", err_message());
     }
     for (int i = 0; i < params->count; i++) {

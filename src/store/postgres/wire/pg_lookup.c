@@ -15,7 +15,7 @@ struct params *pg_lookup_begin(struct pg_lookup *lookup, struct engine *engine,
 {
     *lookup = (struct pg_lookup){.engine = postgres_of(engine), .query = query};
     lookup->status = session_take(lookup->engine, &lookup->session);
-    if (lookup->status != HF_OK) {
+    if (lookup->status) {
         params_init(&lookup->nowhere);
         return &lookup->nowhere;
     }
@@ -24,7 +24,7 @@ struct params *pg_lookup_begin(struct pg_lookup *lookup, struct engine *engine,
 
 bool pg_lookup_execute(struct pg_lookup *lookup)
 {
-    if (lookup->status != HF_OK) {
+    if (lookup->status) {
         return false;
     }
     PQclear(lookup->result);

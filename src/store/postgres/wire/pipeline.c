@@ -33,7 +33,7 @@ void pipeline_begin(struct pipeline *pipeline, struct session *session)
 void pipeline_add(struct pipeline *pipeline, enum postgres_query query)
 {
     struct session *session = pipeline->session;
-    if (pipeline->status != HF_OK) {
+    if (pipeline->status) {
         return;
     }
     if (pipeline->count == PIPELINE_STATEMENTS_MAX) {
@@ -45,7 +45,7 @@ void pipeline_add(struct pipeline *pipeline, enum postgres_query query)
     if (prepares) {
         pipeline->status = session_pipe_prepare(session, query);
     }
-    if (pipeline->status == HF_OK) {
+    if (!pipeline->status) {
         pipeline->items[pipeline->count++] =
             (struct pipeline_item){.query = query, .prepares = prepares};
         pipeline->status = session_pipe_send(session, query);
@@ -57,7 +57,7 @@ static hf_status take(struct pipeline *pipeline, int number, PGresult **ret_resu
 {
     PGresult *result;
     hf_status status = session_pipe_next(pipeline->session, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     ExecStatusType kind = PQresultStatus(result);
@@ -65,7 +65,7 @@ static hf_status take(struct pipeline *pipeline, int number, PGresult **ret_resu
         *ret_result = result;
         return HF_OK;
     }
-    if (kind != PGRES_PIPELINE_ABORTED && pipeline->status == HF_OK) {
+    if (kind != PGRES_PIPELINE_ABORTED && !pipeline->status) {
         pipeline->status = session_fail(pipeline->session, result, pipeline->items[number].query);
         pipeline->failed = number;
         if (strcmp(pipeline->session->sqlstate, "26000") == 0) { /* they were deallocated */
@@ -81,7 +81,7 @@ static hf_status take_all(struct pipeline *pipeline)
 {
     struct session *session = pipeline->session;
     hf_status status = HF_OK;
-    for (int i = 0; i < pipeline->count && status == HF_OK; i++) {
+    for (int i = 0; i < pipeline->count && !status; i++) {
         struct pipeline_item *item = &pipeline->items[i];
         if (item->prepares) {
             PGresult *prepared = NULL;
@@ -89,12 +89,12 @@ static hf_status take_all(struct pipeline *pipeline)
             session->prepared[item->query] = prepared != NULL;
             PQclear(prepared);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = take(pipeline, i, &item->result);
         }
     }
     PGresult *sync = NULL;
-    if (status == HF_OK) {
+    if (!status) {
         status = session_pipe_next(session, &sync);
         PQclear(sync);
     }
@@ -124,7 +124,7 @@ hf_status pipeline_end(struct pipeline *pipeline)
 {
     struct session *session = pipeline->session;
     pipeline->failed = pipeline->count;
-    if (pipeline->status != HF_OK) { /* it could not be sent as a whole: none of it counts */
+    if (pipeline->status) { /* it could not be sent as a whole: none of it counts */
         char message[STORE_MESSAGE_BYTES];
         snprintf(message, sizeof message, "%s", err_message());
         if (!session_is_lost(session)) {
@@ -134,10 +134,10 @@ hf_status pipeline_end(struct pipeline *pipeline)
         return err_set(pipeline->status, message);
     }
     hf_status status = session_pipe_sync(session);
-    if (status == HF_OK) {
+    if (!status) {
         status = take_all(pipeline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         session_pipe_leave(session);
         return pipeline->status;
     }

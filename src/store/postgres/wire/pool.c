@@ -61,7 +61,7 @@ static hf_status take(struct postgres_engine *engine, enum session_kind kind,
         session_close(session);
     }
     hf_status status = session_connect(session, deadline);
-    if (status != HF_OK) {
+    if (status) {
         drop(session);
         return status;
     }
@@ -78,11 +78,11 @@ hf_status session_take_snapshot(struct postgres_engine *engine, struct session *
 {
     struct session *session = NULL;
     hf_status status = session_take(engine, &session);
-    if (status != HF_OK || !session) {
+    if (status || !session) {
         return status;
     }
     status = session_script(session, postgres_queries[POSTGRES_QUERY_BEGIN_SNAPSHOT].sql);
-    if (status != HF_OK) {
+    if (status) {
         session_give(engine, session);
         return status;
     }

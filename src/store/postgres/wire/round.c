@@ -87,7 +87,7 @@ static hf_status send_settings(struct round *round, enum commit_mode mode, bool 
 static hf_status send_call(struct round *round, struct change *change)
 {
     hf_status status = fill_call(round, change);
-    return status == HF_OK ? session_pipe_send(round->session, verb_query(change)) : status;
+    return status ? status : session_pipe_send(round->session, verb_query(change));
 }
 
 static hf_status send_calls(struct round *round, struct walk *walk)
@@ -113,10 +113,10 @@ static hf_status send_shared(struct round *round, const struct way *way)
         return HF_OK;
     }
     hf_status status = send_settings(round, COMMIT_NORMAL, false);
-    if (status == HF_OK) {
+    if (!status) {
         status = way->bundle ? send_bundle(round, way->bundle, &walk) : send_calls(round, &walk);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     for (struct change *at = walk_next(&walk, NULL); at; at = walk_next(&walk, at)) {
@@ -132,10 +132,10 @@ static hf_status send_alone(struct round *round, const struct way *way)
     hf_status status = HF_OK;
     for (struct change *at = walk_next(&walk, NULL); at && !status; at = walk_next(&walk, at)) {
         status = send_settings(round, commit_mode_of(at), verb_of(at)->sets_commit);
-        if (status == HF_OK) {
+        if (!status) {
             status = send_call(round, at);
         }
-        if (status == HF_OK) {
+        if (!status) {
             at->status = SENT;
             status = session_pipe_sync(round->session);
         }
@@ -178,7 +178,7 @@ static hf_status read_settings(struct round *round, enum commit_mode mode, bool 
     }
     PGresult *result;
     hf_status status = session_pipe_next(round->session, &result);
-    if (status == HF_OK) {
+    if (!status) {
         hear(round, result, POSTGRES_QUERY_TX_SETTINGS, ending);
         PQclear(result);
     }
@@ -189,14 +189,14 @@ static hf_status read_call(struct round *round, struct change *change, struct en
 {
     PGresult *result;
     hf_status status = session_pipe_next(round->session, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     hear(round, result, verb_query(change), ending);
     if (PQresultStatus(result) == PGRES_TUPLES_OK) {
         bool ring = false;
         change_draft(change, verb_of(change)->read(round->engine, change, result, &ring));
-        ending->ring = ending->ring || (ring && change->draft == HF_OK);
+        ending->ring = ending->ring || (ring && !change->draft);
     }
     PQclear(result);
     return HF_OK;
@@ -216,14 +216,14 @@ static hf_status read_bundle(struct round *round, const struct bundle *bundle, s
 {
     PGresult *result;
     hf_status status = session_pipe_next(round->session, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     hear(round, result, bundle->query, ending);
-    if (ending->status == HF_OK) {
+    if (!ending->status) {
         bundle->take(result, walk_next, walk);
         for (struct change *at = walk_next(walk, NULL); at; at = walk_next(walk, at)) {
-            ending->ring = ending->ring || at->draft == HF_OK;
+            ending->ring = ending->ring || !at->draft;
         }
     }
     PQclear(result);
@@ -236,7 +236,7 @@ static hf_status read_sync(struct round *round, struct ending *ending)
     for (bool sync = false; !sync;) {
         PGresult *result;
         hf_status status = session_pipe_next(round->session, &result);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
@@ -245,7 +245,7 @@ static hf_status read_sync(struct round *round, struct ending *ending)
         }
         PQclear(result);
     }
-    if (ending->status == HF_OK) {
+    if (!ending->status) {
         atomic_fetch_add_explicit(&round->engine->commits, 1, memory_order_relaxed);
         if (round->session->unsure) {
             round->session->unsure = false;
@@ -282,9 +282,9 @@ static bool is_divisible(const struct ending *ending)
 /* Answers a change whose transaction has ended. `elsewhere`: its trouble may not be met again. */
 static void conclude(struct change *change, const struct ending *ending, bool elsewhere)
 {
-    if (ending->status == HF_OK) {
+    if (!ending->status) {
         change->status = change->draft;
-        if (change->status != HF_OK) {
+        if (change->status) {
             change_undone(change);
         }
         return;
@@ -316,20 +316,20 @@ static hf_status read_shared(struct round *round, const struct way *way)
         return HF_OK;
     }
     hf_status status = read_settings(round, COMMIT_NORMAL, false, &ending);
-    if (status == HF_OK) {
+    if (!status) {
         status = way->bundle ? read_bundle(round, way->bundle, &walk, &ending)
                              : read_calls(round, &walk, &ending);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_sync(round, &ending);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     for (struct change *at = first; at; at = walk_next(&walk, at)) {
         conclude(at, &ending, is_divisible(&ending));
     }
-    if (ending.status == HF_OK && ending.ring) {
+    if (!ending.status && ending.ring) {
         round_ring(round, first);
     }
     return HF_OK;
@@ -340,18 +340,18 @@ static hf_status read_one(struct round *round, struct change *change)
     struct ending ending = {.status = HF_OK};
     hf_status status =
         read_settings(round, commit_mode_of(change), verb_of(change)->sets_commit, &ending);
-    if (status == HF_OK) {
+    if (!status) {
         status = read_call(round, change, &ending);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_sync(round, &ending);
     }
-    if (status == HF_OK) {
+    if (!status) {
         conclude(change, &ending, is_of_connection(ending.sqlstate));
-        if (ending.status == HF_OK && ending.ring) {
+        if (!ending.status && ending.ring) {
             round_ring(round, change);
         }
-    } else if (ending.status != HF_OK && !ending.open) {
+    } else if (ending.status && !ending.open) {
         change_undone(change); /* the last word was a refusal: it did not happen */
         change->status = NOT_BEGUN;
     }
@@ -395,7 +395,7 @@ static const struct way *choose_way(const struct round *round, const struct chan
 static hf_status prepare(struct session *session, enum postgres_query query)
 {
     hf_status status = params_finish(&session->params);
-    return status == HF_OK ? session_prepare(session, query) : status;
+    return status ? status : session_prepare(session, query);
 }
 
 /* The statement that a change travels with. */
@@ -420,7 +420,7 @@ static hf_status prepare_for(struct round *round, struct change *change)
     } else {
         status = fill_call(round, change);
     }
-    return status == HF_OK ? prepare(session, query_of(change)) : status;
+    return status ? status : prepare(session, query_of(change));
 }
 
 /* The server refuses to prepare the statement of `first`: somebody keeps its table locked, perhaps,
@@ -471,10 +471,10 @@ hf_status round_run(struct round *round)
         at->way = choose_way(round, at);
     }
     hf_status status = prepare_all(round);
-    if (status == HF_OK) {
+    if (!status) {
         status = session_pipe_enter(session);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     for (const struct way *way = ways; way < ways + WAYS && !status; way++) {
@@ -484,7 +484,7 @@ hf_status round_run(struct round *round)
     for (const struct way *way = ways; way < ways + WAYS && !status; way++) {
         status = way->read(round, way);
     }
-    if (status != HF_OK) {
+    if (status) {
         session_close(session);
         return status;
     }

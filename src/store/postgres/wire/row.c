@@ -198,7 +198,7 @@ static hf_status event_copy(struct batch *batch, const PGresult *result, int row
     event->key = keep(batch, result, row, first + EVENT_KEY);
     event->tenant = keep(batch, result, row, first + EVENT_TENANT);
     hf_status status = batch_identify(batch, entry, id);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     event->type = keep(batch, result, row, first + EVENT_TYPE);
@@ -214,10 +214,10 @@ static hf_status event_copy(struct batch *batch, const PGresult *result, int row
     event->entered_at_us = result_time(result, row, first + EVENT_ENTERED_AT, 0);
     entry->hash = result_int8(result, row, first + EVENT_HASH, 0);
     status = arena_status(&batch->arena);
-    if (status == HF_OK && (!event->type || !event->payload)) {
+    if (!status && (!event->type || !event->payload)) {
         status = bad_row(event->position);
     }
-    if (status == HF_OK) {
+    if (!status) {
         entry->damaged = checksum_of_event(event, id, entry->hash) !=
                          result_int8(result, row, first + EVENT_CHECKSUM, 0);
     }
@@ -232,7 +232,7 @@ hf_status event_push(struct batch *batch, const PGresult *result, int row, int f
         return fail(HF_NOMEM, "no memory for a batch of %zu events", batch->count + 1);
     }
     hf_status status = event_copy(batch, result, row, first, entry);
-    if (status != HF_OK) {
+    if (status) {
         batch->count--;
         return status;
     }

@@ -114,7 +114,7 @@ static hf_status flush(struct session *session)
             return session_fail(session, NULL, POSTGRES_QUERY_COUNT);
         }
         hf_status status = await(session, POLLIN | POLLOUT);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         if (!PQconsumeInput(session->pg)) {
@@ -128,7 +128,7 @@ static hf_status await_result(struct session *session)
 {
     while (PQisBusy(session->pg)) {
         hf_status status = await(session, POLLIN);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         if (!PQconsumeInput(session->pg)) {
@@ -144,7 +144,7 @@ static hf_status collect(struct session *session, PGresult **ret_result)
     PGresult *kept = NULL;
     hf_status status = flush(session);
     for (;;) {
-        if (status == HF_OK) {
+        if (!status) {
             status = await_result(session);
         }
         PGresult *result = status == HF_OK ? PQgetResult(session->pg) : NULL;
@@ -158,7 +158,7 @@ static hf_status collect(struct session *session, PGresult **ret_result)
         PQclear(kept);
         kept = result;
     }
-    if (status != HF_OK) {
+    if (status) {
         PQclear(kept);
         return status;
     }
@@ -322,7 +322,7 @@ static hf_status finish(struct session *session, int sent, enum postgres_query q
         give_up(session);
         return err_set(HF_TIMEOUT, message);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (!result || is_failure(result)) {
@@ -346,7 +346,7 @@ hf_status session_prepare(struct session *session, enum postgres_query query)
     int sent =
         PQsendPrepare(session->pg, name, sql_of(session, query), params->count, params->types);
     hf_status status = finish(session, sent, query, &result);
-    if (status == HF_OK) {
+    if (!status) {
         PQclear(result);
         session->prepared[query] = true;
     }
@@ -370,15 +370,15 @@ hf_status session_execute(struct session *session, enum postgres_query query, bo
                           PGresult **ret_result)
 {
     hf_status status = params_finish(&session->params);
-    if (status == HF_OK && !once) {
+    if (!status && !once) {
         status = session_prepare(session, query);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     session->sqlstate[0] = '\0';
     status = finish(session, send_query(session, query, once), query, ret_result);
-    if (status != HF_OK && strcmp(session->sqlstate, "26000") == 0) {
+    if (status && strcmp(session->sqlstate, "26000") == 0) {
         memset(session->prepared, 0, sizeof session->prepared); /* somebody took them away */
     }
     return status;
@@ -400,7 +400,7 @@ static hf_status query_once_or_again(struct session *session, enum postgres_quer
             return fail(HF_UNAVAILABLE, "%s: the connection was lost", session->engine->place);
         }
         hf_status status = session_connect(session, session->deadline);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
     }
@@ -412,7 +412,7 @@ static hf_status query_once_or_again(struct session *session, enum postgres_quer
         return status;
     }
     status = session_connect(session, session->deadline);
-    return status == HF_OK ? session_execute(session, query, once, ret_result) : status;
+    return status ? status : session_execute(session, query, once, ret_result);
 }
 
 hf_status session_query(struct session *session, enum postgres_query query, PGresult **ret_result)
@@ -430,7 +430,7 @@ hf_status session_run(struct session *session, enum postgres_query query)
 {
     PGresult *result = NULL;
     hf_status status = session_query(session, query, &result);
-    if (status == HF_OK) {
+    if (!status) {
         PQclear(result);
     }
     return status;
@@ -444,7 +444,7 @@ hf_status session_script(struct session *session, const char *sql)
     PGresult *result = NULL;
     hf_status status =
         finish(session, PQsendQuery(session->pg, sql), POSTGRES_QUERY_COUNT, &result);
-    if (status == HF_OK) {
+    if (!status) {
         PQclear(result);
     }
     return status;
@@ -455,7 +455,7 @@ static hf_status stream_rows(struct session *session, enum postgres_query query,
                              session_row_fn row, void *ctx)
 {
     hf_status status = flush(session);
-    for (int64_t count = 0; status == HF_OK; count++) {
+    for (int64_t count = 0; !status; count++) {
         if (count % STREAM_LOOK_ROWS == 0) {
             session->deadline = deadline_after_ms(silence_ms);
         }
@@ -478,10 +478,10 @@ hf_status session_stream(struct session *session, enum postgres_query query, int
                          session_row_fn row, void *ctx)
 {
     hf_status status = params_finish(&session->params);
-    if (status == HF_OK && session_is_lost(session)) {
+    if (!status && session_is_lost(session)) {
         status = fail(HF_UNAVAILABLE, "%s: the connection was lost", session->engine->place);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     session->deadline = deadline_after_ms(silence_ms);
@@ -489,7 +489,7 @@ hf_status session_stream(struct session *session, enum postgres_query query, int
         return session_fail(session, NULL, query);
     }
     status = stream_rows(session, query, silence_ms, row, ctx);
-    if (status != HF_OK && session->pg && PQtransactionStatus(session->pg) == PQTRANS_ACTIVE) {
+    if (status && session->pg && PQtransactionStatus(session->pg) == PQTRANS_ACTIVE) {
         session_cancel(PQgetCancel(session->pg));
         session_cut(session);
     }
@@ -502,7 +502,7 @@ hf_status session_begin(struct session *session)
 {
     assert(!session->in_tx);
     hf_status status = session_connect(session, session->deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
@@ -531,7 +531,7 @@ hf_status session_commit(struct session *session)
     const char *code = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     bool refused = code && !session_leaves_open(session, code);
     bool lost = session_is_lost(session);
-    if (status != HF_OK || (!refused && (lost || !result || is_failure(result)))) {
+    if (status || (!refused && (lost || !result || is_failure(result)))) {
         status =
             fail(HF_UNKNOWN, "%s: the connection was lost during a commit", session->engine->place);
         session_close(session);
@@ -575,7 +575,7 @@ hf_status session_pipe_enter(struct session *session)
 hf_status session_pipe_prepare(struct session *session, enum postgres_query query)
 {
     hf_status status = params_finish(&session->params);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     char name[NAME_BYTES];
@@ -589,7 +589,7 @@ hf_status session_pipe_prepare(struct session *session, enum postgres_query quer
 hf_status session_pipe_send(struct session *session, enum postgres_query query)
 {
     hf_status status = params_finish(&session->params);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     return send_query(session, query, false) ? HF_OK : session_fail(session, NULL, query);
@@ -603,9 +603,9 @@ hf_status session_pipe_sync(struct session *session)
 hf_status session_pipe_next(struct session *session, PGresult **ret_result)
 {
     hf_status status = flush(session);
-    while (status == HF_OK) {
+    while (!status) {
         status = await_result(session);
-        if (status != HF_OK) {
+        if (status) {
             break;
         }
         PGresult *result = PQgetResult(session->pg);

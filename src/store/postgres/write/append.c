@@ -92,7 +92,7 @@ static hf_status append_read(struct postgres_engine *engine, struct change *chan
 {
     struct append *append = (struct append *)change;
     hf_status status = (hf_status)result_int8(result, 0, 0, HF_CORRUPT);
-    if (status != HF_OK) {
+    if (status) {
         struct text message = result_text(result, 0, 1);
         append->failed_index = (size_t)result_int8(result, 0, 2, -1);
         return fail(status, "%" TEXT_PRI, TEXT_ARG(message));

@@ -70,7 +70,7 @@ static hf_status recover(struct round *round, hf_status why, bool connect, struc
     round_lost(round);
     hf_status status = connect ? session_connect(round->session, patience_of(round, deadline))
                                : err_set(why, message);
-    if (status != HF_OK) {
+    if (status) {
         answer_all(round->changes, NOT_BEGUN, status);
         snprintf(message, sizeof message, "%s", err_message());
         (void)fail(HF_UNKNOWN, "it is not known whether the events were stored: %s", message);
@@ -90,14 +90,14 @@ static void run_rounds(struct round *round, struct deadline deadline)
     for (;;) {
         round->now_us = clock_wall_us();
         hf_status status = round_run(round);
-        if (status == HF_OK && !any_open(round->changes)) {
+        if (!status && !any_open(round->changes)) {
             return;
         }
-        if (status == HF_OK && round->portion != PORTION_SINGLE && session_is_up(round->session)) {
+        if (!status && round->portion != PORTION_SINGLE && session_is_up(round->session)) {
             round->portion++;
             continue;
         }
-        if (status == HF_OK) {
+        if (!status) {
             /* Lost, or refused what there is no smaller portion of: another one may do better. */
             session_close(round->session);
             status = fail(HF_UNAVAILABLE, "%s: the connection was lost", round->engine->place);
@@ -115,7 +115,7 @@ static void run_rounds(struct round *round, struct deadline deadline)
 static void ring_doubts(struct round *round)
 {
     for (const struct change *at = round->changes; at; at = at->next) {
-        if (at->status == HF_UNKNOWN || (at->status != HF_OK && at->doubtful)) {
+        if (at->status == HF_UNKNOWN || (at->status && at->doubtful)) {
             round_ring(round, at);
         }
     }
@@ -154,7 +154,7 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
         session_close(session);
     }
     hf_status status = session_connect(session, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     for (struct change *at = changes; at; at = at->next) {

@@ -75,7 +75,7 @@ hf_status postgres_claimed_push(struct batch *batch, const PGresult *result, int
 {
     struct entry *entry;
     hf_status status = event_push(batch, result, row, 0, &entry);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     entry->attempts = (int32_t)result_int8(result, row, CLAIM_ATTEMPTS, 0);
@@ -111,14 +111,14 @@ static hf_status claim_read(struct postgres_engine *engine, struct change *chang
     struct claim *claim = (struct claim *)change;
     int last = PQntuples(result) - 1;
     hf_status status = postgres_answer(result, last, CLAIM_STATUS);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     size_t first = claim->batch->count;
-    for (int row = 0; status == HF_OK && row < last; row++) {
+    for (int row = 0; !status && row < last; row++) {
         status = postgres_claimed_push(claim->batch, result, row);
     }
-    if (status != HF_OK) {
+    if (status) {
         claim->batch->count = first;
         /* The server has leased what we cannot take. */
         return fail(HF_UNKNOWN, "claimed events got lost on their way: %s", err_message());

@@ -48,7 +48,7 @@ static void fill_ids(struct params *params, const int64_t *dead_ids, size_t coun
 static hf_status read_count(const PGresult *result, bool *ret_ring, int64_t *ret_count)
 {
     hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_count = result_int8(result, 0, 2, 0);
         *ret_ring = true;
     }
@@ -73,7 +73,7 @@ static hf_status retry_read(struct postgres_engine *engine, struct change *chang
     (void)engine;
     struct dead_retry *retry = (struct dead_retry *)change;
     hf_status status = read_count(result, ret_ring, &retry->ret_count);
-    if (status == HF_OK) {
+    if (!status) {
         retry->ret_resolved = result_int8(result, 0, 3, 0);
     }
     return status;
@@ -146,7 +146,7 @@ static hf_status hand_up(const PGresult *result, int row, hf_dead_letter_fn foun
         .cause = result_text(result, row, DEAD_CAUSE).bytes,
     };
     hf_status status = event_view(result, row, 0, id_text, &letter.event);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_answer = found(&letter, ctx);
     }
     return status;
@@ -208,7 +208,7 @@ static hf_status hand_up_page(const PGresult *result, hf_dead_letter_fn found, v
     for (int row = 0; row < PQntuples(result); row++) {
         int answer = 0;
         hf_status status = hand_up(result, row, found, ctx, &answer);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         if (answer != 0) {
@@ -228,14 +228,14 @@ static hf_status list(struct postgres_engine *engine, struct session *session,
     int64_t left = query->limit >= 0 ? query->limit : INT64_MAX;
     bool over = false;
     hf_status status = HF_OK;
-    while (status == HF_OK && !over && left > 0) {
+    while (!status && !over && left > 0) {
         int64_t rows = left < PAGE_ROWS ? left : PAGE_ROWS;
         fill_query(engine, session_params(session), query, after, before, rows, offset);
         PGresult *result;
         status = session_query_once(
             session, query->oldest_first ? POSTGRES_QUERY_DEAD_OLDEST : POSTGRES_QUERY_DEAD_NEWEST,
             &result);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         int count = PQntuples(result);
@@ -259,7 +259,7 @@ hf_status postgres_dead_list(struct engine *engine, const struct dead_query *que
     struct postgres_engine *self = postgres_of(engine);
     struct session *session;
     hf_status status = session_take_snapshot(self, &session);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = list(self, session, query, found, ctx);

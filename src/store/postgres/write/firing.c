@@ -124,7 +124,7 @@ struct answers {
 static hf_status answers_begin(const PGresult *result, struct answers *ret_answers)
 {
     hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_answers = (struct answers){
             .ours = result_array(result, 0, 2),
             .positions = result_array(result, 0, 3),
@@ -200,7 +200,7 @@ static hf_status fire_read(struct postgres_engine *engine, struct change *change
     (void)engine;
     struct answers answers;
     hf_status status = answers_begin(result, &answers);
-    if (status == HF_OK) {
+    if (!status) {
         status = answers_take(&answers, change);
     }
     *ret_ring = status == HF_OK;

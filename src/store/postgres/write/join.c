@@ -68,7 +68,7 @@ hf_status postgres_append_within(struct session *session, struct append *append,
     }
     pipeline_add(&pipeline, POSTGRES_QUERY_RELEASE_SAVE);
     hf_status status = pipeline_end(&pipeline);
-    if (status != HF_OK) {
+    if (status) {
         status = undo(session, status);
     } else {
         bool stored = false;
@@ -106,7 +106,7 @@ static hf_status check_connection(PGconn *pg)
 static hf_status check_inside(PGconn *pg)
 {
     hf_status status = check_connection(pg);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     switch (PQtransactionStatus(pg)) {
@@ -154,7 +154,7 @@ hf_status postgres_join_append(struct engine *base, void *connection, struct app
     struct postgres_engine *engine = postgres_of(base);
     append->failed_index = SIZE_MAX;
     hf_status status = check_inside(connection);
-    if (status == HF_OK) {
+    if (!status) {
         struct loan loan;
         bool ring = false; /* the server tells the others, or the keeper */
         borrow(&loan, engine, connection, own_deadline(engine));
@@ -179,18 +179,18 @@ static hf_status run(struct postgres_engine *engine, PGconn *pg, enum postgres_q
 hf_status postgres_join_begin(struct engine *base, void *connection, struct deadline deadline)
 {
     hf_status status = check_connection(connection);
-    if (status == HF_OK && PQtransactionStatus(connection) != PQTRANS_IDLE) {
+    if (!status && PQtransactionStatus(connection) != PQTRANS_IDLE) {
         status = fail(HF_MISUSE, "the connection is inside a transaction");
     }
-    return status == HF_OK ? run(postgres_of(base), connection, POSTGRES_QUERY_JOIN_BEGIN, deadline)
-                           : status;
+    return status ? status
+                  : run(postgres_of(base), connection, POSTGRES_QUERY_JOIN_BEGIN, deadline);
 }
 
 hf_status postgres_join_commit(struct engine *base, void *connection)
 {
     struct postgres_engine *engine = postgres_of(base);
     hf_status status = check_inside(connection);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct loan loan;
@@ -198,7 +198,7 @@ hf_status postgres_join_commit(struct engine *base, void *connection)
     HF_POINT("join_before_commit");
     status = session_commit(&loan.session);
     give_back(&loan);
-    if (status == HF_OK || status == HF_UNKNOWN) {
+    if (!status || status == HF_UNKNOWN) {
         HF_POINT("join_after_commit");
         keeper_ring_appends(engine);
     }
@@ -208,10 +208,10 @@ hf_status postgres_join_commit(struct engine *base, void *connection)
 hf_status postgres_join_rollback(struct engine *base, void *connection)
 {
     hf_status status = check_connection(connection);
-    if (status == HF_OK && PQtransactionStatus(connection) == PQTRANS_IDLE) {
+    if (!status && PQtransactionStatus(connection) == PQTRANS_IDLE) {
         status = fail(HF_MISUSE, "the connection is not inside a transaction");
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct postgres_engine *engine = postgres_of(base);

@@ -48,7 +48,7 @@ static hf_status read_number(struct session *session, enum postgres_query query,
     PGresult *result;
     session_params(session);
     hf_status status = session_query(session, query, &result);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_number = PQntuples(result) > 0 ? result_int8(result, 0, 0, 0) : 0;
         PQclear(result);
     }
@@ -65,7 +65,7 @@ static hf_status check_owner(struct session *session, bool changes, bool exists)
     param_bool(params, !exists);
     PGresult *result;
     hf_status status = session_query(session, POSTGRES_QUERY_SCHEMA_FAULT, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (PQntuples(result) > 0) {
@@ -96,10 +96,10 @@ static hf_status read_state(struct session *session, bool changes, struct schema
     int64_t exists = 0;
     *ret_state = (struct schema_state){.functions = FUNCTIONS_OLDER};
     hf_status status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
-    if (status == HF_OK) {
+    if (!status) {
         status = check_owner(session, changes, exists != 0);
     }
-    if (status != HF_OK || !exists) {
+    if (status || !exists) {
         return status;
     }
     struct params *params = session_params(session);
@@ -107,7 +107,7 @@ static hf_status read_state(struct session *session, bool changes, struct schema
     param_text(params, text_of(program_release));
     PGresult *result;
     status = session_query(session, POSTGRES_QUERY_SCHEMA_STATE, &result);
-    if (status == HF_OK) {
+    if (!status) {
         struct text release = result_text(result, 0, 2);
         ret_state->version = result_int8(result, 0, 0, 0);
         ret_state->functions = (enum functions_age)result_int8(result, 0, 1, FUNCTIONS_OLDER);
@@ -164,7 +164,7 @@ static hf_status migrate_settings(struct session *session, struct deadline deadl
     snprintf(wait, sizeof wait, "%lld", left_ms < 0 ? 0LL : (long long)(left_ms + 1));
     hf_status status =
         session_script(session, postgres_queries[POSTGRES_QUERY_INSTALL_SETTINGS].sql);
-    if (status == HF_OK) {
+    if (!status) {
         param_text(session_params(session), text_of(wait));
         status = session_run(session, POSTGRES_QUERY_SCHEMA_PATIENCE);
     }
@@ -178,9 +178,9 @@ static hf_status run_script(struct session *session, int64_t version)
     script_body(&script);
     const char *text = buf_terminate(&script);
     hf_status status = buf_status(&script);
-    if (status == HF_OK) {
+    if (!status) {
         status = session_script(session, text);
-        if (status != HF_OK) {
+        if (status) {
             status = fail(status, "cannot migrate the schema from version %lld to %d: %s",
                           (long long)version, POSTGRES_MIGRATION_COUNT, err_message());
         }
@@ -197,23 +197,23 @@ static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mod
     struct schema_state state;
     int64_t exists = 0;
     hf_status status = migrate_settings(session, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = check_owner(session, true, exists != 0); /* the lock needs a right */
     }
-    if (status == HF_OK) {
+    if (!status) {
         session_params(session);
         status = session_run(session, POSTGRES_QUERY_SCHEMA_LOCK);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_state(session, true, &state);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = check_state(engine, open_mode, &state);
     }
-    if (status == HF_OK && is_to_change(open_mode, &state)) {
+    if (!status && is_to_change(open_mode, &state)) {
         status = run_script(session, state.version);
         HF_POINT("mid_migration");
     }
@@ -225,11 +225,11 @@ static hf_status migrate_once(struct postgres_engine *engine, hf_open_mode open_
 {
     struct session *session = &engine->writer;
     hf_status status = session_begin(session);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = run_steps(engine, open_mode, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         return session_commit(session);
     }
     char code[sizeof session->sqlstate];
@@ -261,10 +261,10 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
     int rivals = 0;
     session->deadline = deadline;
     hf_status status = read_state(session, false, &state);
-    if (status == HF_OK) {
+    if (!status) {
         status = check_state(engine, open_mode, &state);
     }
-    if (status != HF_OK || !is_to_change(open_mode, &state)) {
+    if (status || !is_to_change(open_mode, &state)) {
         return status;
     }
     for (;;) {
@@ -272,12 +272,12 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
         status = migrate_once(engine, open_mode, deadline);
         bool again = postgres_is_passing(session->sqlstate) ||
                      (is_made_by_another(session->sqlstate) && ++rivals < RIVALS_MAX);
-        if (status == HF_OK || !again || deadline_passed(deadline)) {
+        if (!status || !again || deadline_passed(deadline)) {
             return status;
         }
         nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
         status = session_connect(session, deadline);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
     }
@@ -320,11 +320,11 @@ static hf_status put_namespace(struct postgres_engine *engine, hf_open_mode open
     param_bool(params, open_mode == HF_OPEN_CREATE);
     PGresult *result;
     hf_status status = session_query(session, POSTGRES_QUERY_NAMESPACE_PUT, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = (hf_status)result_int8(result, 0, 0, HF_CORRUPT);
-    if (status != HF_OK) {
+    if (status) {
         struct text message = result_text(result, 0, 1);
         status = fail(status, "%s: %" TEXT_PRI, engine->place, TEXT_ARG(message));
     } else {
@@ -348,14 +348,13 @@ hf_status postgres_namespace(struct postgres_engine *engine, hf_open_mode open_m
     for (;;) {
         session->sqlstate[0] = '\0';
         status = session_connect(session, deadline);
-        if (status == HF_OK) {
+        if (!status) {
             status = put_namespace(engine, open_mode);
         }
-        if (status == HF_OK || !postgres_is_passing(session->sqlstate) ||
-            deadline_passed(deadline)) {
+        if (!status || !postgres_is_passing(session->sqlstate) || deadline_passed(deadline)) {
             break;
         }
         nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
     }
-    return status == HF_OK ? make_texts(engine) : status;
+    return status ? status : make_texts(engine);
 }

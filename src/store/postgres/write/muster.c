@@ -106,7 +106,7 @@ static hf_status muster_read(struct postgres_engine *engine, struct change *chan
 {
     struct muster *muster = (struct muster *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_ring = result_bool(result, 0, MUSTER_RING);

@@ -76,7 +76,7 @@ static hf_status put_read(struct postgres_engine *engine, struct change *change,
     (void)engine;
     (void)ret_ring;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK) {
+    if (!status) {
         ((struct namespace_put *)change)->ret_created = result_bool(result, 0, 2);
     }
     return status;
@@ -137,7 +137,7 @@ static hf_status remove_read(struct postgres_engine *engine, struct change *chan
     (void)engine;
     (void)ret_ring; /* those who have it open are told by the function: it is not our namespace */
     hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK) {
+    if (!status) {
         ((struct namespace_remove *)change)->ret_more = result_bool(result, 0, 2);
     }
     return status;

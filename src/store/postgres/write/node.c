@@ -41,12 +41,12 @@ static hf_status register_once(struct postgres_engine *engine, struct session *s
     param_int8(params, node->heartbeat_ms);
     PGresult *result;
     hf_status status = session_query(session, POSTGRES_QUERY_KEEPER_REGISTER, &result);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = (hf_status)result_int8(result, 0, 0, HF_CORRUPT);
     struct text message = result_text(result, 0, 1);
-    if (status != HF_OK) {
+    if (status) {
         status = fail(status, "%s: %" TEXT_PRI, engine->place, TEXT_ARG(message));
     } else if (message.length > 0) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s: %" TEXT_PRI, engine->place,

@@ -63,7 +63,7 @@ static hf_status acquire_read(struct postgres_engine *engine, struct change *cha
         signs_see(engine, owner, result_int8(result, 0, 7, -1));
         keeper_guard(engine);
     }
-    if (status == HF_OK) {
+    if (!status) {
         acquire->ret_epoch = result_int8(result, 0, 2, 0);
         acquire->ret_checkpoint = result_int8(result, 0, 3, 0);
         acquire->ret_generation = result_int8(result, 0, 4, 0);

@@ -75,7 +75,7 @@ static hf_status retain_read(struct postgres_engine *engine, struct change *chan
     (void)engine;
     struct retain *retain = (struct retain *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     retain->ret_taken = result_bool(result, 0, 2);
@@ -104,8 +104,7 @@ static hf_status judge(struct session *session, hf_status status)
                    strcmp(session->sqlstate, "55000") == 0 || /* a detach is pending */
                    strcmp(session->sqlstate, "42P01") == 0 || /* it is gone */
                    strcmp(session->sqlstate, "42809") == 0;   /* it is no partition any more */
-    return status == HF_OK || !passing ? status
-                                       : fail(HF_BUSY, "the log is in use: %s", err_message());
+    return !status || !passing ? status : fail(HF_BUSY, "the log is in use: %s", err_message());
 }
 
 hf_status postgres_retain_command(struct engine *base, const char *command,
@@ -116,14 +115,14 @@ hf_status postgres_retain_command(struct engine *base, const char *command,
     (void)deadline; /* of the step; interrupting this one would only make it be done twice */
     HF_POINT("before_detach");
     hf_status status = session_take(engine, &session);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     session->deadline = deadline_after_ms(COMMAND_MS);
     if (!session_has(session, SESSION_POOLED)) { /* else settings would be somebody else's */
         status = session_script(session, postgres_queries[POSTGRES_QUERY_RETAIN_PATIENCE].sql);
     }
-    if (status == HF_OK) {
+    if (!status) {
         session->sqlstate[0] = '\0';
         status = judge(session, session_script(session, command));
     }

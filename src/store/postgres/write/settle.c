@@ -164,7 +164,7 @@ static hf_status settle_read(struct postgres_engine *engine, struct change *chan
     (void)engine;
     struct settle *settle = (struct settle *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_ring = !text_is_absent(settle->pause.reason);
@@ -258,7 +258,7 @@ static hf_status checkpoints_read(struct postgres_engine *engine, struct change 
     (void)ret_ring;
     struct checkpoints *checkpoints = (struct checkpoints *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     checkpoints->ret_generation = result_int8(result, 0, 2, 0);
@@ -312,7 +312,7 @@ static hf_status settle_lease_read(struct postgres_engine *engine, struct change
     (void)engine;
     struct settle_lease *settle = (struct settle_lease *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_ring = result_bool(result, 0, 2);

@@ -107,7 +107,7 @@ hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *
     if (lookup.rows > 0) {
         ret_standing->generation = result_int8(result, 0, 0, 0);
         ret_standing->crew = result_int8(result, 0, 1, 0);
-    } else if (lookup.status == HF_OK) {
+    } else if (!lookup.status) {
         lookup.status = no_such_id(id);
     }
     for (int row = 0; !enough && row < lookup.rows && !result_is_null(result, row, 2); row++) {
@@ -140,7 +140,7 @@ static hf_status put_read(struct postgres_engine *engine, struct change *change,
 {
     struct subscription_put *put = (struct subscription_put *)change;
     hf_status status = postgres_read_ringing(engine, change, result, ret_ring);
-    if (status == HF_OK) {
+    if (!status) {
         put->ret_id = result_int8(result, 0, 2, 0);
         put->ret_created = result_bool(result, 0, 3);
     }

@@ -188,7 +188,7 @@ static hf_status put_read(struct postgres_engine *engine, struct change *change,
                           const PGresult *result, bool *ret_ring)
 {
     hf_status status = postgres_read_ringing(engine, change, result, ret_ring);
-    if (status == HF_OK) {
+    if (!status) {
         ((struct schedule_put *)change)->ret_created = result_bool(result, 0, 2);
     }
     return status;
@@ -251,7 +251,7 @@ static hf_status delay_read(struct postgres_engine *engine, struct change *chang
 {
     struct delay *delay = (struct delay *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct result_array positions = result_array(result, 0, 2);
@@ -291,7 +291,7 @@ static hf_status release_read(struct postgres_engine *engine, struct change *cha
     (void)engine;
     struct release *release = (struct release *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK) {
+    if (!status) {
         release->ret_count = result_int8(result, 0, 2, 0);
         release->ret_next_us = result_time(result, 0, 3, STORE_NEVER);
         *ret_ring = release->ret_count > 0;

@@ -125,10 +125,10 @@ hf_status postgres_transfer_facts(struct engine *engine, struct text name,
     }
     int64_t holders = 0;
     hf_status status = pg_lookup_end(&lookup);
-    if (status == HF_OK && !gapless) {
+    if (!status && !gapless) {
         status = count_holders(engine, facts.namespace_id, &holders);
     }
-    if (status == HF_OK) {
+    if (!status) {
         facts.floor = holders == 0 ? facts.head : -1;
         *ret_facts = facts;
     }
@@ -150,12 +150,12 @@ hf_status postgres_export_open(struct engine *engine, struct exporter **ret_expo
     }
     exporter->head.engine = engine;
     hf_status status = session_take(postgres_of(engine), &exporter->session);
-    if (status == HF_OK) {
+    if (!status) {
         status = session_script(exporter->session,
                                 postgres_queries[POSTGRES_QUERY_TRANSFER_SNAPSHOT].sql);
         exporter->session->in_tx = true;
     }
-    if (status != HF_OK) {
+    if (status) {
         postgres_export_close(&exporter->head);
         return status;
     }
@@ -354,10 +354,10 @@ static hf_status transfer_read(struct postgres_engine *engine, struct change *ch
     (void)ret_ring; /* no process has the namespace open */
     struct transfer *transfer = (struct transfer *)change;
     hf_status status = postgres_answer(result, 0, 0);
-    if (status == HF_OK && transfer->step == TRANSFER_BEGIN) {
+    if (!status && transfer->step == TRANSFER_BEGIN) {
         transfer->ret_resumed = result_bool(result, 0, 2);
         transfer->ret_floor = result_int8(result, 0, 3, 0);
-    } else if (status == HF_OK && transfer->step == TRANSFER_CLEAR) {
+    } else if (!status && transfer->step == TRANSFER_CLEAR) {
         transfer->ret_more = result_bool(result, 0, 2);
     } else if (status == HF_STALE) {
         return fail(HF_STALE, "another run of the copy has taken over");

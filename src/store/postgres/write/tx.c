@@ -184,7 +184,7 @@ static hf_status tx_undo(struct postgres_tx *tx, hf_status status)
     tx->ring = tx->ring_before;
     tx->stage = STAGE_BEGUN;
     hf_status undone = session_script(tx->session, postgres_queries[POSTGRES_QUERY_TX_UNDO].sql);
-    if (undone != HF_OK) {
+    if (undone) {
         return tx_failed(tx, undone);
     }
     return status != HF_OK ? err_set(status, message) : HF_OK;
@@ -216,7 +216,7 @@ static void tx_pipeline(struct postgres_tx *tx, struct pipeline *pipeline)
 static hf_status tx_pipeline_end(struct postgres_tx *tx, struct pipeline *pipeline)
 {
     hf_status status = pipeline_end(pipeline);
-    if (status != HF_OK) {
+    if (status) {
         return tx_failed(tx, status);
     }
     tx->stage = tx->stage == STAGE_NEW ? STAGE_BEGUN : tx->stage;
@@ -279,13 +279,13 @@ hf_status postgres_tx_begin(struct engine *base, struct deadline deadline, struc
     tx->head.engine = base;
     tx->socket = -1;
     hf_status status = session_take_handler(engine, deadline, &tx->session);
-    if (status != HF_OK) {
+    if (status) {
         mem_free(tx);
         return status;
     }
     pthread_mutex_init(&tx->mutex, NULL);
     status = tx_prepare(tx);
-    if (status != HF_OK) {
+    if (status) {
         tx_free(tx);
         return status;
     }
@@ -305,11 +305,11 @@ static hf_status tx_last_moment(struct postgres_tx *tx)
 static hf_status tx_ended(struct postgres_tx *tx, hf_status status)
 {
     struct postgres_engine *engine = tx->session->engine;
-    if (status == HF_OK) {
+    if (!status) {
         HF_POINT("tx_after_commit");
         atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
     }
-    if (tx->ring && (status == HF_OK || status == HF_UNKNOWN)) {
+    if (tx->ring && (!status || status == HF_UNKNOWN)) {
         keeper_ring_appends(engine);
     }
     char message[STORE_MESSAGE_BYTES];
@@ -324,10 +324,10 @@ static hf_status read_commit(struct postgres_tx *tx, const struct pipeline *pipe
 {
     struct session *session = tx->session;
     const char *place = session->engine->place;
-    if (status == HF_OK && PQcmdStatus(pipeline->items[1].result)[0] == 'R') {
+    if (!status && PQcmdStatus(pipeline->items[1].result)[0] == 'R') {
         return fail(HF_IO, "%s: the transaction had failed and was rolled back", place);
     }
-    if (status == HF_OK) {
+    if (!status) {
         return session->unsure
                    ? fail(HF_UNKNOWN, "%s: committed, but perhaps not on the standby", place)
                    : HF_OK;
@@ -351,7 +351,7 @@ static hf_status tx_commit_after(struct postgres_tx *tx, enum postgres_query que
     session_params(tx->session);
     pipeline_add(pipeline, POSTGRES_QUERY_COMMIT);
     hf_status status = pipeline_end(pipeline);
-    tx->session->in_tx = tx->session->in_tx && status != HF_OK;
+    tx->session->in_tx = tx->session->in_tx && status;
     return read_commit(tx, pipeline, status);
 }
 
@@ -360,13 +360,13 @@ hf_status postgres_tx_commit(struct tx *base)
     struct postgres_tx *tx = (struct postgres_tx *)base;
     bool broken;
     hf_status status = tx_resume(tx, &broken);
-    if (status == HF_OK && (tx->stage == STAGE_INSIDE || broken)) {
+    if (!status && (tx->stage == STAGE_INSIDE || broken)) {
         status = fail(HF_MISUSE, "a delivery inside the transaction has not been ended");
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_last_moment(tx);
     }
-    if (status == HF_OK && tx->stage >= STAGE_BEGUN) {
+    if (!status && tx->stage >= STAGE_BEGUN) {
         struct pipeline pipeline;
         param_text(session_params(tx->session), text_of(tx->mark));
         status = tx_commit_after(tx, POSTGRES_QUERY_TX_CHECK, &pipeline);
@@ -461,10 +461,10 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     struct postgres_tx *tx = (struct postgres_tx *)base;
     bool broken;
     hf_status status = tx_resume(tx, &broken);
-    if (status == HF_OK && (tx->stage == STAGE_INSIDE || broken)) {
+    if (!status && (tx->stage == STAGE_INSIDE || broken)) {
         status = fail(HF_MISUSE, "the delivery before this one has not been ended");
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     tx->hold = *hold;
@@ -483,12 +483,12 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     param_int8(fill_hold(tx), tx->position);
     pipeline_add(&pipeline, POSTGRES_QUERY_TX_ENTER);
     status = tx_pipeline_end(tx, &pipeline);
-    if (status == HF_OK) {
+    if (!status) {
         tx->stage = STAGE_SAVED;
         status = read_enter(pipeline.items[pipeline.count - 1].result);
     }
     pipeline_release(&pipeline);
-    if (status == HF_OK) {
+    if (!status) {
         tx->stage = STAGE_INSIDE;
         tx->passing = false;
         tx->sqlstate[0] = '\0';
@@ -503,7 +503,7 @@ static hf_status tx_settle(struct postgres_tx *tx, bool *ret_lane_busy)
     PGresult *result;
     fill_settle(tx, NULL, 0);
     hf_status status = session_query(tx->session, POSTGRES_QUERY_TX_SETTLE, &result);
-    if (status == HF_OK) {
+    if (!status) {
         read_settle(result, ret_lane_busy, NULL, 0);
         PQclear(result);
         HF_POINT("tx_after_settle");
@@ -517,10 +517,10 @@ static hf_status tx_settle(struct postgres_tx *tx, bool *ret_lane_busy)
 static hf_status tx_return(struct postgres_tx *tx, bool *ret_broken)
 {
     hf_status status = tx_resume(tx, ret_broken);
-    if (status == HF_OK && tx->stage != STAGE_INSIDE) {
+    if (!status && tx->stage != STAGE_INSIDE) {
         status = fail(HF_MISUSE, "no delivery has been begun");
     }
-    if (status == HF_OK) {
+    if (!status) {
         tx->stage = STAGE_SAVED;
     }
     return status;
@@ -542,7 +542,7 @@ hf_status postgres_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
     struct postgres_tx *tx = (struct postgres_tx *)base;
     bool broken;
     hf_status status = tx_return(tx, &broken);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool busy = false;
@@ -554,7 +554,7 @@ hf_status postgres_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
         bool passing = tx->passing || (broken && postgres_is_passing(tx->sqlstate));
         status = tx_undo(tx, passing ? fail_passing(tx) : HF_OK);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_lane_busy = busy;
     }
     return status;
@@ -584,17 +584,17 @@ hf_status postgres_tx_finish_unit(struct tx *base, struct tx_member *others, siz
     *ret_settled = SIZE_MAX;
     bool broken;
     hf_status status = tx_return(tx, &broken);
-    if (status == HF_OK) {
+    if (!status) {
         status = broken ? fail_broken(tx) : tx_last_moment(tx);
     }
-    if (status != HF_OK) {
+    if (status) {
         return tx_ended(tx, status);
     }
     struct pipeline pipeline;
     tx->conflict = -1;
     fill_settle(tx, others, count);
     status = tx_commit_after(tx, POSTGRES_QUERY_TX_SETTLE, &pipeline);
-    if (status == HF_OK) {
+    if (!status) {
         read_settle(pipeline.items[0].result, ret_lane_busy, others, count);
     } else if (pipeline.failed == 0 && tx->conflict >= 0) {
         size_t index = index_of_conflict(tx, others, count);
@@ -610,16 +610,16 @@ hf_status postgres_tx_append(struct tx *base, struct append *append)
     append->failed_index = SIZE_MAX;
     bool broken;
     hf_status status = tx_resume(tx, &broken);
-    if (status == HF_OK && broken) {
+    if (!status && broken) {
         status = fail(HF_MISUSE, "a statement in this transaction has failed: it takes no more");
     }
-    if (status == HF_OK && tx->stage == STAGE_NEW) {
+    if (!status && tx->stage == STAGE_NEW) {
         struct pipeline pipeline;
         tx_pipeline(tx, &pipeline);
         status = tx_pipeline_end(tx, &pipeline);
         pipeline_release(&pipeline);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = postgres_append_within(tx->session, append, &tx->ring);
         tx->passing = status != HF_OK && postgres_is_passing(tx->session->sqlstate);
         status = status == HF_OK ? HF_OK : is_aborted(tx) ? fail_aborted() : status;

@@ -74,7 +74,7 @@ hf_status bell_open(struct bell *bell, const struct files *files)
     memset(bell, 0, sizeof *bell);
     bell->fd = -1;
     hf_status status = files_open(files, files->bell, FILES_REPLACE, &bell->fd);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int code = bell_mend(bell);

@@ -101,7 +101,7 @@ hf_status conn_fail_code(struct conn *conn, int code, const char *doing)
     int system_errno = conn->db ? sqlite3_system_errno(conn->db) : 0;
     hf_status status = status_of(code, system_errno);
     const char *words = conn->db ? sqlite3_errmsg(conn->db) : sqlite3_errstr(code);
-    if (status == HF_OK) { /* an error that SQLite does not own up to */
+    if (!status) { /* an error that SQLite does not own up to */
         return fail(HF_IO, "cannot %s: SQLite answered %d", doing, code);
     }
     if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_LOCKED) {
@@ -136,7 +136,7 @@ hf_status conn_fail(struct conn *conn, const char *doing)
 
 hf_status conn_error(struct conn *conn)
 {
-    assert(conn->failed != HF_OK);
+    assert(conn->failed);
     return conn->failed;
 }
 
@@ -193,7 +193,7 @@ static hf_status conn_settings(struct conn *conn)
         return conn_fail(conn, "configure the connection");
     }
     hf_status status = conn_exec(conn, SQLITE_QUERY_SET_CONNECTION);
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_exec(conn, conn->kind == CONN_READER ? SQLITE_QUERY_SET_READER
                                                            : SQLITE_QUERY_SET_WRITER);
     }
@@ -227,13 +227,13 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
     } else {
         status = conn_settings(conn);
         int cause = sqlite3_errcode(conn->db) & 0xff;
-        if (status != HF_OK && cause == SQLITE_NOTADB) {
+        if (status && cause == SQLITE_NOTADB) {
             status = fail(HF_CORRUPT, "%s is not a SQLite database", path);
-        } else if (status != HF_OK && cause == SQLITE_CORRUPT) {
+        } else if (status && cause == SQLITE_CORRUPT) {
             status = fail(HF_CORRUPT, "%s is damaged and cannot be opened: restore a backup", path);
         }
     }
-    if (status != HF_OK) {
+    if (status) {
         sqlite3_close(conn->db);
         conn->db = NULL;
     }
@@ -357,7 +357,7 @@ hf_status conn_first(struct conn *conn, enum sqlite_query query, sqlite3_stmt **
     }
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_stmt = row ? stmt : NULL;
     }
     return status;
@@ -368,7 +368,7 @@ hf_status conn_number(struct conn *conn, enum sqlite_query query, int64_t otherw
 {
     sqlite3_stmt *stmt;
     hf_status status = conn_first(conn, query, &stmt);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_number = stmt ? sqlite3_column_int64(stmt, 0) : otherwise;
         conn_done(stmt);
     }
@@ -477,7 +477,7 @@ hf_status conn_undo(struct conn *conn)
         return fail(HF_IO, "SQLite rolled the whole transaction back");
     }
     hf_status status = conn_run_query(conn, SQLITE_QUERY_UNDO);
-    return status == HF_OK ? conn_release(conn) : status;
+    return status ? status : conn_release(conn);
 }
 
 hf_status conn_set_sync(struct conn *conn, bool full)
@@ -486,7 +486,7 @@ hf_status conn_set_sync(struct conn *conn, bool full)
         return HF_OK;
     }
     hf_status status = conn_exec(conn, full ? SQLITE_QUERY_SYNC_FULL : SQLITE_QUERY_SYNC_NORMAL);
-    if (status == HF_OK) {
+    if (!status) {
         conn->full_sync = full;
     }
     return status;

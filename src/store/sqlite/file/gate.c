@@ -68,16 +68,16 @@ hf_status gate_open(struct gate *gate, const struct files *files)
     gate->files = files;
     gate->fd = -1;
     hf_status status = mutex_init(&gate->mutex);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = cond_init(&gate->cond);
-    if (status != HF_OK) {
+    if (status) {
         pthread_mutex_destroy(&gate->mutex);
         return status;
     }
     status = gate_open_file(gate);
-    if (status != HF_OK) {
+    if (status) {
         pthread_cond_destroy(&gate->cond);
         pthread_mutex_destroy(&gate->mutex);
     }
@@ -136,7 +136,7 @@ static hf_status gate_pass(struct gate *gate, struct deadline deadline)
     /* Both at once, if no other store waits: one system call less for every commit. */
     if (!gate_lock_bytes(gate->fd, GATE_BYTE, TURNSTILE_BYTE - GATE_BYTE + 1, F_WRLCK)) {
         status = gate_wait_byte(gate, TURNSTILE_BYTE, deadline);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         status = gate_wait_byte(gate, GATE_BYTE, deadline);
@@ -149,7 +149,7 @@ static hf_status gate_lock_file(struct gate *gate, struct deadline deadline)
 {
     for (int i = 0; i < REOPEN_MAX; i++) {
         hf_status status = gate_pass(gate, deadline);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         struct stat found;
@@ -159,7 +159,7 @@ static hf_status gate_lock_file(struct gate *gate, struct deadline deadline)
         close(gate->fd);
         gate->fd = -1;
         status = gate_open_file(gate);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
     }
@@ -238,17 +238,17 @@ static hf_status gate_queue(struct gate *gate, struct deadline deadline)
 hf_status gate_take(struct gate *gate, struct deadline deadline)
 {
     hf_status status = gate_queue(gate, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (gate->fd < 0) {
         status = gate_open_file(gate);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = gate_lock_file(gate, deadline);
     }
     pthread_mutex_lock(&gate->mutex);
-    if (status == HF_OK) {
+    if (!status) {
         gate->owner = pthread_self();
         gate->owned = true;
     } else {

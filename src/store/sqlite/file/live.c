@@ -204,11 +204,11 @@ hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node)
     live->fd = -1;
     live->directory = -1;
     hf_status status = mutex_init(&live->mutex);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = live_prepare(engine, node);
-    if (status == HF_OK) {
+    if (!status) {
         live->directory = sign_open(&engine->files, engine->token, 1);
         if (live->directory < 0) {
             log_about(engine->log, HF_LOG_WARN, NULL,
@@ -221,7 +221,7 @@ hf_status live_open(struct sqlite_engine *engine, const struct node_facts *node)
                      ? HF_OK
                      : fail(files_status(errno), "cannot make %s: %s", live->path, strerror(errno));
     }
-    if (status != HF_OK) {
+    if (status) {
         notes_close(&live->notes);
         live_free(live);
         if (live->directory >= 0) {
@@ -495,7 +495,7 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
     for (int i = 0; exact && i < STORE_NOTES_MAX; i++) {
         *ret_running += atomic_load(&file->notes[i].position) > 0 ? 1 : 0;
     }
-    for (int i = 0; exact && found && i < STORE_NOTES_MAX && status == HF_OK; i++) {
+    for (int i = 0; exact && found && i < STORE_NOTES_MAX && !status; i++) {
         struct live_note *note = &file->notes[i];
         int64_t position = atomic_load(&note->position);
         if (position > 0 && atomic_load(&note->subscription_id) == subscription_id) {
@@ -504,7 +504,7 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
     }
     mem_free(file);
     engine->live.sweep_due = true;
-    if (status == HF_OK) {
+    if (!status) {
         *ret_exact = exact;
     }
     return status;

@@ -10,7 +10,7 @@ bool lookup_begin(struct lookup *lookup, struct engine *engine, enum sqlite_quer
 {
     *lookup = (struct lookup){.engine = sqlite_of(engine)};
     lookup->status = pool_take(lookup->engine, &lookup->conn);
-    if (lookup->status != HF_OK) {
+    if (lookup->status) {
         return false;
     }
     lookup->stmt = conn_statement(lookup->conn, query);
@@ -23,7 +23,7 @@ bool lookup_begin(struct lookup *lookup, struct engine *engine, enum sqlite_quer
 bool lookup_next(struct lookup *lookup)
 {
     bool row = false;
-    if (lookup->status == HF_OK) {
+    if (!lookup->status) {
         lookup->status = conn_row(lookup->conn, lookup->stmt, &row);
     }
     lookup->any |= row;

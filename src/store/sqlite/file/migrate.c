@@ -23,7 +23,7 @@ static hf_status read_word(struct conn *conn, enum sqlite_query query, const cha
 {
     sqlite3_stmt *stmt;
     hf_status status = conn_first(conn, query, &stmt);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_equal = stmt && text_equal(column_text(stmt, 0), text_of(word));
         conn_done(stmt);
     }
@@ -38,27 +38,27 @@ static hf_status migrate_journal(struct sqlite_engine *engine, hf_open_mode open
     bool wal = false;
     int64_t pages = 0;
     hf_status status = read_word(conn, SQLITE_QUERY_READ_ENCODING, "UTF-8", &utf8);
-    if (status == HF_OK && !utf8) {
+    if (!status && !utf8) {
         status = fail(HF_INVALID, "%s stores text as UTF-16; only UTF-8 databases can be used",
                       engine->files.db);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_word(conn, SQLITE_QUERY_READ_JOURNAL_MODE, "wal", &wal);
     }
-    if (status != HF_OK || wal) {
+    if (status || wal) {
         return status;
     }
     status = conn_number(conn, SQLITE_QUERY_READ_PAGE_COUNT, 0, &pages);
-    if (status == HF_OK && pages == 0 && open_mode != HF_OPEN_CREATE) {
+    if (!status && pages == 0 && open_mode != HF_OPEN_CREATE) {
         return fail(HF_NOTFOUND, "%s is empty", engine->files.db);
     }
-    if (status == HF_OK && pages == 0) {
+    if (!status && pages == 0) {
         status = conn_exec(conn, SQLITE_QUERY_VACUUM_INCREMENTAL);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_word(conn, SQLITE_QUERY_SET_WAL, "wal", &wal);
     }
-    if (status == HF_OK && !wal) {
+    if (!status && !wal) {
         status = fail(HF_UNAVAILABLE, "%s cannot be switched to WAL mode", engine->files.db);
     }
     return status;
@@ -69,7 +69,7 @@ static hf_status read_version(struct conn *conn, int64_t *ret_version)
 {
     int64_t exists = 0;
     hf_status status = conn_number(conn, SQLITE_QUERY_SCHEMA_EXISTS, 0, &exists);
-    if (status != HF_OK || !exists) {
+    if (status || !exists) {
         *ret_version = 0;
         return status;
     }
@@ -104,14 +104,14 @@ static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mo
     struct conn *conn = &engine->writer;
     int64_t version = 0;
     hf_status status = conn_begin(conn, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = read_version(conn, &version);
-    if (status == HF_OK) {
+    if (!status) {
         status = check_version(engine, open_mode, version);
     }
-    if (status != HF_OK || version == SQLITE_MIGRATION_COUNT) {
+    if (status || version == SQLITE_MIGRATION_COUNT) {
         conn_rollback(conn);
         *ret_version = version;
         return status;
@@ -130,10 +130,10 @@ static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mo
         bind_text(stmt, 1, text_of(number));
     }
     status = stmt ? conn_run(conn, stmt) : conn_error(conn);
-    if (status == HF_OK && step->version == SQLITE_MIGRATION_COUNT) {
+    if (!status && step->version == SQLITE_MIGRATION_COUNT) {
         status = schema_expect(conn, engine->files.db);
     }
-    if (status != HF_OK) {
+    if (status) {
         conn_rollback(conn);
         return status;
     }
@@ -148,13 +148,13 @@ hf_status migrate_schema(struct sqlite_engine *engine, hf_open_mode open_mode,
     int64_t version = 0;
     engine->writer.deadline = deadline;
     hf_status status = migrate_journal(engine, open_mode);
-    if (status == HF_OK) {
+    if (!status) {
         status = read_version(&engine->writer, &version);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = check_version(engine, open_mode, version);
     }
-    while (status == HF_OK && version < SQLITE_MIGRATION_COUNT) {
+    while (!status && version < SQLITE_MIGRATION_COUNT) {
         status = migrate_step(engine, open_mode, deadline, &version);
     }
     return status;
@@ -178,12 +178,12 @@ hf_status migrate_namespace(struct sqlite_engine *engine, hf_open_mode open_mode
                     engine->namespace_name);
     }
     status = conn_begin(conn, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = sqlite_namespace_open(conn, text_of(engine->namespace_name), true, now_us,
                                    &engine->namespace_id, &created);
-    if (status != HF_OK) {
+    if (status) {
         conn_rollback(conn);
         return status;
     }

@@ -108,7 +108,7 @@ hf_status pool_take_snapshot(struct sqlite_engine *engine, struct conn **ret_con
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_BEGIN_READ);
     status = stmt ? conn_run(conn, stmt) : conn_error(conn);
-    if (status != HF_OK) {
+    if (status) {
         pool_give(engine, conn);
         return status;
     }

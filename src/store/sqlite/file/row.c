@@ -57,7 +57,7 @@ hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_e
     event->key = copy_text(batch, stmt, ROW_KEY);
     event->tenant = copy_text(batch, stmt, ROW_TENANT);
     hf_status status = batch_identify(batch, entry, id);
-    if (status == HF_OK) {
+    if (!status) {
         event->type = copy_text(batch, stmt, ROW_TYPE);
         struct text payload = arena_text(&batch->arena, column_text(stmt, ROW_PAYLOAD));
         event->payload = payload.bytes;
@@ -71,11 +71,11 @@ hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_e
         entry->hash = sqlite3_column_int64(stmt, ROW_HASH);
         status = arena_status(&batch->arena);
     }
-    if (status == HF_OK && (!event->type || !event->payload)) {
+    if (!status && (!event->type || !event->payload)) {
         status =
             fail(HF_NOMEM, "no memory to read the event at position %lld", (long long)position);
     }
-    if (status != HF_OK) {
+    if (status) {
         batch->count--;
         return status;
     }
@@ -119,7 +119,7 @@ hf_status row_checksum(sqlite3_stmt *stmt, struct text payload, int64_t *ret_che
     char id_text[HF_ID_BYTES];
     hf_event event;
     hf_status status = row_event(stmt, id_text, &event);
-    if (status == HF_OK) {
+    if (!status) {
         event.payload = payload.bytes;
         event.payload_bytes = payload.length;
         *ret_checksum = checksum_of_event(&event, row_id(stmt), row_hash(stmt));
@@ -142,7 +142,7 @@ static hf_status find_in(struct conn *conn, sqlite3_stmt *stmt, sqlite3_stmt **r
 {
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_stmt = row ? stmt : NULL;
     }
     return status;
@@ -159,7 +159,7 @@ hf_status row_find(struct sqlite_engine *engine, struct conn *conn, int64_t subs
         bind_int(stmt, 1, subscription_id);
         bind_int(stmt, 2, position);
         hf_status status = find_in(conn, stmt, ret_stmt);
-        if (status != HF_OK || *ret_stmt) {
+        if (status || *ret_stmt) {
             return status;
         }
     }
@@ -179,7 +179,7 @@ static hf_status push_found(struct sqlite_engine *engine, struct conn *conn,
     sqlite3_stmt *stmt = NULL;
     *ret_entry = NULL;
     hf_status status = row_find(engine, conn, subscription_id, position, copied, &stmt);
-    if (status == HF_OK && stmt) {
+    if (!status && stmt) {
         status = row_push(batch, stmt, ret_entry);
         conn_done(stmt);
     }
@@ -192,7 +192,7 @@ hf_status row_push_waiting(struct sqlite_engine *engine, struct conn *conn, int6
 {
     hf_status status = push_found(engine, conn, subscription_id, position, true, batch, ret_entry);
     struct entry *entry = *ret_entry;
-    if (status == HF_OK && entry) {
+    if (!status && entry) {
         entry->attempts = sqlite3_column_int(stmt, column);
         entry->uncounted = sqlite3_column_int(stmt, column + 1);
         entry->attempts_json = arena_text(&batch->arena, column_text(stmt, column + 2));
@@ -220,7 +220,7 @@ hf_status row_push_leased(struct sqlite_engine *engine, struct conn *conn, int64
     bind_int(stmt, 2, position);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (!row) {

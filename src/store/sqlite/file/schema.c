@@ -153,10 +153,10 @@ static hf_status object_read(sqlite3_stmt *stmt, struct object *object)
     buf_terminate(&sql);
     object->texts[OBJECT_SQL] = buf_detach(&sql, NULL);
     buf_release(&sql);
-    for (int i = 0; i < OBJECT_COLUMNS && status == HF_OK; i++) {
+    for (int i = 0; i < OBJECT_COLUMNS && !status; i++) {
         status = object->texts[i] ? HF_OK : HF_NOMEM;
     }
-    if (status != HF_OK) {
+    if (status) {
         object_release(object);
         return fail(status, "no memory for the schema");
     }
@@ -190,19 +190,19 @@ static hf_status schema_add(struct schema *schema, sqlite3_stmt *stmt)
 static hf_status schema_read(struct schema *schema, struct conn *conn)
 {
     hf_status status = HF_OK;
-    for (int i = 0; i < SQLITE_MIGRATION_COUNT && status == HF_OK; i++) {
+    for (int i = 0; i < SQLITE_MIGRATION_COUNT && !status; i++) {
         if (sqlite3_exec(conn->db, sqlite_migrations[i].sql, NULL, NULL, NULL) != SQLITE_OK) {
             status = conn_fail(conn, "make the schema in memory");
         }
     }
     sqlite3_stmt *stmt = NULL;
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_first(conn, SQLITE_QUERY_VERIFY_SCHEMA, &stmt);
     }
     bool row = stmt != NULL;
-    while (status == HF_OK && row) {
+    while (!status && row) {
         status = schema_add(schema, stmt);
-        if (status == HF_OK) {
+        if (!status) {
             status = conn_row(conn, stmt, &row);
         }
     }
@@ -296,7 +296,7 @@ static hf_status look_at_object(struct schema *wanted, sqlite3_stmt *stmt, char 
 {
     struct object found;
     hf_status status = object_read(stmt, &found);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct object *same = schema_find(wanted, &found);
@@ -320,18 +320,18 @@ static hf_status compare_all(struct schema *wanted, struct conn *conn, int32_t m
     bool row = status == HF_OK && stmt;
     while (row && max > 0) {
         status = look_at_object(wanted, stmt, sentence, sizeof sentence);
-        if (status == HF_OK && sentence[0]) {
+        if (!status && sentence[0]) {
             max = said(text_of(sentence), ctx) == 0 ? max - 1 : 0;
         }
         row = false;
-        if (status == HF_OK) {
+        if (!status) {
             status = conn_row(conn, stmt, &row);
         }
     }
-    if (row || status != HF_OK) {
+    if (row || status) {
         conn_done(stmt);
     }
-    for (size_t i = 0; i < wanted->count && status == HF_OK && max > 0; i++) {
+    for (size_t i = 0; i < wanted->count && !status && max > 0; i++) {
         if (!wanted->objects[i].seen) {
             say(&wanted->objects[i], "is missing", sentence, sizeof sentence);
             max = said(text_of(sentence), ctx) == 0 ? max - 1 : 0;
@@ -344,7 +344,7 @@ hf_status schema_compare(struct conn *conn, int32_t max, verify_said_fn said, vo
 {
     struct schema wanted = {0};
     hf_status status = schema_make(&wanted);
-    if (status == HF_OK) {
+    if (!status) {
         status = compare_all(&wanted, conn, max, said, ctx);
     }
     schema_release(&wanted);
@@ -361,7 +361,7 @@ hf_status schema_expect(struct conn *conn, const char *path)
 {
     char sentence[SENTENCE_BYTES] = "";
     hf_status status = schema_compare(conn, 1, keep_sentence, sentence);
-    if (status == HF_OK && sentence[0]) {
+    if (!status && sentence[0]) {
         status = fail(HF_SCHEMA,
                       "%s: %s. Make it as it is in a new database, and remove what does not belong "
                       "to Holdfast",

@@ -42,7 +42,7 @@ static hf_status tell_members(struct sqlite_engine *engine, struct conn *conn, i
     while (living->count < STORE_MEMBERS_MAX && !*ret_stop) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             return status;
         }
         uint8_t *token = living->tokens[living->count];
@@ -61,7 +61,7 @@ static hf_status count_waiting(struct conn *conn, int64_t id, struct partition_r
     static const enum retry_kind kinds[] = {RETRY_WAITING, RETRY_HELD, RETRY_BLOCKED};
     int64_t *counts[] = {&row->retrying, &row->held, &row->blocked};
     hf_status status = HF_OK;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && status == HF_OK; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !status; i++) {
         bool found;
         status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_COUNT, &found, counts[i], id,
                                row->partition, kinds[i]);
@@ -97,10 +97,10 @@ static hf_status tell_partitions(struct sqlite_engine *engine, struct conn *conn
     bind_int(stmt, 1, id);
     bool stop = false;
     hf_status status = HF_OK;
-    while (status == HF_OK && !stop) {
+    while (!status && !stop) {
         bool found;
         status = conn_row(conn, stmt, &found);
-        if (status != HF_OK || !found) {
+        if (status || !found) {
             return status;
         }
         struct partition_row row = {
@@ -127,14 +127,14 @@ hf_status sqlite_partitions(struct engine *engine, int64_t subscription_id, memb
     }
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status == HF_OK) {
+    if (!status) {
         struct about about;
         bool stop = false;
         status = subscription_about(self, conn, subscription_id, &about);
-        if (status == HF_OK) {
+        if (!status) {
             status = tell_members(self, conn, subscription_id, living, member, ctx, &stop);
         }
-        if (status == HF_OK && !stop) {
+        if (!status && !stop) {
             status = tell_partitions(self, conn, subscription_id, living, partition, ctx);
         }
         pool_give(self, conn);
@@ -157,7 +157,7 @@ static hf_status find_letter(struct sqlite_engine *engine, struct conn *conn, co
     bind_blob(stmt, 3, row->event_id, sizeof row->event_id);
     bool found;
     hf_status status = conn_row(conn, stmt, &found);
-    if (status == HF_OK && found) {
+    if (!status && found) {
         row->dead_id = sqlite3_column_int64(stmt, 0);
         conn_done(stmt);
     }
@@ -171,7 +171,7 @@ static hf_status tell_blocked(struct sqlite_engine *engine, struct conn *conn, i
 {
     sqlite3_stmt *event;
     hf_status status = row_find(engine, conn, id, row->position, true, &event);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (event) {
@@ -193,7 +193,7 @@ static hf_status read_blocked(struct sqlite_engine *engine, struct conn *conn, i
 {
     struct about about;
     hf_status status = subscription_about(engine, conn, id, &about);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_BLOCKED_LIST);
@@ -204,11 +204,11 @@ static hf_status read_blocked(struct sqlite_engine *engine, struct conn *conn, i
     bind_int(stmt, 2, after);
     bind_int(stmt, 3, max);
     bool stop = false;
-    while (status == HF_OK && !stop) {
+    while (!status && !stop) {
         bool more;
         bool counted;
         status = conn_row(conn, stmt, &more);
-        if (status != HF_OK || !more) {
+        if (status || !more) {
             return status;
         }
         struct blocked_row row = {
@@ -219,7 +219,7 @@ static hf_status read_blocked(struct sqlite_engine *engine, struct conn *conn, i
         };
         status = STATEMENT_INT(conn, SQLITE_QUERY_LANE_BEHIND, &counted, &row.held, id,
                                row.partition, sqlite3_column_int64(stmt, 2), row.position);
-        if (status == HF_OK) {
+        if (!status) {
             status = tell_blocked(engine, conn, id, about.name, &row, found, ctx, &stop);
         }
     }
@@ -233,7 +233,7 @@ hf_status sqlite_blocked(struct engine *engine, int64_t subscription_id, int64_t
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = read_blocked(self, conn, subscription_id, after, max, found, ctx);

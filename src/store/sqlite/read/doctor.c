@@ -36,10 +36,10 @@ static hf_status read_value(struct conn *conn, enum sqlite_query query, char *ou
         return conn_error(conn);
     }
     hf_status status = conn_row(conn, stmt, &found);
-    if (status == HF_OK) {
+    if (!status) {
         out[0] = '\0';
     }
-    if (status == HF_OK && found) {
+    if (!status && found) {
         snprintf(out, bytes, "%" TEXT_PRI, TEXT_ARG(column_text(stmt, 0)));
         conn_done(stmt);
     }
@@ -51,17 +51,17 @@ hf_status sqlite_sizes(struct engine *base, struct store_sizes *ret_sizes)
     struct sqlite_engine *engine = sqlite_of(base);
     struct conn *conn;
     hf_status status = pool_take(engine, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t pages = 0;
     int64_t page_bytes = 0;
     status = conn_number(conn, SQLITE_QUERY_READ_PAGE_COUNT, 0, &pages);
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_number(conn, SQLITE_QUERY_READ_PAGE_SIZE, 0, &page_bytes);
     }
     pool_give(engine, conn);
-    if (status == HF_OK) {
+    if (!status) {
         int64_t wal_bytes = file_bytes(engine->files.wal);
         *ret_sizes = (struct store_sizes){
             .store_bytes = pages * page_bytes,
@@ -91,24 +91,24 @@ static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out
 {
     struct conn *conn;
     hf_status status = pool_take(engine, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = read_value(conn, SQLITE_QUERY_READ_JOURNAL_MODE, out->journal_mode,
                         sizeof out->journal_mode);
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_number(conn, SQLITE_QUERY_READ_PAGE_SIZE, 0, &out->page_bytes);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_number(conn, SQLITE_QUERY_READ_PAGE_COUNT, 0, &out->pages);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_number(conn, SQLITE_QUERY_READ_FREELIST_COUNT, 0, &out->free_pages);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_number(conn, SQLITE_QUERY_READ_AUTO_VACUUM, 0, &out->auto_vacuum);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_value(conn, SQLITE_QUERY_SCHEMA_VERSION, out->schema_version,
                             sizeof out->schema_version);
     }

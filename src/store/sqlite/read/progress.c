@@ -55,7 +55,7 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
     for (;;) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             progress->rate = rate_mean(&rate);
             progress->has_event_id = progress->has_event_id && rate.count == 1;
             return status;
@@ -111,14 +111,14 @@ static hf_status read_counts(struct sqlite_engine *engine, struct conn *conn,
             int64_t count = 0;
             hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_COUNT, &found, &count,
                                              about->id, partition, kinds[i]);
-            if (status != HF_OK) {
+            if (status) {
                 return status;
             }
             *counts[i] += count;
             if (count > 0 && counts[i] == &progress->retrying) {
                 status = read_next_attempt(conn, about->id, partition, kinds[i], progress);
             }
-            if (status != HF_OK) {
+            if (status) {
                 return status;
             }
         }
@@ -130,7 +130,7 @@ static hf_status read_counts(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 1, engine->namespace_id);
     bind_text(stmt, 2, name);
     hf_status status = conn_row(conn, stmt, &found);
-    if (status == HF_OK && found) {
+    if (!status && found) {
         progress->dead = sqlite3_column_int64(stmt, 0);
         conn_done(stmt);
     }
@@ -154,7 +154,7 @@ static hf_status read_leases(struct conn *conn, const struct about *about,
     bind_int(stmt, 1, about->id);
     bool found;
     hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     progress->in_flight = sqlite3_column_int64(stmt, 0);
@@ -179,7 +179,7 @@ static hf_status read_oldest(struct sqlite_engine *engine, struct conn *conn,
     bool found;
     hf_status status =
         STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_LOWEST_OPEN, &found, &waiting, about->id);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t unread = (about->mode == HF_MODE_SHARED ? progress->cursor : progress->checkpoint) + 1;
@@ -199,7 +199,7 @@ static hf_status read_oldest(struct sqlite_engine *engine, struct conn *conn,
         status = conn_row(conn, stmt, &found);
         stmt = found ? stmt : NULL;
     }
-    if (status == HF_OK && stmt) {
+    if (!status && stmt) {
         progress->oldest_waiting_us = sqlite3_column_int64(stmt, column);
         conn_done(stmt);
     }
@@ -211,23 +211,23 @@ static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
 {
     struct about about;
     hf_status status = subscription_about(engine, conn, subscription_id, &about);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = read_partitions(engine, conn, &about, now_us, progress);
-    if (status == HF_OK) {
+    if (!status) {
         status = read_counts(engine, conn, &about, text_of(about.name), progress);
     }
     bool found;
-    if (status == HF_OK) {
+    if (!status) {
         status =
             STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &progress->head, engine->namespace_id);
     }
     int64_t leased = INT64_MAX;
-    if (status == HF_OK) {
+    if (!status) {
         status = read_leases(conn, &about, progress, &leased);
     }
-    return status == HF_OK ? read_oldest(engine, conn, &about, leased, progress) : status;
+    return status ? status : read_oldest(engine, conn, &about, leased, progress);
 }
 
 static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id, int64_t now_us,
@@ -235,7 +235,7 @@ static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id
 {
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct progress progress = {
@@ -246,7 +246,7 @@ static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id
     };
     status = read_progress(self, conn, subscription_id, now_us, &progress);
     pool_give(self, conn);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_progress = progress;
     }
     return status;
@@ -259,7 +259,7 @@ hf_status sqlite_progress(struct engine *engine, const int64_t *ids, size_t coun
     for (size_t i = 0; i < count && !stop; i++) {
         struct progress progress;
         hf_status status = progress_of(sqlite_of(engine), ids[i], now_us, &progress);
-        if (status == HF_OK) {
+        if (!status) {
             stop = found(ids[i], &progress, ctx) != 0;
         } else if (status != HF_NOTFOUND) {
             return status;
@@ -282,9 +282,9 @@ static hf_status find_leased(struct conn *conn, const struct about *about, int64
     bind_int(stmt, 2, position);
     hf_status status = HF_OK;
     bool row = true;
-    while (status == HF_OK && !*ret_leased) {
+    while (!status && !*ret_leased) {
         status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             return status;
         }
         struct lease lease;
@@ -321,7 +321,7 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
 {
     struct partition partition;
     hf_status status = partition_load(engine, conn, about->id, number, &partition);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     facts->checkpoint = partition.checkpoint;
@@ -333,7 +333,7 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
         facts->leased = noted.found;
     }
     int64_t one;
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_INT(conn, SQLITE_QUERY_SETTLED_HAS, &facts->settled, &one, about->id,
                                number, position);
     }
@@ -351,7 +351,7 @@ static hf_status find_retry(struct conn *conn, const struct about *about, int64_
     bind_int(stmt, 2, position);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK || !row) {
+    if (status || !row) {
         return status;
     }
     switch ((enum retry_kind)sqlite3_column_int(stmt, 0)) {
@@ -393,7 +393,7 @@ static hf_status find_dead(struct sqlite_engine *engine, struct conn *conn, stru
     bind_blob(stmt, 3, id, 16);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK || !row) {
+    if (status || !row) {
         return status;
     }
     facts->dead_id = sqlite3_column_int64(stmt, 0);
@@ -419,7 +419,7 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
 {
     struct about about;
     hf_status status = subscription_about(engine, conn, subscription_id, &about);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     facts->start = about.start;
@@ -427,17 +427,17 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
         bool found;
         status = STATEMENT_INT(conn, SQLITE_QUERY_PARTITION_CHECKPOINT_GET, &found, &facts->cursor,
                                about.id, 0);
-        if (status == HF_OK) {
+        if (!status) {
             status = find_leased(conn, &about, delivery->position, &facts->leased);
         }
     } else {
         status = find_partition(engine, conn, &about, delivery->position,
                                 hash_slice(delivery->hash, about.partitions), facts);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = find_retry(conn, &about, delivery->position, arena, facts, story);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = find_dead(engine, conn, text_of(about.name), delivery->id, arena, facts, story);
     }
     return status;
@@ -451,7 +451,7 @@ hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct delivery_facts facts = {
@@ -464,7 +464,7 @@ hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
     struct delivery delivery = {id, position, hash};
     status = read_facts(self, conn, subscription_id, &delivery, arena, &facts, &story);
     pool_give(self, conn);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_facts = facts;
         *ret_attempts_json = story;
     }

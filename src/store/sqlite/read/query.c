@@ -29,7 +29,7 @@ hf_status sqlite_event_find(struct engine *engine, const uint8_t id[16], struct 
     if (lookup_next(&lookup)) {
         struct entry *entry;
         lookup.status = row_push(batch, lookup.stmt, &entry);
-    } else if (lookup.status == HF_OK) {
+    } else if (!lookup.status) {
         lookup.status = fail(HF_NOTFOUND, "no event with this id is in the log");
     }
     return lookup_end(&lookup);
@@ -48,7 +48,7 @@ static hf_status first_in(struct sqlite_engine *engine, struct conn *conn, int64
     bind_int(stmt, 2, place_of(engine, high));
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_found = row;
@@ -65,7 +65,7 @@ static hf_status read_head(struct sqlite_engine *engine, struct conn *conn, int6
     bool found = false;
     hf_status status =
         STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, ret_head, engine->namespace_id);
-    if (status == HF_OK && !found) {
+    if (!status && !found) {
         return fail(HF_NOTFOUND,
                     "namespace %s is gone: it was removed while this process had it open",
                     engine->namespace_name);
@@ -78,7 +78,7 @@ hf_status sqlite_head(struct engine *engine, int64_t *ret_head, int64_t *ret_fir
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t head = 0;
@@ -86,11 +86,11 @@ hf_status sqlite_head(struct engine *engine, int64_t *ret_head, int64_t *ret_fir
     int64_t entered_at_us;
     bool found = false;
     status = read_head(self, conn, &head);
-    if (status == HF_OK) {
+    if (!status) {
         status = first_in(self, conn, 0, PLACE_POSITION_MAX, &found, &first, &entered_at_us);
     }
     pool_give(self, conn);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_head = head;
         *ret_first = found ? first : head + 1;
     }
@@ -140,7 +140,7 @@ static hf_status search_time(struct sqlite_engine *engine, struct conn *conn, in
         int64_t entered_at_us = 0;
         hf_status status =
             first_in(engine, conn, middle - 1, high - 1, &found, &position, &entered_at_us);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         if (found && entered_at_us < at_us) {
@@ -163,7 +163,7 @@ static hf_status look_back(struct sqlite_engine *engine, struct conn *conn, int6
     int64_t place = 0;
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_EVENT_LATE, &found, &place,
                                      place_of(engine, from), place_of(engine, *position), at_us);
-    if (status == HF_OK && found) {
+    if (!status && found) {
         *position = position_of(place) - 1;
     }
     return status;
@@ -175,20 +175,20 @@ hf_status sqlite_position_before(struct engine *engine, int64_t at_us, int64_t d
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t head = 0;
     int64_t position = 0;
     status = read_head(self, conn, &head);
-    if (status == HF_OK) {
+    if (!status) {
         status = search_time(self, conn, at_us, head, &position);
     }
-    if (status == HF_OK && disorder > 0) {
+    if (!status && disorder > 0) {
         status = look_back(self, conn, at_us, disorder, &position);
     }
     pool_give(self, conn);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_position = position;
     }
     return status;
@@ -216,7 +216,7 @@ static hf_status read_due(struct sqlite_engine *engine, struct conn *conn, sqlit
     for (int32_t left = max; left > 0 && !batch_full(batch);) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             return status;
         }
         int64_t position = sqlite3_column_int64(stmt, 0);
@@ -226,7 +226,7 @@ static hf_status read_due(struct sqlite_engine *engine, struct conn *conn, sqlit
         struct entry *entry;
         status = row_push_waiting(engine, conn, query->subscription_id, position, stmt, 1, batch,
                                   &entry);
-        if (status != HF_OK) {
+        if (status) {
             conn_done(stmt);
             return status;
         }
@@ -254,7 +254,7 @@ static hf_status partition_due(struct sqlite_engine *engine, struct conn *conn,
     hf_status status = read_due(engine, conn, stmt, query, max, batch);
     bool found = false;
     int64_t at_us = 0;
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_NEXT, &found, &at_us,
                                query->subscription_id, partition, query->now_us, RETRY_WAITING);
     }
@@ -268,20 +268,20 @@ hf_status sqlite_retries_due(struct engine *engine, const struct due_query *quer
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     size_t first = batch->count;
     int64_t next_us = -1;
     size_t count = query->partition_count;
     size_t start = count > 0 ? (size_t)query->now_us % count : 0; /* another one each time */
-    for (size_t i = 0; status == HF_OK && i < count && !batch_full(batch); i++) {
+    for (size_t i = 0; !status && i < count && !batch_full(batch); i++) {
         int32_t left = query->max - (int32_t)(batch->count - first);
         status = partition_due(self, conn, query, query->partitions[(start + i) % count],
                                left > 0 ? left : 0, batch, &next_us);
     }
     pool_give(self, conn);
-    if (status != HF_OK) {
+    if (status) {
         batch->count = first;
         return status;
     }
@@ -327,25 +327,25 @@ hf_status sqlite_lease_read(struct engine *engine, int64_t subscription_id,
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     size_t first = batch->count;
     struct lease lease;
     lease_init(&lease);
     status = lease_load(conn, token, &lease);
-    if (status == HF_NOTFOUND || (status == HF_OK && (lease.subscription_id != subscription_id ||
-                                                      lease.piece != LEASE_HELD))) {
+    if (status == HF_NOTFOUND ||
+        (!status && (lease.subscription_id != subscription_id || lease.piece != LEASE_HELD))) {
         status = fail(HF_STALE, "there is no such lease (any more)");
     }
-    for (size_t i = 0; status == HF_OK && i < lease.count; i++) {
+    for (size_t i = 0; !status && i < lease.count; i++) {
         struct entry *entry;
         status = row_push_leased(self, conn, subscription_id, lease.positions[i], lease.has_retries,
                                  batch, &entry);
     }
     lease_release(&lease);
     pool_give(self, conn);
-    if (status != HF_OK) {
+    if (status) {
         batch->count = first;
     }
     return status;

@@ -54,7 +54,7 @@ static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct f
     while (rows++ < READER_ROWS_MAX && batch->count < full && !batch_full(batch)) {
         bool found;
         hf_status status = conn_row(conn, stmt, &found);
-        if (status != HF_OK || !found) {
+        if (status || !found) {
             *ret_end = true;
             return status;
         }
@@ -63,7 +63,7 @@ static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct f
         if (wanted || (ours && filter->unhandled_too)) {
             struct entry *entry;
             status = row_push(batch, stmt, &entry);
-            if (status != HF_OK) {
+            if (status) {
                 conn_done(stmt);
                 return status;
             }
@@ -82,7 +82,7 @@ static hf_status read_log(struct sqlite_engine *engine, struct conn *conn, int64
 {
     int64_t head = 0;
     hf_status status = head_read(engine, conn, &head);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     head = filter->through > 0 && filter->through < head ? filter->through : head;
@@ -100,7 +100,7 @@ static hf_status read_log(struct sqlite_engine *engine, struct conn *conn, int64
     size_t first = batch->count;
     bool end = false;
     status = read_rows(conn, stmt, filter, max, batch, &last, &end);
-    if (status != HF_OK) {
+    if (status) {
         batch->count = first;
         return status;
     }
@@ -116,7 +116,7 @@ hf_status sqlite_reader_next(struct reader *base, const struct filter *filter, i
     struct sqlite_engine *engine = sqlite_of(base->engine);
     struct conn *conn;
     hf_status status = pool_take(engine, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t after = reader->after;
@@ -124,7 +124,7 @@ hf_status sqlite_reader_next(struct reader *base, const struct filter *filter, i
     conn->limit = conn->deadline;
     status = read_log(engine, conn, &after, filter, max, batch, &more);
     pool_give(engine, conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     reader->after = after;

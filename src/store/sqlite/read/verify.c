@@ -99,12 +99,12 @@ static hf_status find_missing(struct lookup *lookup, const int64_t *positions, s
     int64_t place = sqlite3_column_int64(lookup->stmt, LEASE_PLACE);
     hf_status status = HF_OK;
     *ret_missing = 0;
-    for (size_t i = 0; i < count && status == HF_OK && *ret_missing == 0; i++) {
+    for (size_t i = 0; i < count && !status && *ret_missing == 0; i++) {
         bool found;
         int64_t is_there = 0;
         status = STATEMENT_INT(lookup->conn, SQLITE_QUERY_VERIFY_LEASE_EVENT, &found, &is_there,
                                place + positions[i], subscription_id, positions[i]);
-        if (status == HF_OK && !is_there) {
+        if (!status && !is_there) {
             *ret_missing = positions[i];
         }
     }
@@ -132,7 +132,7 @@ static hf_status look_at_lease(struct lookup *lookup, int64_t *positions, char *
         return HF_OK;
     }
     hf_status status = find_missing(lookup, positions, (size_t)count, &missing);
-    if (status == HF_OK && missing != 0) {
+    if (!status && missing != 0) {
         snprintf(out, bytes,
                  "%" TEXT_PRI ": the event at position %lld is neither in the log nor among the "
                  "copies",

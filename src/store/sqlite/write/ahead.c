@@ -57,7 +57,7 @@ hf_status ahead_lower_shared(struct conn *conn, const struct claim *claim,
     if (*ret_cursor_ahead) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_LEASES_AHEAD, claim->subscription_id, now_us);
     }
-    if (status == HF_OK && (*ret_cursor_ahead || is_time(memory, claim->subscription_id))) {
+    if (!status && (*ret_cursor_ahead || is_time(memory, claim->subscription_id))) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_AHEAD, claim->subscription_id, 0, now_us,
                                claim->retry_max_ms * 1000 + CLOCK_TOLERANCE_US,
                                now_us + CLOCK_TOLERANCE_US);

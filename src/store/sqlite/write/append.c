@@ -25,12 +25,12 @@ hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *re
     bool found = false;
     int64_t head = 0;
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &head, engine->namespace_id);
-    if (status == HF_OK && !found) {
+    if (!status && !found) {
         return fail(HF_NOTFOUND,
                     "namespace %s is gone: it was removed while this process had it open",
                     engine->namespace_name);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_head = head;
     }
     return status;
@@ -40,7 +40,7 @@ hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *
 {
     if (!conn->head_known) {
         hf_status status = head_read(engine, conn, &conn->head);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         conn->head_known = true;
@@ -59,7 +59,7 @@ hf_status append_find(struct sqlite_engine *engine, struct conn *conn, struct ne
     bind_blob(stmt, 1, event->id, sizeof event->id);
     bind_int(stmt, 2, engine->namespace_id);
     hf_status status = conn_row(conn, stmt, ret_found);
-    if (status == HF_OK && *ret_found) {
+    if (!status && *ret_found) {
         event->position = position_of(sqlite3_column_int64(stmt, 0));
         event->key_version = column_int(stmt, 1, -1);
         event->duplicate = true;
@@ -80,7 +80,7 @@ static hf_status append_version(struct sqlite_engine *engine, struct conn *conn,
     bind_text(stmt, 2, event->key);
     bool found;
     hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t version = 0;
@@ -102,7 +102,7 @@ static hf_status append_version(struct sqlite_engine *engine, struct conn *conn,
     bind_text(stmt, 2, event->key);
     bind_int(stmt, 3, version + 1);
     status = conn_run(conn, stmt);
-    if (status == HF_OK) {
+    if (!status) {
         event->key_version = version + 1;
     }
     return status;
@@ -149,7 +149,7 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
     }
     bool found = false;
     status = append_find(engine, conn, event, &found);
-    if (status == HF_OK && !found) {
+    if (!status && !found) {
         status = fail(HF_CORRUPT, "the index of event ids names an event that is not in the log");
     }
     return status;
@@ -165,9 +165,9 @@ static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
     }
     bool found = false;
     hf_status status = append_find(engine, conn, event, &found);
-    if (status == HF_OK && !found) {
+    if (!status && !found) {
         status = append_version(engine, conn, event);
-        if (status == HF_OK) {
+        if (!status) {
             status = append_insert(engine, conn, event, now_us);
         }
     }
@@ -181,12 +181,12 @@ hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct app
         return fail(HF_NOSPACE, "the disk is full: nothing was published");
     }
     hf_status status = conn_save(conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = sqlite_append(engine, conn, append);
     conn->head_known = false;
-    if (status == HF_OK) {
+    if (!status) {
         return conn_release(conn);
     }
     char message[STORE_MESSAGE_BYTES];
@@ -200,14 +200,14 @@ hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct 
     int64_t head = 0;
     append->failed_index = SIZE_MAX;
     hf_status status = append_head(engine, conn, &head);
-    for (size_t i = 0; i < append->count && status == HF_OK; i++) {
+    for (size_t i = 0; i < append->count && !status; i++) {
         status = append_one(engine, conn, &append->events[i], append->change.now_us);
-        if (status != HF_OK) {
+        if (status) {
             append->failed_index = status == HF_CONFLICT ? i : SIZE_MAX;
         }
     }
     HF_POINT("after_append_before_commit");
-    if (status != HF_OK) {
+    if (status) {
         conn->head = head;
         return status;
     }

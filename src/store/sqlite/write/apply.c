@@ -121,7 +121,7 @@ static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
                         : SQLITE_CHECKPOINT_PASSIVE;
     struct deadline deadline = deadline_after_ms(full || insist ? CHECKPOINT_INSIST_MS : 0);
     hf_status status = checkpoint(conn, mode, deadline, &whole);
-    if (status != HF_OK) {
+    if (status) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
     } else if (!whole) {
         warn_of_wal(engine, conn);
@@ -196,19 +196,19 @@ static hf_status recover(struct sqlite_engine *engine, struct deadline deadline)
     tx_forget_idle(engine);
     pool_drain(&engine->pool);
     hf_status status = conn_open(conn, engine->files.db, CONN_WRITER, false, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool whole = false;
     status = conn_exec(conn, SQLITE_QUERY_SYNC_FULL);
     conn->full_sync = status == HF_OK;
-    if (status == HF_OK) {
+    if (!status) {
         status = checkpoint(conn, SQLITE_CHECKPOINT_TRUNCATE, deadline, &whole);
     }
-    if (status == HF_OK && !whole) {
+    if (!status && !whole) {
         status = fail(HF_TIMEOUT, "readers kept the write-ahead log from being recovered");
     }
-    if (status != HF_OK) {
+    if (status) {
         conn_close(conn);
         return status;
     }
@@ -230,7 +230,7 @@ hf_status apply_ready(struct sqlite_engine *engine, struct deadline deadline)
         return HF_OK;
     }
     hf_status status = recover(engine, deadline);
-    return status == HF_OK || status == HF_TIMEOUT
+    return !status || status == HF_TIMEOUT
                ? status
                : fail(HF_UNAVAILABLE, "cannot recover from a failed commit: %s", err_message());
 }
@@ -318,13 +318,13 @@ static hf_status run_guarded(struct sqlite_engine *engine, struct conn *conn, st
 {
     bool guard = !alone && !is_one_statement(change);
     hf_status status = guard ? conn_save(conn) : HF_OK;
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool ring = conn->ring;
     status = run_change(engine, conn, change);
     change_answer(change, status);
-    if (status == HF_OK) {
+    if (!status) {
         return guard ? conn_release(conn) : HF_OK;
     }
     conn->ring = ring;
@@ -358,7 +358,7 @@ static void answer_all(struct change *changes, bool skip_appends, hf_status stat
     for (struct change *at = changes; at; at = at->next) {
         if (!is_skipped(at, skip_appends)) {
             change_undone(at);
-            if (at->status == HF_OK) {
+            if (!at->status) {
                 change_answer(at, status);
             }
         }
@@ -381,7 +381,7 @@ static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn)
         return HF_OK;
     }
     hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_CLOCK_BACK, wall_us);
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_LEASES_CLOCK_BACK, wall_us);
     }
     conn->ring = true;
@@ -393,7 +393,7 @@ static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn)
 static void answer_unsure(struct change *changes, bool skip_appends)
 {
     for (struct change *at = changes; at; at = at->next) {
-        if (!is_skipped(at, skip_appends) && !at->relaxed && at->status == HF_OK) {
+        if (!is_skipped(at, skip_appends) && !at->relaxed && !at->status) {
             change_answer(at, HF_UNKNOWN);
         }
     }
@@ -411,7 +411,7 @@ static hf_status run_all(struct sqlite_engine *engine, struct conn *conn, struct
             at->status = HF_OK; /* an attempt before this one may have left its answer */
         }
     }
-    for (struct change *at = changes; at && status == HF_OK; at = at->next) {
+    for (struct change *at = changes; at && !status; at = at->next) {
         if (!is_skipped(at, skip_appends)) {
             status = run_guarded(engine, conn, at, alone);
             HF_POINT("mid_group");
@@ -428,18 +428,18 @@ static hf_status transact_once(struct sqlite_engine *engine, struct change *chan
 {
     struct conn *conn = &engine->writer;
     hf_status status = conn_begin(conn, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_begun = true;
     status = mind_the_clock(engine, conn);
-    if (status == HF_OK) {
+    if (!status) {
         status = run_all(engine, conn, changes, skip_appends);
     }
-    if (status == HF_OK && sqlite3_get_autocommit(conn->db)) {
+    if (!status && sqlite3_get_autocommit(conn->db)) {
         return HF_OK; /* the only change failed, and was rolled back */
     }
-    if (status != HF_OK) {
+    if (status) {
         conn_rollback(conn);
         return status;
     }
@@ -450,7 +450,7 @@ static hf_status transact_once(struct sqlite_engine *engine, struct change *chan
     HF_POINT("before_commit");
     bool ring = conn->ring;
     status = conn_commit(conn);
-    if (status != HF_OK) {
+    if (status) {
         node_exhume(engine);
         engine->writer_lost = status == HF_UNKNOWN;
         return status;
@@ -566,10 +566,10 @@ static bool empty_wal(struct sqlite_engine *engine)
     bool whole = false;
     hf_status status = checkpoint(&engine->writer, SQLITE_CHECKPOINT_TRUNCATE,
                                   deadline_after_ms(CHECKPOINT_INSIST_MS), &whole);
-    if (status == HF_OK && whole) {
+    if (!status && whole) {
         engine->writer.wal_pages = 0;
     }
-    return status == HF_OK && whole;
+    return !status && whole;
 }
 
 /* Moving the WAL needs space in the database first; the spare lends it. */
@@ -635,21 +635,21 @@ hf_status sqlite_apply(struct engine *base, struct change *changes, struct deadl
         relaxed = relaxed && at->relaxed;
     }
     hf_status status = gate_take(&engine->gate, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool begun = false;
     bool skipped = false;
     status = apply_ready(engine, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         bool full = engine->durability == HF_DURABILITY_POWER && !relaxed;
         status = conn_set_sync(&engine->writer, full);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = transact_in_space(engine, changes, deadline, &begun, &skipped);
     }
     gate_give(&engine->gate);
-    if (status != HF_OK && begun) {
+    if (status && begun) {
         answer_all(changes, skipped, status);
         return HF_OK;
     }

@@ -87,9 +87,9 @@ static hf_status take_retries(struct work *work, enum retry_kind kind, size_t ma
     bind_int(stmt, 5, kind);
     bool row = true;
     hf_status status = HF_OK;
-    while (status == HF_OK && room(work) > 0) {
+    while (!status && room(work) > 0) {
         status = conn_row(work->conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             break;
         }
         struct entry *entry;
@@ -99,7 +99,7 @@ static hf_status take_retries(struct work *work, enum retry_kind kind, size_t ma
     conn_done(stmt);
     work->has_retries = work->has_retries || batch->count > first;
     /* Only now: the statement walked along the kind. */
-    for (size_t i = first; status == HF_OK && i < batch->count; i++) {
+    for (size_t i = first; !status && i < batch->count; i++) {
         status = STATEMENT_RUN(work->conn, SQLITE_QUERY_RETRY_LEASE, work->scope.subscription_id,
                                batch->entries[i].event.position);
     }
@@ -113,12 +113,12 @@ static hf_status take_from(struct work *work, struct lease *lease, size_t max)
 {
     size_t taken = 0;
     hf_status status = HF_OK;
-    while (status == HF_OK && taken < lease->count && taken < max && room(work) > 0) {
+    while (!status && taken < lease->count && taken < max && room(work) > 0) {
         struct entry *entry;
         status = row_push_leased(work->engine, work->conn, lease->subscription_id,
                                  lease->positions[taken++], lease->has_retries, work->claim->batch,
                                  &entry);
-        work->has_retries = work->has_retries || (status == HF_OK && entry && entry->waited);
+        work->has_retries = work->has_retries || (!status && entry && entry->waited);
     }
     lease->count -= taken;
     memmove(lease->positions, lease->positions + taken, lease->count * sizeof *lease->positions);
@@ -128,14 +128,14 @@ static hf_status take_from(struct work *work, struct lease *lease, size_t max)
 static hf_status take_free(struct work *work)
 {
     hf_status status = HF_OK;
-    for (size_t i = 0; status == HF_OK && i < work->orphans.free_count && room(work) > 0; i++) {
+    for (size_t i = 0; !status && i < work->orphans.free_count && room(work) > 0; i++) {
         struct lease lease;
         lease_init(&lease);
         status = lease_load(work->conn, work->orphans.free[i], &lease);
-        if (status == HF_OK) {
+        if (!status) {
             status = take_from(work, &lease, SIZE_MAX);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = lease_update(work->conn, &lease);
         }
         lease_release(&lease);
@@ -149,11 +149,11 @@ static hf_status take_suspect(struct work *work)
     struct lease lease;
     lease_init(&lease);
     hf_status status = lease_load(work->conn, work->orphans.suspect_token, &lease);
-    if (status == HF_OK) {
+    if (!status) {
         bool held = lease.piece == LEASE_HELD;
         int32_t piece = held ? (int32_t)(lease.count + 1) / 2 : lease.piece;
         status = take_from(work, &lease, (size_t)piece);
-        if (status == HF_OK) {
+        if (!status) {
             status = held ? lease_set_free(work->conn, &lease, piece, work->scope.now_us)
                           : lease_update(work->conn, &lease);
         }
@@ -190,13 +190,13 @@ static hf_status take_row(struct work *work, sqlite3_stmt *stmt, bool ahead)
         hf_status status = STATEMENT_INT(work->conn, SQLITE_QUERY_RETRY_GET, &waits, &kind,
                                          work->scope.subscription_id,
                                          position_of(sqlite3_column_int64(stmt, ROW_POSITION)));
-        if (status != HF_OK || waits) {
+        if (status || waits) {
             return status;
         }
     }
     struct entry *entry;
     hf_status status = row_push(work->claim->batch, stmt, &entry);
-    if (status == HF_OK) {
+    if (!status) {
         entry->unhandled = !wanted;
     }
     return status;
@@ -206,7 +206,7 @@ static hf_status take_log(struct work *work)
 {
     bool ahead;
     hf_status status = retries_ahead(work, &ahead);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(work->conn, SQLITE_QUERY_READ_LOG);
@@ -216,9 +216,9 @@ static hf_status take_log(struct work *work)
     bind_int(stmt, 1, place_of(work->engine, work->cursor));
     bind_int(stmt, 2, place_of(work->engine, PLACE_POSITION_MAX));
     bool row = true;
-    for (int rows = 0; status == HF_OK && rows < CLAIM_ROWS_MAX && room(work) > 0; rows++) {
+    for (int rows = 0; !status && rows < CLAIM_ROWS_MAX && room(work) > 0; rows++) {
         status = conn_row(work->conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             break;
         }
         int64_t position = position_of(sqlite3_column_int64(stmt, ROW_POSITION));
@@ -227,11 +227,11 @@ static hf_status take_log(struct work *work)
     }
     conn_done(stmt);
     work->more = work->more || row;
-    if (status == HF_OK && !row) {
+    if (!status && !row) {
         /* Nothing is left, also where retention has taken the log's end away. */
         int64_t head;
         status = append_head(work->engine, work->conn, &head);
-        if (status == HF_OK && head > work->cursor) {
+        if (!status && head > work->cursor) {
             work->cursor = head;
         }
     }
@@ -259,18 +259,18 @@ static hf_status take_together(struct work *work)
         status = first_due(work, RETRY_WAITING, INT64_MIN, &due_us);
         bool retries_first =
             due_us <= work->scope.now_us && due_us <= work->orphans.suspect_since_us;
-        if (status == HF_OK && !retries_first) {
+        if (!status && !retries_first) {
             return take_suspect(work);
         }
         work->more = true;
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = take_retries(work, RETRY_WAITING, room(work));
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = take_free(work);
     }
-    if (status == HF_OK && room(work) > 0) {
+    if (!status && room(work) > 0) {
         status = take_log(work);
     }
     return status;
@@ -281,12 +281,12 @@ static hf_status take(struct work *work)
     int64_t due_us;
     hf_status status = first_due(work, RETRY_ALONE, INT64_MIN, &due_us);
     bool alone = due_us <= work->scope.now_us;
-    if (status == HF_OK && !(alone && !work->turn)) {
+    if (!status && !(alone && !work->turn)) {
         status = take_together(work);
         work->more = work->more || alone;
     }
     bool empty = work->claim->batch->count == work->first;
-    if (status == HF_OK && alone && empty) {
+    if (!status && alone && empty) {
         status = take_retries(work, RETRY_ALONE, 1);
         work->turn = true;
         work->more = true;
@@ -366,15 +366,15 @@ static hf_status finish(struct work *work, const struct partition *before)
         status = grant(work, &lease);
     }
     HF_POINT("mid_claim");
-    if (status == HF_OK &&
+    if (!status &&
         (work->cursor_ahead || work->cursor != before->checkpoint || work->turn != before->turn)) {
         status = partition_move_cursor(work->conn, claim->subscription_id, work->cursor, work->turn,
                                        before, claim->change.now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = next_wake(work, &lease, &wake_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         memcpy(claim->ret_lease, lease.token, sizeof claim->ret_lease);
         claim->ret_expires_at_us = lease.expires_at_us;
         claim->ret_wake_us = wake_us;
@@ -399,7 +399,7 @@ hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct c
 {
     struct partition cursor;
     hf_status status = partition_load(engine, conn, claim->subscription_id, 0, &cursor);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (cursor.mode != HF_MODE_SHARED || !cursor.exists) {
@@ -410,7 +410,7 @@ hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct c
                     LEASE_POSITIONS_MAX);
     }
     status = partition_check_generation(&cursor, claim->generation);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (cursor.paused) {
@@ -429,16 +429,16 @@ hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct c
         .turn = cursor.turn,
     };
     status = ahead_lower_shared(conn, claim, &cursor, &engine->ahead, &work.cursor_ahead);
-    if (status == HF_OK) {
+    if (!status) {
         status = orphans_find(engine, conn, &work.scope, claim->lease_ms, &work.orphans);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = take(&work);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = finish(&work, &cursor);
     }
-    if (status != HF_OK) {
+    if (status) {
         claim->batch->count = work.first;
     }
     return status;

@@ -52,7 +52,7 @@ static hf_status dead_find(struct sqlite_engine *engine, struct conn *conn, int6
     bind_int(stmt, 2, dead_id);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_stmt = row ? stmt : NULL;
     }
     return status;
@@ -82,7 +82,7 @@ static hf_status find_scope(struct sqlite_engine *engine, struct conn *conn, str
     bind_text(stmt, 2, name);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK || !row) {
+    if (status || !row) {
         return status;
     }
     struct outcome_scope *scope = &grave->scope;
@@ -105,7 +105,7 @@ static hf_status find_lane(struct conn *conn, struct grave *grave)
     int64_t lane;
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_RETRY_LANE, &found, &lane,
                                      grave->scope.subscription_id, grave->position);
-    if (status == HF_OK && found) {
+    if (!status && found) {
         grave->lane = (uint64_t)lane;
     }
     return status;
@@ -117,8 +117,8 @@ static hf_status grave_load(struct sqlite_engine *engine, struct conn *conn, int
 {
     sqlite3_stmt *stmt = NULL;
     hf_status status = dead_find(engine, conn, dead_id, &stmt);
-    if (status != HF_OK || !stmt) {
-        return status == HF_OK ? HF_NOTFOUND : status;
+    if (status || !stmt) {
+        return status ? status : HF_NOTFOUND;
     }
     struct grave grave = {
         .dead_id = dead_id,
@@ -127,15 +127,15 @@ static hf_status grave_load(struct sqlite_engine *engine, struct conn *conn, int
         .scope = {.now_us = now_us},
     };
     status = row_lane(stmt, &grave.lane);
-    if (status == HF_OK) {
+    if (!status) {
         status = find_scope(engine, conn, column_text(stmt, DEAD_SUBSCRIPTION),
                             sqlite3_column_int64(stmt, ROW_HASH), &grave);
     }
     conn_done(stmt);
-    if (status == HF_OK && grave.subscribed) {
+    if (!status && grave.subscribed) {
         status = find_lane(conn, &grave);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_grave = grave;
     }
     return status;
@@ -150,16 +150,16 @@ static hf_status unblock(struct conn *conn, const struct grave *grave)
     }
     hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_REMOVE_BLOCKED,
                                      scope->subscription_id, grave->position);
-    if (status != HF_OK || conn_changes(conn) == 0) {
+    if (status || conn_changes(conn) == 0) {
         return status;
     }
     status = STATEMENT_RUN(conn, SQLITE_QUERY_COPY_REMOVE, scope->subscription_id, grave->position);
-    if (status == HF_OK && scope->ordered && grave->position > scope->checkpoint) {
+    if (!status && scope->ordered && grave->position > scope->checkpoint) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_ADD, scope->subscription_id,
                                scope->partition, grave->position);
     }
     bool busy;
-    return status == HF_OK ? outcome_promote(conn, scope, grave->lane, &busy) : status;
+    return status ? status : outcome_promote(conn, scope, grave->lane, &busy);
 }
 
 /* ---- Changes --------------------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ static hf_status edited_checksum(struct sqlite_engine *engine, struct conn *conn
 {
     sqlite3_stmt *stmt = NULL;
     hf_status status = dead_find(engine, conn, dead_id, &stmt);
-    if (status == HF_OK && stmt) {
+    if (!status && stmt) {
         status = row_checksum(stmt, payload, ret_checksum);
         conn_done(stmt);
     }
@@ -189,7 +189,7 @@ static hf_status revive(struct sqlite_engine *engine, struct conn *conn, const s
     if (!text_is_absent(payload)) {
         status = edited_checksum(engine, conn, grave->dead_id, payload, &checksum);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DEAD_TO_COPY);
@@ -203,17 +203,17 @@ static hf_status revive(struct sqlite_engine *engine, struct conn *conn, const s
         bind_int(stmt, 4, checksum);
     }
     status = conn_run(conn, stmt);
-    if (status == HF_OK) {
+    if (!status) {
         status =
             STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_REVIVE, scope->subscription_id, grave->position,
                           scope->partition, (int64_t)grave->lane, scope->now_us);
     }
-    if (status == HF_OK && scope->ordered) {
+    if (!status && scope->ordered) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_REMOVE, scope->subscription_id,
                                scope->partition, grave->position);
     }
     HF_POINT("mid_dead_retry");
-    return status == HF_OK ? STATEMENT_RUN(conn, SQLITE_QUERY_DEAD_REMOVE, grave->dead_id) : status;
+    return status ? status : STATEMENT_RUN(conn, SQLITE_QUERY_DEAD_REMOVE, grave->dead_id);
 }
 
 hf_status sqlite_dead_retry(struct sqlite_engine *engine, struct conn *conn,
@@ -229,17 +229,17 @@ hf_status sqlite_dead_retry(struct sqlite_engine *engine, struct conn *conn,
         struct grave grave;
         hf_status status =
             grave_load(engine, conn, retry->dead_ids[i], retry->change.now_us, &grave);
-        if (status == HF_OK && grave.resolved) {
+        if (!status && grave.resolved) {
             resolved++;
             continue;
         }
-        if (status == HF_NOTFOUND || (status == HF_OK && !grave.subscribed)) {
+        if (status == HF_NOTFOUND || (!status && !grave.subscribed)) {
             continue;
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = revive(engine, conn, &grave, retry->payload);
         }
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         count++;
@@ -258,7 +258,7 @@ hf_status sqlite_dead_resolve(struct sqlite_engine *engine, struct conn *conn,
     if (status == HF_NOTFOUND) {
         return fail(HF_NOTFOUND, "there is no dead letter %lld", (long long)resolve->dead_id);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (grave.resolved) {
@@ -275,7 +275,7 @@ hf_status sqlite_dead_resolve(struct sqlite_engine *engine, struct conn *conn,
     bind_text(stmt, 4, resolve->note);
     status = conn_run(conn, stmt);
     conn->ring = true;
-    return status == HF_OK ? unblock(conn, &grave) : status;
+    return status ? status : unblock(conn, &grave);
 }
 
 hf_status sqlite_dead_purge(struct sqlite_engine *engine, struct conn *conn,
@@ -289,13 +289,13 @@ hf_status sqlite_dead_purge(struct sqlite_engine *engine, struct conn *conn,
         if (status == HF_NOTFOUND) {
             continue;
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = STATEMENT_RUN(conn, SQLITE_QUERY_DEAD_REMOVE, grave.dead_id);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = unblock(conn, &grave);
         }
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         count++;
@@ -324,7 +324,7 @@ static hf_status hand_up(sqlite3_stmt *stmt, hf_dead_letter_fn found, void *ctx,
         .cause = column_text(stmt, DEAD_CAUSE).bytes,
     };
     hf_status status = row_event(stmt, id_text, &letter.event);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_answer = found(&letter, ctx);
     }
     return status;
@@ -336,16 +336,16 @@ hf_status sqlite_dead_get(struct engine *engine, int64_t dead_id, hf_dead_letter
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = NULL;
     status = dead_find(self, conn, dead_id, &stmt);
-    if (status == HF_OK && stmt) {
+    if (!status && stmt) {
         int answer;
         status = hand_up(stmt, found, ctx, &answer);
         conn_done(stmt);
-    } else if (status == HF_OK) {
+    } else if (!status) {
         status = fail(HF_NOTFOUND, "there is no dead letter %lld", (long long)dead_id);
     }
     pool_give(self, conn);
@@ -409,7 +409,7 @@ static hf_status hand_up_row(struct sqlite_engine *engine, struct conn *conn, sq
 {
     sqlite3_stmt *letter = NULL;
     hf_status status = dead_find(engine, conn, sqlite3_column_int64(stmt, 0), &letter);
-    if (status == HF_OK && letter) {
+    if (!status && letter) {
         status = hand_up(letter, found, ctx, answer);
         conn_done(letter);
     }
@@ -429,10 +429,10 @@ static hf_status list(struct sqlite_engine *engine, struct conn *conn,
     int64_t count = 0;
     int answer = 0;
     hf_status status = HF_OK;
-    while (status == HF_OK && answer == 0 && (query->limit < 0 || count < query->limit)) {
+    while (!status && answer == 0 && (query->limit < 0 || count < query->limit)) {
         bool row;
         status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             break;
         }
         if (!matches(stmt, query) || skip-- > 0) {
@@ -454,7 +454,7 @@ hf_status sqlite_dead_list(struct engine *engine, const struct dead_query *query
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t count;
@@ -479,7 +479,7 @@ hf_status sqlite_dead_count(struct engine *engine, const struct dead_query *quer
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take_snapshot(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t count = 0;
@@ -488,7 +488,7 @@ hf_status sqlite_dead_count(struct engine *engine, const struct dead_query *quer
                                                 self->namespace_id)
                                 : list(self, conn, query, NULL, NULL, &count);
     pool_give(self, conn);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_count = count;
     }
     return status;

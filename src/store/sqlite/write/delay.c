@@ -19,7 +19,7 @@ static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct ne
 {
     bool found = false;
     hf_status status = append_find(engine, conn, event, &found);
-    if (status != HF_OK || found) {
+    if (status || found) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DELAYED_PUT);
@@ -40,7 +40,7 @@ static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct ne
     event->key_version = -1;
     bind_int(stmt, 12, checksum_of_new(event, 0, 0));
     status = conn_run(conn, stmt);
-    if (status == HF_OK) {
+    if (!status) {
         event->duplicate = conn_changes(conn) == 0;
         event->position = 0;
     }
@@ -51,7 +51,7 @@ hf_status sqlite_delay(struct sqlite_engine *engine, struct conn *conn, struct d
 {
     int64_t head;
     hf_status status = append_head(engine, conn, &head); /* or the namespace is gone */
-    for (size_t i = 0; i < delay->count && status == HF_OK; i++) {
+    for (size_t i = 0; i < delay->count && !status; i++) {
         status = keep(engine, conn, &delay->events[i], delay->due_us);
     }
     conn->ring = true;
@@ -91,7 +91,7 @@ static hf_status move(struct sqlite_engine *engine, struct conn *conn, sqlite3_s
                            : fail(HF_CORRUPT, "the id of a delayed event is damaged");
     *bytes += (int64_t)(event.payload.length + event.metadata.length);
     conn_done(stmt);
-    return status == HF_OK ? STATEMENT_RUN(conn, SQLITE_QUERY_DELAYED_DELETE, number) : status;
+    return status ? status : STATEMENT_RUN(conn, SQLITE_QUERY_DELAYED_DELETE, number);
 }
 
 hf_status sqlite_release(struct sqlite_engine *engine, struct conn *conn, struct release *release)
@@ -109,7 +109,7 @@ hf_status sqlite_release(struct sqlite_engine *engine, struct conn *conn, struct
         }
         bind_int(stmt, 1, engine->namespace_id);
         status = conn_row(conn, stmt, &row);
-        if (status != HF_OK) {
+        if (status) {
             break;
         }
         int64_t due_us = row ? sqlite3_column_int64(stmt, 1) : STORE_NEVER;
@@ -122,7 +122,7 @@ hf_status sqlite_release(struct sqlite_engine *engine, struct conn *conn, struct
             return HF_OK;
         }
         status = move(engine, conn, stmt, now_us, &bytes);
-        if (status != HF_OK) {
+        if (status) {
             break;
         }
         count++;

@@ -70,7 +70,7 @@ static hf_status join_ask(struct conn *conn, enum sqlite_query query, struct tex
         return conn_error(conn);
     }
     hf_status status = conn_row(conn, stmt, &found);
-    if (status == HF_OK && found) {
+    if (!status && found) {
         *ret_number = sqlite3_column_int64(stmt, 0);
         *ret_equal = text_equal(column_text(stmt, 0), word);
         conn_done(stmt);
@@ -85,15 +85,15 @@ static hf_status join_configure(struct sqlite_engine *engine, struct conn *conn)
     bool wal = false;
     hf_status status = join_ask(conn, SQLITE_QUERY_READ_JOURNAL_MODE,
                                 (struct text)TEXT_LITERAL("wal"), &number, &wal);
-    if (status == HF_OK && !wal) {
+    if (!status && !wal) {
         status = fail(HF_MISUSE, "the connection is not in WAL mode");
     }
     bool unused = false;
-    if (status == HF_OK) {
+    if (!status) {
         status = join_ask(conn, SQLITE_QUERY_READ_SYNC, TEXT_ABSENT, &number, &unused);
     }
     bool power = engine->durability == HF_DURABILITY_POWER;
-    if (status == HF_OK && number < (power ? SYNC_FULL : SYNC_NORMAL)) {
+    if (!status && number < (power ? SYNC_FULL : SYNC_NORMAL)) {
         status = conn_exec(conn, power ? SQLITE_QUERY_SYNC_FULL : SQLITE_QUERY_SYNC_NORMAL);
     }
     sqlite3_wal_autocheckpoint(conn->db, 0);
@@ -127,7 +127,7 @@ hf_status sqlite_join_begin(struct engine *base, void *connection, struct deadli
 {
     struct sqlite_engine *engine = sqlite_of(base);
     hf_status status = join_check(engine, connection);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct join *join = mem_calloc(1, sizeof *join);
@@ -136,19 +136,19 @@ hf_status sqlite_join_begin(struct engine *base, void *connection, struct deadli
     }
     conn_wrap(&join->conn, connection, deadline);
     status = gate_take(&engine->gate, deadline);
-    if (status != HF_OK) {
+    if (status) {
         mem_free(join);
         return status;
     }
     engine->join = join;
     status = apply_ready(engine, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         status = join_configure(engine, &join->conn);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = join_start(&join->conn, deadline);
     }
-    if (status != HF_OK) {
+    if (status) {
         join_end(engine);
     }
     return status;
@@ -196,13 +196,13 @@ hf_status sqlite_join_commit(struct engine *base, void *connection)
     HF_POINT("join_before_commit");
     bool ring = join->conn.ring;
     status = conn_commit(&join->conn);
-    if (status == HF_OK) {
+    if (!status) {
         HF_POINT("join_after_commit");
         status = apply_committed(engine, &join->conn, ring);
     } else if (status == HF_UNKNOWN) {
         engine->writer_lost = true;
     }
-    if (status == HF_OK && ++engine->join_commits >= JOIN_CHECKPOINT_COMMITS) {
+    if (!status && ++engine->join_commits >= JOIN_CHECKPOINT_COMMITS) {
         engine->join_commits = 0;
         apply_checkpoint(engine);
     }

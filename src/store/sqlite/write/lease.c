@@ -160,7 +160,7 @@ hf_status lease_load(struct conn *conn, const uint8_t token[STORE_TOKEN_BYTES],
     bind_blob(stmt, 1, token, STORE_TOKEN_BYTES);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (!row) {
@@ -171,7 +171,7 @@ hf_status lease_load(struct conn *conn, const uint8_t token[STORE_TOKEN_BYTES],
     memcpy(lease.token, token, sizeof lease.token);
     status = lease_read(stmt, &lease);
     conn_done(stmt);
-    if (status != HF_OK) {
+    if (status) {
         lease_release(&lease);
         return status;
     }
@@ -194,7 +194,7 @@ hf_status lease_store(struct conn *conn, const struct lease *lease)
     sqlite3_stmt *stmt = status == HF_OK ? conn_statement(conn, SQLITE_QUERY_LEASE_PUT) : NULL;
     if (!stmt) {
         buf_release(&list);
-        return status == HF_OK ? conn_error(conn) : status;
+        return status ? status : conn_error(conn);
     }
     bind_blob(stmt, 1, lease->token, sizeof lease->token);
     bind_int(stmt, 2, lease->subscription_id);
@@ -238,7 +238,7 @@ hf_status lease_update(struct conn *conn, const struct lease *lease)
     sqlite3_stmt *stmt = status == HF_OK ? conn_statement(conn, SQLITE_QUERY_LEASE_CHANGE) : NULL;
     if (!stmt) {
         buf_release(&list);
-        return status == HF_OK ? conn_error(conn) : status;
+        return status ? status : conn_error(conn);
     }
     bind_blob(stmt, 1, lease->token, sizeof lease->token);
     bind_int(stmt, 2, lease->expires_at_us);
@@ -253,7 +253,7 @@ hf_status lease_update(struct conn *conn, const struct lease *lease)
 hf_status lease_set_free(struct conn *conn, struct lease *lease, int32_t piece, int64_t now_us)
 {
     hf_status status = lease_remove(conn, lease);
-    if (status != HF_OK || lease->count == 0) {
+    if (status || lease->count == 0) {
         return status;
     }
     random_bytes(lease->token, sizeof lease->token);

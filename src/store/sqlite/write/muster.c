@@ -71,7 +71,7 @@ static hf_status read_roll(struct conn *conn, int64_t subscription_id, struct ro
     hf_status status = HF_OK;
     while (roll->count < STORE_MEMBERS_MAX) {
         status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             return status;
         }
         if (column_blob(stmt, 0, roll->tokens[roll->count], STORE_TOKEN_BYTES)) {
@@ -88,7 +88,7 @@ static hf_status strike_off(struct sqlite_engine *engine, struct conn *conn,
 {
     size_t kept = 0;
     hf_status status = HF_OK;
-    for (size_t i = 0; status == HF_OK && i < roll->count; i++) {
+    for (size_t i = 0; !status && i < roll->count; i++) {
         const uint8_t *token = roll->tokens[i];
         enum live_state state = live_state(engine, token, muster->lease_ms);
         bool same = text_equal(roll->assigned[i], muster->assigned);
@@ -156,7 +156,7 @@ static hf_status read_owners(struct sqlite_engine *engine, struct conn *conn, st
     for (;;) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             return status;
         }
         if (muster->ret_partitions == HF_PARTITIONS_MAX) {
@@ -188,19 +188,19 @@ static hf_status read_crew(struct conn *conn, struct muster *muster, bool change
         status = STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED, muster->subscription_id);
     }
     bool found;
-    return status == HF_OK ? STATEMENT_INT(conn, SQLITE_QUERY_CREW_GET, &found, &muster->ret_crew,
-                                           muster->subscription_id)
-                           : status;
+    return status ? status
+                  : STATEMENT_INT(conn, SQLITE_QUERY_CREW_GET, &found, &muster->ret_crew,
+                                  muster->subscription_id);
 }
 
 hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct muster *muster)
 {
     struct partition partition;
     hf_status status = partition_load(engine, conn, muster->subscription_id, 0, &partition);
-    if (status == HF_OK && partition.mode != HF_MODE_ORDERED) {
+    if (!status && partition.mode != HF_MODE_ORDERED) {
         status = fail(HF_MISUSE, "a shared subscription has no members");
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct roll *roll = mem_calloc(1, sizeof *roll);
@@ -209,19 +209,19 @@ hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct 
     }
     arena_init(&roll->arena, ROLL_BYTES_MAX);
     status = read_roll(conn, muster->subscription_id, roll);
-    if (status == HF_OK) {
+    if (!status) {
         status = strike_off(engine, conn, muster, roll);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = join(engine, conn, muster, roll);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_owners(engine, conn, muster, roll);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = read_crew(conn, muster, roll->changed);
     }
-    if (status == HF_OK) {
+    if (!status) {
         muster->ret_members = (int32_t)roll->count;
         muster->ret_self = find(roll, engine->token);
         claimants_init(&muster->ret_claimants);

@@ -77,7 +77,7 @@ static hf_status find(struct conn *conn, struct text name, struct found_namespac
     bind_text(stmt, 1, name);
     hf_status status = conn_row(conn, stmt, &row);
     *ret_found = (struct found_namespace){0, false, false};
-    if (status == HF_OK && row) {
+    if (!status && row) {
         ret_found->id = sqlite3_column_int64(stmt, 0);
         ret_found->removing = sqlite3_column_int(stmt, 1) != 0;
         ret_found->copying = sqlite3_column_int(stmt, 2) != 0;
@@ -104,17 +104,17 @@ hf_status sqlite_namespace_find(struct conn *conn, struct text name, bool create
             bind_int(stmt, 2, now_us);
         }
         status = stmt ? conn_run(conn, stmt) : conn_error(conn);
-        if (status == HF_OK) {
+        if (!status) {
             status = find(conn, name, &found);
         }
     }
-    if (status == HF_OK && found.id == 0) {
+    if (!status && found.id == 0) {
         return fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
     }
-    if (status == HF_OK && found.removing) {
+    if (!status && found.removing) {
         return fail_removing(name);
     }
-    if (status == HF_OK && found.id > NAMESPACE_ID_MAX) {
+    if (!status && found.id > NAMESPACE_ID_MAX) {
         return fail(HF_INVALID, "there are too many namespaces: the limit is %lld",
                     (long long)NAMESPACE_ID_MAX);
     }
@@ -129,7 +129,7 @@ hf_status sqlite_namespace_open(struct conn *conn, struct text name, bool create
     bool copying = false;
     hf_status status =
         sqlite_namespace_find(conn, name, create, now_us, ret_id, ret_created, &copying);
-    return status != HF_OK || !copying
+    return status || !copying
                ? status
                : fail(HF_BUSY,
                       "namespace %" TEXT_PRI " is a copy that is not complete: run the same "
@@ -152,7 +152,7 @@ hf_status sqlite_namespace_put(struct sqlite_engine *engine, struct conn *conn,
     int64_t id = 0;
     hf_status status = sqlite_namespace_open(conn, put->name, put->create, put->change.now_us, &id,
                                              &put->ret_created);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_NAMESPACE_CHANGE);
@@ -174,7 +174,7 @@ static hf_status mark(struct sqlite_engine *engine, struct conn *conn, int64_t i
 {
     char names[NAMES_BYTES_MAX];
     hf_status status = gate_lock_door(&engine->gate);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int32_t count = remove->force ? 0 : live_count(engine, id, names, sizeof names);
@@ -192,7 +192,7 @@ static hf_status drop_rows(struct conn *conn, const enum sqlite_query *queries, 
                            int64_t id, int64_t *left)
 {
     hf_status status = HF_OK;
-    for (size_t i = 0; i < count && status == HF_OK && *left > 0; i++) {
+    for (size_t i = 0; i < count && !status && *left > 0; i++) {
         status = STATEMENT_RUN(conn, queries[i], id, *left);
         *left -= status == HF_OK ? conn_changes(conn) : 0;
     }
@@ -206,18 +206,18 @@ static hf_status drop_subscriptions(struct conn *conn, int64_t namespace_id, int
         SQLITE_QUERY_REMOVE_LEASES, SQLITE_QUERY_REMOVE_PARTITIONS};
     hf_status status = HF_OK;
     bool found = true;
-    while (status == HF_OK && *left > 0) {
+    while (!status && *left > 0) {
         int64_t id = 0;
         status =
             STATEMENT_INT(conn, SQLITE_QUERY_REMOVE_NEXT_SUBSCRIPTION, &found, &id, namespace_id);
-        if (status != HF_OK || !found) {
+        if (status || !found) {
             return status;
         }
         status = drop_rows(conn, contents, sizeof contents / sizeof contents[0], id, left);
-        if (status == HF_OK && *left > 0) {
+        if (!status && *left > 0) {
             status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_MEMBERS, id);
         }
-        if (status == HF_OK && *left > 0) {
+        if (!status && *left > 0) {
             status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DELETE, id);
             *left -= 1;
         }
@@ -231,7 +231,7 @@ hf_status sqlite_namespace_empty(struct conn *conn, int64_t id, int64_t *left)
         SQLITE_QUERY_REMOVE_KEYS, SQLITE_QUERY_REMOVE_DEAD_LETTERS, SQLITE_QUERY_REMOVE_RUNS,
         SQLITE_QUERY_REMOVE_SCHEDULES, SQLITE_QUERY_REMOVE_DELAYED};
     hf_status status = drop_rows(conn, contents, sizeof contents / sizeof contents[0], id, left);
-    return status == HF_OK ? drop_subscriptions(conn, id, left) : status;
+    return status ? status : drop_subscriptions(conn, id, left);
 }
 
 hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *conn,
@@ -242,7 +242,7 @@ hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *con
     struct found_namespace found;
     hf_status status = find(conn, remove->name, &found);
     remove->ret_more = true;
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (found.id == 0) {
@@ -256,17 +256,17 @@ hf_status sqlite_namespace_remove(struct sqlite_engine *engine, struct conn *con
     }
     int64_t left = STORE_REMOVE_STEP_ROWS;
     status = drop_rows(conn, own, sizeof own / sizeof own[0], found.id, &left);
-    if (status == HF_OK) {
+    if (!status) {
         status = sqlite_namespace_empty(conn, found.id, &left);
     }
-    if (status == HF_OK && left > 0) {
+    if (!status && left > 0) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_NAMESPACE_NUMBER_KEEP, found.id);
     }
-    if (status == HF_OK && left > 0) {
+    if (!status && left > 0) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_NAMESPACE_DELETE, found.id);
         remove->ret_more = false;
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_exec(conn, SQLITE_QUERY_VACUUM_STEP);
     }
     return status;

@@ -62,7 +62,7 @@ hf_status node_check_id(struct sqlite_engine *engine, const struct node_facts *n
         return HF_OK;
     }
     hf_status status = live_cards(engine, look_at_rival, &rival);
-    if (status != HF_OK || !rival.found) {
+    if (status || !rival.found) {
         return status;
     }
     char since[TIME_TEXT_BYTES];
@@ -102,7 +102,7 @@ static hf_status remember(struct conn *conn, const struct live_card *card, int64
     bind_text(stmt, 12, card_text(card->description));
     bind_text(stmt, 13, card_text(card->metadata_json));
     hf_status status = conn_run(conn, stmt);
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_PAST_NODE_FORGET, card->namespace_id,
                                now_us - KEEP_US, HF_NODES_GONE_MAX - 1);
     }
@@ -117,7 +117,7 @@ static void remember_if_possible(struct conn *conn, const struct live_card *card
         return;
     }
     hf_status status = remember(conn, card, stopped_at_us, now_us);
-    if (status == HF_OK) {
+    if (!status) {
         conn_release(conn);
     } else if (!sqlite3_get_autocommit(conn->db)) {
         conn_undo(conn);
@@ -165,7 +165,7 @@ void node_sweep(struct sqlite_engine *engine)
         return;
     }
     hf_status status = conn_commit(conn);
-    if (status == HF_OK) {
+    if (!status) {
         apply_committed(engine, conn, false);
     } else {
         node_exhume(engine);
@@ -202,7 +202,7 @@ struct listing {
 
 static void add_row(struct listing *listing, const struct node_row *row)
 {
-    if (listing->count == LISTED_MAX || listing->status != HF_OK) {
+    if (listing->count == LISTED_MAX || listing->status) {
         return;
     }
     if (listing->count == listing->capacity) {
@@ -317,13 +317,13 @@ hf_status sqlite_node_list(struct engine *engine, struct text id, node_row_fn fo
     struct listing listing = {.id = id, .now_us = clock_wall_us()};
     arena_init(&listing.arena, LISTED_BYTES_MAX);
     hf_status status = live_cards(sqlite_of(engine), list_card, &listing);
-    if (status == HF_OK) {
+    if (!status) {
         status = list_past(engine, &listing);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = listing.status;
     }
-    if (status == HF_OK && listing.count > 0) {
+    if (!status && listing.count > 0) {
         qsort(listing.rows, listing.count, sizeof *listing.rows, compare);
         hand_up(&listing, found, ctx);
     }

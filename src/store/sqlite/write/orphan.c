@@ -131,7 +131,7 @@ static hf_status settle_by_notes(struct walk *walk, struct lease *lease)
         bool recorded = false;
         if (at != SIZE_MAX) {
             hf_status status = record(walk, lease, note->position, note->attempt, &recorded);
-            if (status != HF_OK) {
+            if (status) {
                 return status;
             }
         }
@@ -148,7 +148,7 @@ static hf_status settle_single(struct walk *walk, struct lease *lease)
 {
     bool recorded;
     hf_status status = record(walk, lease, lease->positions[0], 0, &recorded);
-    return status == HF_OK ? lease_remove(walk->conn, lease) : status;
+    return status ? status : lease_remove(walk->conn, lease);
 }
 
 /* ---- The walk -------------------------------------------------------------------------------- */
@@ -186,7 +186,7 @@ static hf_status look_at(struct walk *walk, const struct ended *ended)
     struct lease lease;
     lease_init(&lease);
     hf_status status = lease_load(walk->conn, ended->token, &lease);
-    if (status == HF_OK) {
+    if (!status) {
         if (walk->exact && (lease.kept || notes_name(walk, &lease))) {
             status = settle_by_notes(walk, &lease);
         } else if (lease.count == 1) {
@@ -219,7 +219,7 @@ static hf_status look_through(struct walk *walk, const uint8_t *owner, bool kept
     for (;;) {
         bool row;
         hf_status status = conn_row(walk->conn, stmt, &row);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         if (!row) {
@@ -237,7 +237,7 @@ static hf_status look_through(struct walk *walk, const uint8_t *owner, bool kept
     walk->looked_at += count;
     walk->orphans->more = walk->orphans->more || (room > 0 && count == room);
     hf_status status = HF_OK;
-    for (size_t i = 0; status == HF_OK && i < count; i++) {
+    for (size_t i = 0; !status && i < count; i++) {
         if (!kept || !is_kept(walk, &ended[i])) {
             status = look_at(walk, &ended[i]);
         }
@@ -258,7 +258,7 @@ static hf_status look_ahead(struct walk *walk, const uint8_t *owner, bool kept)
     bind_int(stmt, 4, walk->scope->now_us);
     bool row;
     hf_status status = conn_row(walk->conn, stmt, &row);
-    if (status == HF_OK && row) {
+    if (!status && row) {
         int64_t at_us = sqlite3_column_int64(stmt, 0);
         if (at_us < walk->orphans->wake_us) {
             walk->orphans->wake_us = at_us;
@@ -280,18 +280,18 @@ static hf_status visit_owner(struct walk *walk, const uint8_t owner[STORE_TOKEN_
         walk->engine->live.sweep_due = true;
         status = load_notes(walk, owner);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = look_through(walk, owner, false, walk->dead ? INT64_MAX : now_us);
     }
     walk->frozen = state == LIVE_FROZEN ? owner : NULL;
     walk->lease_ms = lease_ms;
-    if (status == HF_OK && (walk->dead || walk->frozen)) {
+    if (!status && (walk->dead || walk->frozen)) {
         status = look_through(walk, owner, true, walk->dead ? INT64_MAX : now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = look_ahead(walk, owner, false);
     }
-    if (status == HF_OK && !self) {
+    if (!status && !self) {
         status = look_ahead(walk, owner, true);
     }
     walk->frozen = NULL;
@@ -312,7 +312,7 @@ static hf_status next_owner(struct walk *walk, uint8_t owner[STORE_TOKEN_BYTES],
     bind_blob(stmt, 2, owner, length);
     bool row;
     hf_status status = conn_row(walk->conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_found = row && column_blob(stmt, 0, owner, STORE_TOKEN_BYTES);
@@ -339,19 +339,19 @@ hf_status orphans_find(struct sqlite_engine *engine, struct conn *conn,
     uint8_t owner[STORE_TOKEN_BYTES] = {0};
     bool found;
     hf_status status = next_owner(&walk, owner, 0, &found); /* the empty blob is before all */
-    while (status == HF_OK && found) {
+    while (!status && found) {
         status = visit_owner(&walk, owner, lease_ms);
-        if (status == HF_OK) {
+        if (!status) {
             status = next_owner(&walk, owner, sizeof owner, &found);
         }
     }
     /* Last, because what was set free above is among these, and with room of their own: else the
      * claims that deal with a great many leases of the dead would hand out nothing. */
     walk.looked_at = 0;
-    if (status == HF_OK) {
+    if (!status) {
         status = look_through(&walk, NULL, false, scope->now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = look_ahead(&walk, NULL, false);
     }
     mem_free(walk.notes);

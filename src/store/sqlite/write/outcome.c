@@ -66,10 +66,10 @@ hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, i
     hf_status status = STATEMENT_INT(
         conn, scope->ordered ? SQLITE_QUERY_RETRY_REMOVE : SQLITE_QUERY_RETRY_REMOVE_LEASED, &left,
         &lane, scope->subscription_id, position);
-    if (status == HF_OK && left) {
+    if (!status && left) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_COPY_REMOVE, scope->subscription_id, position);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_left = left;
         *ret_lane = (uint64_t)lane;
     }
@@ -115,10 +115,10 @@ static hf_status dead_add(struct sqlite_engine *engine, struct conn *conn,
         return fail(HF_MISUSE, "a dead letter needs a reason");
     }
     hf_status status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD_COPY, scope, outcome);
-    if (status == HF_OK && conn_changes(conn) == 0) {
+    if (!status && conn_changes(conn) == 0) {
         status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD, scope, outcome);
     }
-    if (status == HF_OK && conn_changes(conn) == 0) {
+    if (!status && conn_changes(conn) == 0) {
         return fail(HF_CORRUPT,
                     "the event at position %lld is not in the log, so it cannot become "
                     "a dead letter",
@@ -133,7 +133,7 @@ static hf_status outcome_done(struct conn *conn, const struct outcome_scope *sco
 {
     hf_status status =
         outcome_forget(conn, scope, outcome->position, ret_left, &outcome->left_lane);
-    return status == HF_OK ? remember_settled(conn, scope, outcome->position) : status;
+    return status ? status : remember_settled(conn, scope, outcome->position);
 }
 
 static hf_status outcome_wait(struct conn *conn, const struct outcome_scope *scope,
@@ -171,10 +171,10 @@ hf_status outcome_apply(struct sqlite_engine *engine, struct conn *conn,
         return outcome_done(conn, scope, outcome, ret_left);
     case OUTCOME_DEAD:
         status = dead_add(engine, conn, scope, outcome);
-        return status == HF_OK ? outcome_done(conn, scope, outcome, ret_left) : status;
+        return status ? status : outcome_done(conn, scope, outcome, ret_left);
     case OUTCOME_BLOCK:
         status = dead_add(engine, conn, scope, outcome);
-        return status == HF_OK ? outcome_wait(conn, scope, outcome, RETRY_BLOCKED) : status;
+        return status ? status : outcome_wait(conn, scope, outcome, RETRY_BLOCKED);
     case OUTCOME_RETRY:
         return outcome_wait(conn, scope, outcome, RETRY_WAITING);
     case OUTCOME_HELD:
@@ -202,7 +202,7 @@ hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, 
     bind_int(stmt, 3, (int64_t)lane);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int64_t position = row ? sqlite3_column_int64(stmt, 0) : -1;
@@ -212,7 +212,7 @@ hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, 
         status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_TURN, scope->subscription_id, position,
                                RETRY_WAITING, scope->now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_busy = row;
     }
     return status;
@@ -225,7 +225,7 @@ hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scop
     int64_t one;
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_LANE_MOVING, &moving, &one,
                                      scope->subscription_id, scope->partition, (int64_t)lane);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_due = !moving;
@@ -242,7 +242,7 @@ static hf_status lane_of(struct sqlite_engine *engine, struct conn *conn,
 {
     sqlite3_stmt *stmt = NULL;
     hf_status status = row_find(engine, conn, scope->subscription_id, position, false, &stmt);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_found = stmt != NULL;
@@ -313,7 +313,7 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 2, lost->position);
     bool found;
     hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct retry_row row = {0};
@@ -330,7 +330,7 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         row.lane = scope->lane != 0 ? scope->lane : row.lane;
     }
     bool recorded_before = lost->attempt > 0 && row.attempts >= lost->attempt;
-    if (status != HF_OK || !found || kind == RETRY_BLOCKED || recorded_before) {
+    if (status || !found || kind == RETRY_BLOCKED || recorded_before) {
         conn_done(stmt);
         return status;
     }
@@ -344,7 +344,7 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
     buf_init(&story, STORY_BYTES_MAX);
     status = add_attempt(scope, lost, old, &row, &story);
     conn_done(stmt);
-    if (status == HF_OK) {
+    if (!status) {
         status = record_row(conn, scope, lost, &row, &story);
     }
     buf_release(&story);

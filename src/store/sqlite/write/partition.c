@@ -51,7 +51,7 @@ hf_status partition_load(struct sqlite_engine *engine, struct conn *conn, int64_
     bind_int(stmt, 3, partition);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (!row) {
@@ -181,13 +181,13 @@ static hf_status is_open(struct recovery *recovery, int64_t position, bool *ret_
     int64_t one;
     hf_status status = STATEMENT_INT(recovery->conn, SQLITE_QUERY_SETTLED_HAS, &settled, &one,
                                      scope->subscription_id, scope->partition, position);
-    if (status != HF_OK || settled) {
+    if (status || settled) {
         return status;
     }
     sqlite3_stmt *stmt = NULL;
     status =
         row_find(recovery->engine, recovery->conn, scope->subscription_id, position, false, &stmt);
-    if (status == HF_OK && stmt) {
+    if (!status && stmt) {
         int64_t hash = sqlite3_column_int64(stmt, ROW_HASH);
         conn_done(stmt);
         *ret_open = hash_slice(hash, recovery->partition->partitions) == scope->partition;
@@ -207,7 +207,7 @@ static hf_status record_note(int64_t position, int32_t attempt, void *ctx)
     bind_int(stmt, 2, position);
     bool row;
     hf_status status = conn_row(recovery->conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool ours = row && sqlite3_column_int(stmt, 1) == scope->partition;
@@ -215,7 +215,7 @@ static hf_status record_note(int64_t position, int32_t attempt, void *ctx)
     if (!row) {
         status = is_open(recovery, position, &ours);
     }
-    if (status != HF_OK || !ours) {
+    if (status || !ours) {
         return status;
     }
     struct lost_attempt lost = {
@@ -264,7 +264,7 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
     struct partition partition;
     hf_status status =
         partition_load(engine, conn, acquire->subscription_id, acquire->partition, &partition);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (partition.mode != HF_MODE_ORDERED) {
@@ -290,7 +290,7 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
     if (partition.owned) {
         enum live_state state = live_state(engine, partition.owner, acquire->lease_ms);
         status = may_take(&partition, state, acquire);
-        if (status == HF_OK && (state == LIVE_DEAD || state == LIVE_GONE)) {
+        if (!status && (state == LIVE_DEAD || state == LIVE_GONE)) {
             bool exact = false;
             status = live_notes(engine, partition.owner, acquire->subscription_id, record_note,
                                 &recovery, &exact, &recovery.running);
@@ -298,13 +298,13 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
             engine->live.sweep_due = true;
         }
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = ahead_lower_partition(conn, acquire);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = take(engine, conn, acquire, partition.epoch + 1);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     acquire->ret_epoch = partition.epoch + 1;
@@ -329,13 +329,12 @@ hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 3, give_back->epoch);
     bind_blob(stmt, 4, engine->token, sizeof engine->token);
     hf_status status = conn_run(conn, stmt);
-    if (status == HF_OK && conn_changes(conn) == 0) {
+    if (!status && conn_changes(conn) == 0) {
         return fail(HF_STALE, "partition %d is not ours any more", give_back->partition);
     }
     conn->ring = true;
-    return status == HF_OK
-               ? STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED, give_back->subscription_id)
-               : status;
+    return status ? status
+                  : STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED, give_back->subscription_id);
 }
 
 /* Sets up to GIVE_BACK_STEP leases free that name us. ret_count: how many were found. */
@@ -353,7 +352,7 @@ static hf_status free_leases(struct sqlite_engine *engine, struct conn *conn, in
     hf_status status = HF_OK;
     while (count < GIVE_BACK_STEP) {
         status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             break;
         }
         count += column_blob(stmt, 0, tokens[count], STORE_TOKEN_BYTES) ? 1 : 0;
@@ -361,11 +360,11 @@ static hf_status free_leases(struct sqlite_engine *engine, struct conn *conn, in
     if (row) {
         conn_done(stmt);
     }
-    for (size_t i = 0; status == HF_OK && i < count; i++) {
+    for (size_t i = 0; !status && i < count; i++) {
         struct lease lease;
         lease_init(&lease);
         status = lease_load(conn, tokens[i], &lease);
-        if (status == HF_OK) {
+        if (!status) {
             status = lease_set_free(conn, &lease, LEASE_FREE, now_us);
         }
         lease_release(&lease);
@@ -384,7 +383,7 @@ static hf_status forget_us(struct sqlite_engine *engine, struct conn *conn, enum
     }
     bind_blob(stmt, 1, engine->token, sizeof engine->token);
     hf_status status = conn_run(conn, stmt);
-    *any = *any || (status == HF_OK && conn_changes(conn) > 0);
+    *any = *any || (!status && conn_changes(conn) > 0);
     return status;
 }
 
@@ -392,14 +391,14 @@ hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, 
 {
     bool any = false;
     hf_status status = forget_us(engine, conn, SQLITE_QUERY_CREW_CHANGED_BY, &any);
-    if (status == HF_OK) {
+    if (!status) {
         status = forget_us(engine, conn, SQLITE_QUERY_MEMBER_REMOVE_ALL, &any);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = forget_us(engine, conn, SQLITE_QUERY_PARTITION_GIVE_BACK_ALL, &any);
     }
     size_t count = GIVE_BACK_STEP;
-    while (status == HF_OK && count == GIVE_BACK_STEP) {
+    while (!status && count == GIVE_BACK_STEP) {
         status = free_leases(engine, conn, now_us, &count);
         any = any || count > 0;
     }
@@ -413,7 +412,7 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
 {
     int64_t head;
     hf_status status = append_head(engine, conn, &head);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (seek->position < 0 || seek->position > head) {
@@ -422,7 +421,7 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
     }
     status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_SEEK, engine->namespace_id,
                            seek->subscription_id, seek->position);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (conn_changes(conn) == 0) {
@@ -438,7 +437,7 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
         SQLITE_QUERY_SUBSCRIPTION_DROP_COPIES,
         SQLITE_QUERY_SUBSCRIPTION_DROP_SETTLED,
     };
-    for (size_t i = 0; status == HF_OK && i < sizeof steps / sizeof steps[0]; i++) {
+    for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], seek->subscription_id);
     }
     conn->ring = true;

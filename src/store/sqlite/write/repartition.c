@@ -39,7 +39,7 @@ static hf_status load_wish(struct sqlite_engine *engine, struct conn *conn, int6
     bind_int(stmt, 2, subscription_id);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (!row) {
@@ -60,10 +60,10 @@ static hf_status check_owners(struct sqlite_engine *engine, struct conn *conn,
                               const struct repartition *repartition, const struct wish *wish)
 {
     hf_status status = HF_OK;
-    for (int32_t i = 0; status == HF_OK && i < wish->partitions; i++) {
+    for (int32_t i = 0; !status && i < wish->partitions; i++) {
         struct partition partition;
         status = partition_load(engine, conn, repartition->subscription_id, i, &partition);
-        if (status != HF_OK || !partition.owned) {
+        if (status || !partition.owned) {
             continue;
         }
         enum live_state state = live_state(engine, partition.owner, repartition->lease_ms);
@@ -80,10 +80,10 @@ static hf_status recover(struct sqlite_engine *engine, struct conn *conn,
                          const struct repartition *repartition, struct wish *wish)
 {
     hf_status status = HF_OK;
-    for (int32_t i = 0; status == HF_OK && i < wish->partitions; i++) {
+    for (int32_t i = 0; !status && i < wish->partitions; i++) {
         struct partition partition;
         status = partition_load(engine, conn, repartition->subscription_id, i, &partition);
-        if (status != HF_OK || !partition.owned) {
+        if (status || !partition.owned) {
             continue;
         }
         struct acquire acquire = {
@@ -132,17 +132,17 @@ static hf_status fulfil(struct sqlite_engine *engine, struct conn *conn,
     int64_t id = repartition->subscription_id;
     int64_t place = place_of(engine, 0);
     hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_PARTITIONS, id);
-    for (int32_t i = 0; status == HF_OK && i < wish->wanted; i++) {
+    for (int32_t i = 0; !status && i < wish->wanted; i++) {
         status = renew(conn, repartition, wish, i);
     }
     HF_POINT("mid_repartition");
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_REHOME, id, wish->wanted, place);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_REHOME, id, wish->wanted, place);
     }
-    return status == HF_OK ? STATEMENT_RUN(conn, SQLITE_QUERY_WISH_FULFILLED, id) : status;
+    return status ? status : STATEMENT_RUN(conn, SQLITE_QUERY_WISH_FULFILLED, id);
 }
 
 hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
@@ -151,7 +151,7 @@ hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
     struct wish wish = {0};
     repartition->ret_changed = false;
     hf_status status = load_wish(engine, conn, repartition->subscription_id, &wish);
-    if (status != HF_OK || wish.wanted == 0) {
+    if (status || wish.wanted == 0) {
         return status;
     }
     if (wish.lowest < wish.highest) {
@@ -159,13 +159,13 @@ hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
                     (long long)wish.lowest, (long long)wish.highest);
     }
     status = check_owners(engine, conn, repartition, &wish);
-    if (status == HF_OK) {
+    if (!status) {
         status = recover(engine, conn, repartition, &wish);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = fulfil(engine, conn, repartition, &wish);
     }
-    if (status == HF_OK) {
+    if (!status) {
         conn->ring = true;
         repartition->ret_changed = true;
     }

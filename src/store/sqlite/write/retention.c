@@ -71,11 +71,11 @@ static hf_status find_id(struct sqlite_engine *engine, struct conn *conn, struct
     }
     bind_text(stmt, 1, name);
     hf_status status = conn_row(conn, stmt, &row);
-    if (status == HF_OK && row) {
+    if (!status && row) {
         *ret_id = sqlite3_column_int64(stmt, 0);
         conn_done(stmt);
     }
-    return status != HF_OK || row ? status : fail_gone(name);
+    return status || row ? status : fail_gone(name);
 }
 
 static hf_status read_settings(struct sqlite_engine *engine, struct conn *conn, struct text name,
@@ -83,7 +83,7 @@ static hf_status read_settings(struct sqlite_engine *engine, struct conn *conn, 
 {
     int64_t id;
     hf_status status = find_id(engine, conn, name, &id);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETENTION_SETTINGS);
@@ -93,8 +93,8 @@ static hf_status read_settings(struct sqlite_engine *engine, struct conn *conn, 
     }
     bind_int(stmt, 1, id);
     status = conn_row(conn, stmt, &row);
-    if (status != HF_OK || !row) {
-        return status != HF_OK ? status : fail_gone(name);
+    if (status || !row) {
+        return status ? status : fail_gone(name);
     }
     *ret_settings = (struct settings){
         .namespace_id = id,
@@ -122,7 +122,7 @@ static hf_status find_lagging(struct conn *conn, const struct settings *settings
     bind_int(stmt, 2, position);
     bind_int(stmt, 3, settings->drops);
     hf_status status = conn_row(conn, stmt, &row);
-    if (status == HF_OK && row) {
+    if (!status && row) {
         ret_lagging->id = sqlite3_column_int64(stmt, 0);
         snprintf(ret_lagging->name, sizeof ret_lagging->name, "%" TEXT_PRI,
                  TEXT_ARG(column_text(stmt, 1)));
@@ -157,9 +157,9 @@ static hf_status walk(struct conn *conn, int64_t namespace_id, int64_t after, in
     bind_int(stmt, 2, after);
     bind_int(stmt, 3, max);
     bind_int(stmt, 4, sized);
-    while (status == HF_OK && row) {
+    while (!status && row) {
         status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             break;
         }
         struct passed event = {sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
@@ -233,7 +233,7 @@ static hf_status walk_all(struct planning *planning, struct conn *conn, int64_t 
     hf_status status = HF_OK;
     int64_t rows = WALK_ROWS;
     planning->at = after;
-    while (status == HF_OK && rows == WALK_ROWS) {
+    while (!status && rows == WALK_ROWS) {
         status = walk(conn, planning->settings.namespace_id, planning->at, WALK_ROWS,
                       planning->settings.bytes_max > 0, visit, planning, &rows);
     }
@@ -250,17 +250,17 @@ static hf_status make_plan(struct planning *planning, struct sqlite_engine *engi
 {
     struct settings *settings = &planning->settings;
     hf_status status = read_settings(engine, conn, name, settings);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     planning->old_us = old_before(settings, now_us);
     planning->plan->drops = settings->drops;
     status = find_lagging(conn, settings, NO_LIMIT, &planning->lagging);
-    if (status == HF_OK && settings->bytes_max > 0) {
+    if (!status && settings->bytes_max > 0) {
         planning->log_bytes = settings->log_bytes;
         status = walk_all(planning, conn, settings->log_bytes_through, add_up);
     }
-    return status == HF_OK ? walk_all(planning, conn, 0, plan_one) : status;
+    return status ? status : walk_all(planning, conn, 0, plan_one);
 }
 
 hf_status sqlite_retention_plan(struct engine *base, struct text name, int64_t now_us,
@@ -271,12 +271,12 @@ hf_status sqlite_retention_plan(struct engine *base, struct text name, int64_t n
     struct planning planning = {.plan = ret_plan};
     *ret_plan = (struct retention_plan){.due = false};
     hf_status status = pool_take(engine, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = make_plan(&planning, engine, conn, name, now_us);
     pool_give(engine, conn);
-    if (status == HF_OK && ret_plan->due && planning.settings.bytes_max == 0) {
+    if (!status && ret_plan->due && planning.settings.bytes_max == 0) {
         ret_plan->bytes = -1; /* without a limit the walk does not read sizes */
     }
     return status;
@@ -292,7 +292,7 @@ static hf_status trim_lease(struct conn *conn, const uint8_t token[STORE_TOKEN_B
     lease_init(&lease);
     hf_status status = lease_load(conn, token, &lease);
     size_t kept = 0;
-    for (size_t i = 0; status == HF_OK && i < lease.count; i++) {
+    for (size_t i = 0; !status && i < lease.count; i++) {
         bool copied = true;
         int64_t one;
         if (lease.positions[i] <= through) {
@@ -303,7 +303,7 @@ static hf_status trim_lease(struct conn *conn, const uint8_t token[STORE_TOKEN_B
             lease.positions[kept++] = lease.positions[i];
         }
     }
-    if (status == HF_OK && kept < lease.count) {
+    if (!status && kept < lease.count) {
         lease.count = kept;
         status = lease_update(conn, &lease);
     }
@@ -324,7 +324,7 @@ static hf_status trim_leases(struct conn *conn, int64_t subscription_id, int64_t
         bind_int(stmt, 2, through);
         bind_blob(stmt, 3, token, sizeof token);
         hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             return status;
         }
         bool whole = column_blob(stmt, 0, token, sizeof token);
@@ -332,7 +332,7 @@ static hf_status trim_leases(struct conn *conn, int64_t subscription_id, int64_t
         status = whole
                      ? trim_lease(conn, token, through)
                      : fail(HF_CORRUPT, "the token of a lease is not %d bytes", STORE_TOKEN_BYTES);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
     }
@@ -348,19 +348,19 @@ static hf_status drop_lagging(struct conn *conn, const struct lagging *lagging,
     int64_t now_us = retain->change.now_us;
     hf_status status =
         STATEMENT_RUN(conn, SQLITE_QUERY_DROP_PARTITIONS, id, through, now_us, span_number(now_us));
-    if (status == HF_OK) {
+    if (!status) {
         status = trim_leases(conn, id, through);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_DROP_RETRIES, id, through);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_DROP_PROMOTE, id, now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_DROP_SETTLED, id, through);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_DROP_NOTE, id, through, lagging->floor);
     }
     memcpy(retain->ret_dropped_name, lagging->name, sizeof lagging->name);
@@ -405,7 +405,7 @@ static hf_status measure(struct conn *conn, struct settings *settings, bool *ret
     hf_status status = walk(conn, settings->namespace_id, settings->log_bytes_through,
                             STORE_RETAIN_STEP_ROWS, true, add_up, &added, &rows);
     *ret_all = rows < STORE_RETAIN_STEP_ROWS;
-    if (status == HF_OK && rows > 0) {
+    if (!status && rows > 0) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_RETENTION_MEASURED, settings->namespace_id,
                                added.log_bytes, added.at);
         settings->log_bytes += added.log_bytes;
@@ -420,10 +420,10 @@ static hf_status give_pages_back(struct conn *conn, struct retain *retain)
     int64_t free_pages = 0;
     int64_t mode = 0;
     hf_status status = conn_number(conn, SQLITE_QUERY_READ_AUTO_VACUUM, 0, &mode);
-    if (status == HF_OK) {
+    if (!status) {
         status = conn_number(conn, SQLITE_QUERY_READ_FREELIST_COUNT, 0, &free_pages);
     }
-    if (status != HF_OK || mode != 2 || free_pages == 0) {
+    if (status || mode != 2 || free_pages == 0) {
         return status;
     }
     retain->ret_more = true;
@@ -440,13 +440,13 @@ static hf_status take_portion(struct conn *conn, const struct settings *settings
     /* The plan may be older than the settings. */
     bool goes = is_old(settings, old_before(settings, retain->change.now_us), portion.newest_us) ||
                 is_large(settings, settings->log_bytes);
-    if (status != HF_OK || rows == 0 || !goes) {
-        return status == HF_OK ? give_pages_back(conn, retain) : status;
+    if (status || rows == 0 || !goes) {
+        return status ? status : give_pages_back(conn, retain);
     }
     status =
         STATEMENT_RUN(conn, SQLITE_QUERY_RETENTION_DELETE, settings->namespace_id, portion.through);
     HF_POINT("mid_retain");
-    if (status == HF_OK) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_RETENTION_FORGET, settings->namespace_id,
                                portion.through, portion.measured);
     }
@@ -478,17 +478,17 @@ hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct 
     retain->ret_dropped_name[0] = '\0';
     retain->ret_command[0] = '\0';
     hf_status status = read_settings(engine, conn, retain->name, &settings);
-    if (status == HF_OK && retain->every_ms > 0) {
+    if (!status && retain->every_ms > 0) {
         status = take_turn(conn, &settings, retain);
     }
-    if (status != HF_OK || !retain->ret_taken) {
+    if (status || !retain->ret_taken) {
         return status;
     }
     if (settings.bytes_max > 0) {
         status = measure(conn, &settings, &all);
     }
     retain->ret_more = !all;
-    if (status != HF_OK || !all) {
+    if (status || !all) {
         return status;
     }
     if (retain->through <= 0) {
@@ -497,10 +497,10 @@ hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct 
         return retain->every_ms > 0 ? HF_OK : give_pages_back(conn, retain);
     }
     status = find_lagging(conn, &settings, retain->through, &lagging);
-    if (status == HF_OK && lagging.id != 0 && settings.drops) {
+    if (!status && lagging.id != 0 && settings.drops) {
         retain->ret_more = true;
         return drop_lagging(conn, &lagging, retain);
     }
     int64_t limit = lagging.floor < retain->through ? lagging.floor : retain->through;
-    return status == HF_OK ? take_portion(conn, &settings, retain, limit) : status;
+    return status ? status : take_portion(conn, &settings, retain, limit);
 }

@@ -67,7 +67,7 @@ static hf_status hand_up(struct conn *conn, sqlite3_stmt *stmt, schedule_row_fn 
     for (;;) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
-        if (status != HF_OK || !row) {
+        if (status || !row) {
             return status;
         }
         struct schedule_row schedule;
@@ -112,7 +112,7 @@ static hf_status read_schedules(struct engine *engine, const struct schedule_que
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, query->query);
@@ -138,7 +138,7 @@ hf_status sqlite_schedule_get(struct engine *engine, struct text name, schedule_
     struct schedule_query query = {.query = SQLITE_QUERY_SCHEDULE_GET, .name = name};
     struct handed handed = {0};
     hf_status status = read_schedules(engine, &query, found, ctx, &handed);
-    return status == HF_OK && handed.rows == 0 ? not_found(name) : status;
+    return !status && handed.rows == 0 ? not_found(name) : status;
 }
 
 static hf_status read_page(struct engine *engine, const struct schedule_query *query,
@@ -171,7 +171,7 @@ hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RUNS_LIST);
@@ -182,9 +182,9 @@ hf_status sqlite_schedule_runs(struct engine *engine, const uint8_t schedule_id[
         bind_int(stmt, 3, max);
     }
     bool row = stmt != NULL;
-    while (status == HF_OK && row) {
+    while (!status && row) {
         status = conn_row(conn, stmt, &row);
-        if (status == HF_OK && row) {
+        if (!status && row) {
             struct schedule_run run = {
                 .kind = (enum run_kind)sqlite3_column_int(stmt, 0),
                 .planned_us = sqlite3_column_int64(stmt, 1),
@@ -208,14 +208,14 @@ hf_status sqlite_timers_due(struct engine *engine, int64_t *ret_due_us)
     struct sqlite_engine *self = sqlite_of(engine);
     struct conn *conn;
     hf_status status = pool_take(self, &conn);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     bool found;
     int64_t due_us = INT64_MAX;
     status = STATEMENT_INT(conn, SQLITE_QUERY_AGENDA, &found, &due_us, self->namespace_id);
     pool_give(self, conn);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_due_us = due_us == INT64_MAX ? STORE_NEVER : due_us;
     }
     return status;
@@ -267,7 +267,7 @@ hf_status sqlite_schedule_put(struct sqlite_engine *engine, struct conn *conn,
     if (created) {
         int64_t head;
         status = append_head(engine, conn, &head); /* or the namespace is gone */
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         stmt = conn_statement(conn, SQLITE_QUERY_SCHEDULE_CREATE);
@@ -284,7 +284,7 @@ hf_status sqlite_schedule_put(struct sqlite_engine *engine, struct conn *conn,
         status = conn_run(conn, stmt);
     }
     conn->ring = true;
-    if (status == HF_OK) {
+    if (!status) {
         put->ret_created = created;
     }
     return status;
@@ -302,7 +302,7 @@ hf_status sqlite_schedule_remove(struct sqlite_engine *engine, struct conn *conn
     bool row;
     uint8_t id[16];
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (!row) {
@@ -333,10 +333,10 @@ static hf_status changed_or_there(struct sqlite_engine *engine, struct conn *con
     bind_text(stmt, 2, name);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status == HF_OK && !row) {
+    if (!status && !row) {
         return not_found(name);
     }
-    if (status == HF_OK) {
+    if (!status) {
         conn_done(stmt);
     }
     return status;
@@ -360,7 +360,7 @@ hf_status sqlite_schedule_pause(struct sqlite_engine *engine, struct conn *conn,
         bind_time(stmt, 3, pause->next_us);
     }
     hf_status status = conn_run(conn, stmt);
-    if (status == HF_OK) {
+    if (!status) {
         status = changed_or_there(engine, conn, pause->name);
     }
     conn->ring = true;
@@ -382,16 +382,16 @@ static hf_status advance(struct sqlite_engine *engine, struct conn *conn, const 
     if (fire->by_hand) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
-        if (status == HF_OK && row) {
+        if (!status && row) {
             conn_done(stmt);
         }
-        return status != HF_OK || row ? status : fail(HF_STALE, "the schedule was removed");
+        return status || row ? status : fail(HF_STALE, "the schedule was removed");
     }
     bind_int(stmt, 3, fire->generation);
     bind_int(stmt, 4, fire->waited_us);
     bind_time(stmt, 5, fire->next_us);
     hf_status status = conn_run(conn, stmt);
-    if (status == HF_OK && conn_changes(conn) == 0) {
+    if (!status && conn_changes(conn) == 0) {
         return fail(HF_STALE, "another process has fired the schedule, or it was changed");
     }
     return status;
@@ -422,11 +422,11 @@ static hf_status write_ledger(struct conn *conn, const struct fire *fire)
         status = put_run(conn, fire, RUN_SKIPPED, fire->skipped_first_us, fire->skipped_last_us,
                          STORE_NEVER);
     }
-    for (size_t i = 0; i < fire->count && status == HF_OK; i++) {
+    for (size_t i = 0; i < fire->count && !status; i++) {
         status =
             put_run(conn, fire, kind, fire->planned_us[i], STORE_NEVER, fire->events[i].position);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RUNS_PRUNE);
@@ -446,15 +446,15 @@ hf_status sqlite_fire(struct sqlite_engine *engine, struct conn *conn, struct fi
         .count = fire->count,
     };
     hf_status status = advance(engine, conn, fire);
-    if (status == HF_OK) {
+    if (!status) {
         status = sqlite_append(engine, conn, &append);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = write_ledger(conn, fire);
     conn->ring = true;
-    if (status != HF_OK) {
+    if (status) {
         conn->head_known = false; /* the events are about to be undone */
     }
     return status;

@@ -38,13 +38,13 @@ static hf_status check_mark(struct sqlite_engine *engine, struct conn *conn,
 {
     hf_status status =
         partition_load(engine, conn, subscription_id, mark->partition, ret_partition);
-    if (status == HF_OK) {
+    if (!status) {
         status = partition_check(engine, ret_partition, mark->partition, mark->epoch);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = partition_check_generation(ret_partition, generation);
     }
-    if (status == HF_OK && mark->checkpoint >= 0 && mark->checkpoint < ret_partition->checkpoint) {
+    if (!status && mark->checkpoint >= 0 && mark->checkpoint < ret_partition->checkpoint) {
         status = fail(HF_MISUSE, "checkpoint %lld is below the stored one, %lld",
                       (long long)mark->checkpoint, (long long)ret_partition->checkpoint);
     }
@@ -57,7 +57,7 @@ static hf_status move_checkpoint(struct conn *conn, int64_t subscription_id,
 {
     hf_status status = partition_move(conn, subscription_id, mark, stored, now_us);
     HF_POINT("mid_settle");
-    if (status != HF_OK || mark->checkpoint == stored->checkpoint) {
+    if (status || mark->checkpoint == stored->checkpoint) {
         return status;
     }
     return STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_FOLD, subscription_id, mark->partition,
@@ -92,7 +92,7 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
     for (size_t i = 0; i < count; i++) {
         bool left = false;
         hf_status status = outcome_apply(engine, conn, scope, &outcomes[i], &left);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         outcomes[i].ret_lane_busy = left || outcomes[i].kind == OUTCOME_BLOCK;
@@ -104,7 +104,7 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
         if (outcome->ret_lane_busy && outcome->kind != OUTCOME_BLOCK) {
             hf_status status =
                 outcome_promote(conn, scope, outcome->left_lane, &outcome->ret_lane_busy);
-            if (status != HF_OK) {
+            if (status) {
                 return status;
             }
         }
@@ -113,7 +113,7 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
         if (outcomes[i].kind == OUTCOME_HELD) {
             hf_status status =
                 outcome_check_held(conn, scope, outcomes[i].lane, &outcomes[i].ret_due);
-            if (status != HF_OK) {
+            if (status) {
                 return status;
             }
         }
@@ -132,7 +132,7 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
     struct partition partition;
     hf_status status =
         check_mark(engine, conn, settle->subscription_id, settle->generation, &mark, &partition);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct outcome_scope scope = {
@@ -143,15 +143,15 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
         .now_us = settle->change.now_us,
     };
     status = apply_outcomes(engine, conn, &scope, settle->outcomes, settle->count);
-    if (status == HF_OK && settle->checkpoint >= 0) {
+    if (!status && settle->checkpoint >= 0) {
         status = move_checkpoint(conn, settle->subscription_id, &mark, &partition,
                                  settle->change.now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
                                  settle->change.now_us);
     }
-    if (status == HF_OK) {
+    if (!status) {
         settle->ret_generation = partition.generation;
     }
     return status;
@@ -166,7 +166,7 @@ hf_status sqlite_checkpoints(struct sqlite_engine *engine, struct conn *conn,
         hf_status status = check_mark(engine, conn, checkpoints->subscription_id,
                                       checkpoints->generation, mark, &partition);
         mark->ret_stale = status == HF_STALE;
-        if (status == HF_OK) {
+        if (!status) {
             checkpoints->ret_generation = partition.generation;
             struct outcome_scope scope = {
                 .subscription_id = checkpoints->subscription_id,
@@ -177,11 +177,11 @@ hf_status sqlite_checkpoints(struct sqlite_engine *engine, struct conn *conn,
             };
             status = apply_outcomes(engine, conn, &scope, mark->held, mark->held_count);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = move_checkpoint(conn, checkpoints->subscription_id, mark, &partition,
                                      checkpoints->change.now_us);
         }
-        if (status != HF_OK && status != HF_STALE) {
+        if (status && status != HF_STALE) {
             return status;
         }
     }
@@ -203,7 +203,7 @@ static hf_status load_held(struct conn *conn, const uint8_t token[STORE_TOKEN_BY
     if (status == HF_NOTFOUND) {
         return stale_lease();
     }
-    if (status == HF_OK &&
+    if (!status &&
         (ret_lease->subscription_id != subscription_id || ret_lease->piece != LEASE_HELD)) {
         return stale_lease();
     }
@@ -255,7 +255,7 @@ static hf_status set_free(struct conn *conn, const struct lease *from, int64_t *
         if (from->has_retries) {
             hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_RELEASE,
                                              from->subscription_id, positions[i], now_us);
-            if (status != HF_OK) {
+            if (status) {
                 return status;
             }
             if (conn_changes(conn) > 0) {
@@ -287,19 +287,19 @@ static hf_status settle_all(struct conn *conn, const struct settle_lease *settle
     bind_blob(stmt, 1, settle->lease, sizeof settle->lease);
     bind_int(stmt, 2, settle->subscription_id);
     hf_status status = conn_run(conn, stmt);
-    if (status != HF_OK || conn_changes(conn) > 0) {
+    if (status || conn_changes(conn) > 0) {
         return status;
     }
     struct lease lease;
     lease_init(&lease);
     status = load_held(conn, settle->lease, settle->subscription_id, &lease);
     struct outcome_scope scope = {.subscription_id = settle->subscription_id};
-    for (size_t i = 0; status == HF_OK && i < lease.count; i++) {
+    for (size_t i = 0; !status && i < lease.count; i++) {
         bool left;
         uint64_t lane;
         status = outcome_forget(conn, &scope, lease.positions[i], &left, &lane);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = lease_remove(conn, &lease);
     }
     lease_release(&lease);
@@ -311,10 +311,10 @@ static hf_status release_all(struct conn *conn, const struct settle_lease *settl
     struct lease lease;
     lease_init(&lease);
     hf_status status = load_held(conn, settle->lease, settle->subscription_id, &lease);
-    if (status == HF_OK) {
+    if (!status) {
         status = lease_remove(conn, &lease);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = set_free(conn, &lease, lease.positions, lease.count, settle->change.now_us);
     }
     conn->ring = true;
@@ -331,7 +331,7 @@ static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
         .subscription_id = settle->subscription_id,
         .now_us = settle->change.now_us,
     };
-    for (size_t i = 0; status == HF_OK && i < settle->count; i++) {
+    for (size_t i = 0; !status && i < settle->count; i++) {
         struct outcome *outcome = &settle->outcomes[i];
         outcome->ret_lane_busy = false;
         if (outcome->kind == OUTCOME_RELEASE ||
@@ -344,7 +344,7 @@ static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
             conn->ring = true;
         }
     }
-    if (status == HF_OK && free > 0) {
+    if (!status && free > 0) {
         conn->ring = true;
         status = set_free(conn, lease, released, free, scope.now_us);
     }
@@ -352,7 +352,7 @@ static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
     if (settle->extend_us > 0) {
         lease->expires_at_us = settle->extend_us;
     }
-    if (status == HF_OK && (settle->count > 0 || settle->extend_us > 0)) {
+    if (!status && (settle->count > 0 || settle->extend_us > 0)) {
         status = lease_update(conn, lease);
     }
     return status;
@@ -370,7 +370,7 @@ hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
     struct lease lease;
     lease_init(&lease);
     hf_status status = load_held(conn, settle->lease, settle->subscription_id, &lease);
-    if (status != HF_OK) {
+    if (status) {
         lease_release(&lease);
         return status;
     }
@@ -380,7 +380,7 @@ hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
     } else {
         status = fail(HF_NOMEM, "no memory to settle %zu events", settle->count);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
                                  settle->change.now_us);
     }
@@ -402,7 +402,7 @@ static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t
     struct lease lease;
     lease_init(&lease);
     hf_status status = load_held(conn, hold->lease, hold->subscription_id, &lease);
-    if (status == HF_OK) {
+    if (!status) {
         size_t at = lease_find(lease.positions, lease.count, position);
         if (at == SIZE_MAX) {
             status = settled_already(position);
@@ -413,7 +413,7 @@ static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t
             status = lease_update(conn, &lease);
         }
     }
-    if (status == HF_OK && lease.has_retries) {
+    if (!status && lease.has_retries) {
         struct outcome_scope scope = {
             .subscription_id = hold->subscription_id,
             .now_us = now_us,
@@ -435,10 +435,10 @@ static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn
     struct partition partition;
     hf_status status =
         partition_load(engine, conn, hold->subscription_id, hold->partition, &partition);
-    if (status == HF_OK) {
+    if (!status) {
         status = partition_check(engine, &partition, hold->partition, hold->epoch);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct outcome_scope scope = {
@@ -453,22 +453,22 @@ static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn
     uint64_t lane = 0;
     if (entry->waited || position <= partition.checkpoint) {
         status = outcome_forget(conn, &scope, position, &left, &lane);
-        if (status == HF_OK && !left && position <= partition.checkpoint) {
+        if (!status && !left && position <= partition.checkpoint) {
             return settled_already(position);
         }
     }
-    if (status == HF_OK && position > partition.checkpoint) {
+    if (!status && position > partition.checkpoint) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_ADD, scope.subscription_id,
                                scope.partition, position);
-        if (status == HF_OK && conn_changes(conn) == 0) {
+        if (!status && conn_changes(conn) == 0) {
             return settled_already(position);
         }
     }
     bool busy = false;
-    if (status == HF_OK && left) {
+    if (!status && left) {
         status = outcome_promote(conn, &scope, lane, &busy);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_lane_busy = busy;
     }
     return status;
@@ -481,7 +481,7 @@ hf_status sqlite_enter(struct sqlite_engine *engine, struct conn *conn, const st
         return enter_partition(engine, conn, hold, entry, now_us, ret_lane_busy);
     }
     hf_status status = enter_lease(conn, hold, entry->event.position, now_us);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_lane_busy = false;
     }
     return status;

@@ -54,7 +54,7 @@ static bool hand_up(struct lookup *lookup, subscription_row_fn found, void *ctx)
         read_row(lookup->stmt, &subscription);
         enough = found(&subscription, ctx);
     }
-    return lookup->status == HF_OK && !lookup->any;
+    return !lookup->status && !lookup->any;
 }
 
 static hf_status no_such_id(int64_t id)
@@ -73,8 +73,8 @@ hf_status subscription_about(struct sqlite_engine *engine, struct conn *conn, in
     bind_int(stmt, 2, id);
     bool found;
     hf_status status = conn_row(conn, stmt, &found);
-    if (status != HF_OK || !found) {
-        return status != HF_OK ? status : no_such_id(id);
+    if (status || !found) {
+        return status ? status : no_such_id(id);
     }
     struct subscription_row row;
     read_row(stmt, &row);
@@ -139,7 +139,7 @@ hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *re
         enough = !column_is_null(stmt, 2) &&
                  found(sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3), ctx);
     }
-    if (lookup.status == HF_OK && !lookup.any) {
+    if (!lookup.status && !lookup.any) {
         lookup.status = no_such_id(id);
     }
     return lookup_end(&lookup);
@@ -156,7 +156,7 @@ static hf_status put_new(struct sqlite_engine *engine, struct conn *conn,
     }
     int64_t head;
     hf_status status = append_head(engine, conn, &head); /* or the namespace is gone */
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_CREATE);
@@ -176,10 +176,10 @@ static hf_status put_new(struct sqlite_engine *engine, struct conn *conn,
     status = conn_run(conn, stmt);
     int64_t id = sqlite3_last_insert_rowid(conn->db);
     int32_t rows = put->mode == HF_MODE_SHARED ? 1 : put->partitions;
-    for (int32_t i = 0; status == HF_OK && i < rows; i++) {
+    for (int32_t i = 0; !status && i < rows; i++) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_PARTITION_CREATE, id, i, put->start);
     }
-    if (status == HF_OK) {
+    if (!status) {
         put->ret_id = id;
         put->ret_created = true;
     }
@@ -225,7 +225,7 @@ hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *con
     bind_text(stmt, 2, put->name);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     conn->ring = true;
@@ -241,10 +241,10 @@ hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *con
     int32_t wanted = put->partitions == stored.partitions ? 0 : put->partitions;
     bool wish = wanted != stored.wanted;
     conn_done(stmt);
-    if (status == HF_OK && wish) {
+    if (!status && wish) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_WISH_PUT, id, put->partitions);
     }
-    if (status == HF_OK && change) {
+    if (!status && change) {
         stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_CHANGE);
         if (!stmt) {
             return conn_error(conn);
@@ -254,7 +254,7 @@ hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *con
         bind_text(stmt, 3, put->options_json);
         status = conn_run(conn, stmt);
     }
-    if (status == HF_OK) {
+    if (!status) {
         put->ret_id = id;
         put->ret_created = false;
     }
@@ -272,7 +272,7 @@ hf_status sqlite_subscription_remove(struct sqlite_engine *engine, struct conn *
     bind_text(stmt, 2, remove->name);
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     if (!row) {
@@ -286,7 +286,7 @@ hf_status sqlite_subscription_remove(struct sqlite_engine *engine, struct conn *
         SQLITE_QUERY_SUBSCRIPTION_DROP_PARTITIONS, SQLITE_QUERY_SUBSCRIPTION_DROP_MEMBERS,
         SQLITE_QUERY_SUBSCRIPTION_DELETE,
     };
-    for (size_t i = 0; status == HF_OK && i < sizeof steps / sizeof steps[0]; i++) {
+    for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], id);
     }
     conn->ring = true;
@@ -305,7 +305,7 @@ static hf_status changed_or_there(struct sqlite_engine *engine, struct conn *con
     int64_t same;
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_SUBSCRIPTION_BY_ID, &found, &same,
                                      engine->namespace_id, id);
-    if (status == HF_OK && !found) {
+    if (!status && !found) {
         return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
     }
     return status;
@@ -326,7 +326,7 @@ hf_status sqlite_pause(struct sqlite_engine *engine, struct conn *conn, struct p
         bind_text(stmt, 5, pause->reason);
     }
     hf_status status = conn_run(conn, stmt);
-    if (status == HF_OK) {
+    if (!status) {
         status = changed_or_there(engine, conn, pause->subscription_id);
     }
     conn->ring = true;
@@ -344,5 +344,5 @@ hf_status sqlite_breaker_put(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 2, put->subscription_id);
     bind_text(stmt, 3, put->state_json);
     hf_status status = conn_run(conn, stmt);
-    return status == HF_OK ? changed_or_there(engine, conn, put->subscription_id) : status;
+    return status ? status : changed_or_there(engine, conn, put->subscription_id);
 }

@@ -132,7 +132,7 @@ hf_status sqlite_identity(struct engine *engine, char ret_identity[TRANSFER_IDEN
     if (lookup_next(&lookup)) {
         snprintf(ret_identity, TRANSFER_IDENTITY_BYTES, "%" TEXT_PRI,
                  TEXT_ARG(column_text(lookup.stmt, 0)));
-    } else if (lookup.status == HF_OK) {
+    } else if (!lookup.status) {
         lookup.status = fail(HF_CORRUPT, "the database does not know who it is");
     }
     return lookup_end(&lookup);
@@ -155,11 +155,11 @@ hf_status sqlite_transfer_facts(struct engine *engine, struct text name,
             lookup.status =
                 fail(HF_BUSY, "namespace %" TEXT_PRI " is being removed", TEXT_ARG(name));
         }
-    } else if (lookup.status == HF_OK) {
+    } else if (!lookup.status) {
         lookup.status = fail(HF_NOTFOUND, "there is no namespace %" TEXT_PRI, TEXT_ARG(name));
     }
     hf_status status = lookup_end(&lookup);
-    if (status == HF_OK) {
+    if (!status) {
         facts.processes =
             live_count(sqlite_of(engine), facts.namespace_id, facts.names, sizeof facts.names);
         *ret_facts = facts;
@@ -176,7 +176,7 @@ hf_status sqlite_export_open(struct engine *engine, struct exporter **ret_export
     exporter->head.engine = engine;
     buf_init(&exporter->ranges, RANGES_BYTES_MAX);
     hf_status status = pool_take_snapshot(sqlite_of(engine), &exporter->conn);
-    if (status != HF_OK) {
+    if (status) {
         mem_free(exporter);
         return status;
     }
@@ -225,7 +225,7 @@ static hf_status read_positions(struct sqlite_exporter *exporter, struct transfe
     }
     hf_status status =
         lease_decode(value->text.bytes, value->text.length, positions, (size_t)count);
-    if (status == HF_OK) {
+    if (!status) {
         buf_clear(&exporter->ranges);
         ranges_write(positions, (size_t)count, &exporter->ranges);
         status = buf_status(&exporter->ranges);
@@ -254,17 +254,17 @@ hf_status sqlite_export_rows(struct exporter *base, int64_t namespace_id, enum t
         bind_int(stmt, 3, upto);
     }
     hf_status status = conn_row(exporter->conn, stmt, &more);
-    while (status == HF_OK && more) {
+    while (!status && more) {
         for (int i = 0; i < columns; i++) {
             values[i] = read_value(stmt, i);
         }
         if (table == TRANSFER_LEASES) {
             status = read_positions(exporter, values);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = row(values, columns, ctx);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = conn_row(exporter->conn, stmt, &more);
         }
     }
@@ -305,7 +305,7 @@ static hf_status bind_positions(sqlite3_stmt *stmt, const struct transfer *trans
         return fail(HF_NOMEM, "no memory for the positions of a lease");
     }
     hf_status status = ranges_read(values[LEASE_COLUMN_POSITIONS].text, positions, (size_t)count);
-    if (status == HF_OK) {
+    if (!status) {
         buf_clear(blob);
         lease_encode(positions, (size_t)count, blob);
         status = buf_status(blob);
@@ -321,7 +321,7 @@ static hf_status write_rows(struct conn *conn, int64_t id, const struct transfer
     struct buf blob;
     hf_status status = HF_OK;
     buf_init(&blob, (size_t)LEASE_VARINT_BYTES_MAX * LEASE_POSITIONS_MAX);
-    for (size_t row = 0; row < transfer->rows && status == HF_OK; row++) {
+    for (size_t row = 0; row < transfer->rows && !status; row++) {
         const struct transfer_value *values = transfer->values + row * (size_t)transfer->columns;
         sqlite3_stmt *stmt = conn_statement(conn, write_queries[transfer->table]);
         if (!stmt) {
@@ -337,8 +337,8 @@ static hf_status write_rows(struct conn *conn, int64_t id, const struct transfer
         } else if (transfer->table == TRANSFER_PARTITIONS) {
             bind_int(stmt, 2 + transfer->columns, span_number(transfer->change.now_us));
         }
-        status = status == HF_OK ? conn_run(conn, stmt) : status;
-        if (status == HF_OK && conn_changes(conn) != 1) {
+        status = status ? status : conn_run(conn, stmt);
+        if (!status && conn_changes(conn) != 1) {
             status = fail(HF_CORRUPT, "a row of %s has no subscription",
                           transfer_table_name(transfer->table));
         }
@@ -365,7 +365,7 @@ static hf_status mark_read(struct conn *conn, int64_t id, struct target_mark *re
     }
     bind_int(stmt, 1, id);
     hf_status status = conn_row(conn, stmt, &row);
-    if (status == HF_OK && row) {
+    if (!status && row) {
         snprintf(ret_mark->text, sizeof ret_mark->text, "%" TEXT_PRI,
                  TEXT_ARG(column_text(stmt, 0)));
         ret_mark->floor = sqlite3_column_int64(stmt, 1);
@@ -400,7 +400,7 @@ static hf_status may_begin(struct sqlite_engine *engine, int64_t id,
                     TEXT_ARG(name));
     }
     hf_status status = gate_lock_door(&engine->gate);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     int32_t count = live_count(engine, id, names, sizeof names);
@@ -422,10 +422,10 @@ static hf_status check(struct sqlite_engine *engine, struct conn *conn,
     if (status == HF_NOTFOUND) {
         return HF_OK;
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = mark_read(conn, id, &mark);
     }
-    return status == HF_OK ? may_begin(engine, id, transfer, &mark) : status;
+    return status ? status : may_begin(engine, id, transfer, &mark);
 }
 
 static hf_status begin(struct sqlite_engine *engine, struct conn *conn, struct transfer *transfer)
@@ -437,13 +437,13 @@ static hf_status begin(struct sqlite_engine *engine, struct conn *conn, struct t
     bool copying = false;
     hf_status status = sqlite_namespace_find(conn, transfer->name, true, transfer->change.now_us,
                                              &id, &made, &copying);
-    if (status == HF_OK) {
+    if (!status) {
         status = mark_read(conn, id, &mark);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = may_begin(engine, id, transfer, &mark);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     mark_of(transfer, text);
@@ -470,7 +470,7 @@ static hf_status end(struct conn *conn, const struct transfer *transfer)
     bind_text(stmt, 2, transfer->name);
     conn->ring = true;
     hf_status status = conn_run(conn, stmt);
-    return status != HF_OK || conn_changes(conn) > 0
+    return status || conn_changes(conn) > 0
                ? status
                : fail(HF_STALE, "another run of the copy has taken over");
 }
@@ -481,7 +481,7 @@ static hf_status clear(struct conn *conn, int64_t id, struct transfer *transfer)
     hf_status status =
         STATEMENT_RUN(conn, SQLITE_QUERY_TRANSFER_CLEAR_EVENTS, id, left, transfer->floor);
     left -= status == HF_OK ? conn_changes(conn) : 0;
-    if (status == HF_OK && left > 0) {
+    if (!status && left > 0) {
         status = sqlite_namespace_empty(conn, id, &left);
     }
     transfer->ret_more = left <= 0;
@@ -506,10 +506,10 @@ hf_status sqlite_transfer(struct sqlite_engine *engine, struct conn *conn,
         return end(conn, transfer);
     }
     hf_status status = sqlite_namespace_find(conn, transfer->name, false, 0, &id, &made, &copying);
-    if (status == HF_OK) {
+    if (!status) {
         status = mark_read(conn, id, &mark);
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     mark_of(transfer, text);
@@ -520,7 +520,7 @@ hf_status sqlite_transfer(struct sqlite_engine *engine, struct conn *conn,
         return clear(conn, id, transfer);
     }
     status = write_rows(conn, id, transfer);
-    if (status == HF_OK && transfer->table == TRANSFER_EVENTS) {
+    if (!status && transfer->table == TRANSFER_EVENTS) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_TRANSFER_FLOOR_PUT, id, transfer->floor);
     }
     return status;

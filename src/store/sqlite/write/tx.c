@@ -232,7 +232,7 @@ static hf_status tx_begin_gated(struct sqlite_engine *engine, struct deadline de
                                 struct sqlite_tx *tx)
 {
     hf_status status = apply_ready(engine, deadline);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     struct tx_conn *link = engine->tx_idle;
@@ -246,7 +246,7 @@ static hf_status tx_begin_gated(struct sqlite_engine *engine, struct deadline de
     tx->link = link;
     tx_lock(&tx->head);
     status = tx_unlock(tx, conn_begin(&link->conn, deadline));
-    if (status != HF_OK) {
+    if (status) {
         engine->tx_idle = link;
     }
     return status;
@@ -264,13 +264,13 @@ hf_status sqlite_tx_begin(struct engine *base, struct deadline deadline, struct 
     }
     tx->head.engine = base;
     hf_status status = gate_take(&engine->gate, deadline);
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_begin_gated(engine, deadline, tx);
-        if (status != HF_OK) {
+        if (status) {
             gate_give(&engine->gate);
         }
     }
-    if (status != HF_OK) {
+    if (status) {
         mem_free(tx);
         return status;
     }
@@ -284,19 +284,19 @@ hf_status sqlite_tx_enter(struct tx *base, const struct hold *hold, const struct
     struct sqlite_tx *tx = tx_lock(base);
     struct conn *conn = &tx->link->conn;
     hf_status status = tx_check(tx);
-    if (status == HF_OK && tx->inside) {
+    if (!status && tx->inside) {
         status = fail(HF_MISUSE, "the delivery before this one has not been ended");
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_run(tx, SQLITE_QUERY_SAVE_DELIVERY);
     }
-    if (status != HF_OK) {
+    if (status) {
         return tx_unlock(tx, status);
     }
     tx->ring = conn->ring;
     tx->lane_busy = false;
     status = sqlite_enter(sqlite_of(base->engine), conn, hold, entry, now_us, &tx->lane_busy);
-    if (status == HF_OK) {
+    if (!status) {
         tx->inside = true;
         return tx_unlock(tx, HF_OK);
     }
@@ -314,10 +314,10 @@ hf_status sqlite_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
 {
     struct sqlite_tx *tx = tx_lock(base);
     hf_status status = tx_check(tx);
-    if (status == HF_OK && !tx->inside) {
+    if (!status && !tx->inside) {
         status = fail(HF_MISUSE, "no delivery has been begun");
     }
-    if (status == HF_OK) {
+    if (!status) {
         tx->inside = false;
         tx_reset_statements(tx);
         if (!keep) {
@@ -325,10 +325,10 @@ hf_status sqlite_tx_leave(struct tx *base, bool keep, bool *ret_lane_busy)
             status = tx_run(tx, SQLITE_QUERY_UNDO_DELIVERY);
         }
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_run(tx, SQLITE_QUERY_RELEASE_DELIVERY);
     }
-    if (status == HF_OK) {
+    if (!status) {
         *ret_lane_busy = keep && tx->lane_busy;
     }
     return tx_unlock(tx, status);
@@ -339,7 +339,7 @@ hf_status sqlite_tx_append(struct tx *base, struct append *append)
     struct sqlite_tx *tx = tx_lock(base);
     append->failed_index = SIZE_MAX;
     hf_status status = tx_check(tx);
-    if (status == HF_OK) {
+    if (!status) {
         status = append_now(sqlite_of(base->engine), &tx->link->conn, append);
     }
     append->change.status = status;
@@ -375,10 +375,10 @@ static hf_status tx_commit_locked(struct sqlite_tx *tx)
     struct sqlite_engine *engine = sqlite_of(tx->head.engine);
     struct conn *conn = &tx->link->conn;
     hf_status status = tx_check(tx);
-    if (status == HF_OK && tx->inside) {
+    if (!status && tx->inside) {
         status = fail(HF_MISUSE, "a delivery inside the transaction has not been ended");
     }
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     tx_reset_statements(tx);
@@ -387,7 +387,7 @@ static hf_status tx_commit_locked(struct sqlite_tx *tx)
     tx->link->may_commit = true;
     status = conn_commit(conn);
     tx->link->may_commit = false;
-    if (status == HF_OK) {
+    if (!status) {
         HF_POINT("tx_after_commit");
         status = apply_committed(engine, conn, ring);
     } else if (status == HF_UNKNOWN) {
