@@ -15,8 +15,8 @@
 
 #include "base/log.h"
 #include "base/text/text.h"
+#include "bus/deliver/exclusive.h"
 #include "bus/deliver/ordered/assign.h"
-#include "bus/deliver/solo.h"
 #include "bus/deliver/timekeeper.h"
 #include "store/store.h"
 
@@ -73,7 +73,7 @@ struct hf_bus {
 
     struct definition_cache *definition_cache; /* of shared subscriptions, by name */
     struct assignments assignments;            /* which partitions are fixed */
-    struct solo solo;                          /* who runs handlers, and who must run alone */
+    struct exclusive exclusive;                /* who runs handlers, and who must run alone */
     struct timekeeper timekeeper;              /* ends handlers whose time is up */
     atomic_bool notes[STORE_NOTES_MAX];        /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */

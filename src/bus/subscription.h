@@ -9,7 +9,7 @@
 #define HF_BUS_SUBSCRIPTION_H
 
 #include "bus/bus.h"
-#include "bus/deliver/patience.h"
+#include "bus/deliver/stop_deadlines.h"
 #include "store/batch.h"
 
 struct runner;
@@ -46,11 +46,11 @@ struct filter definition_filter(const struct definition *definition);
  * hf_stop). bus->mutex is not held. */
 hf_status subscriptions_start(hf_bus *bus);
 void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline);
-hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience);
+hf_status subscriptions_stop_end(hf_bus *bus, const struct stop_deadlines *stop_deadlines);
 /* Leaves the store (store_leave) if the bus is being shut down, and either the time of the handlers
  * is over, or none runs and nothing is to be stored of what ran: from then on the stop does not
  * wait for a database that does not answer. bus->life is held. */
-void subscriptions_leave(hf_bus *bus, const struct patience *patience);
+void subscriptions_leave(hf_bus *bus, const struct stop_deadlines *stop_deadlines);
 /* Takes out of the list what has neither handlers nor a thread. bus->life is held. */
 void subscriptions_reap(hf_bus *bus);
 /* The same if an hf_unsubscribe has set bus->reap_due; bus->life is not held. hf_unsubscribe cannot

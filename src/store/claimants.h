@@ -1,10 +1,10 @@
 /*
  * claimants.h - which members of a subscription are assigned which partitions.
  *
- * A member whose partitions are fixed says so when it musters, as a text (ranges.h) that the engine
- * keeps with its membership and does not read. The engine hands the texts of all members to these
- * functions, in the order of their joining: who was assigned a partition first has it, the others
- * stand by until that one is gone.
+ * A member whose partitions are fixed says so when it refreshes its membership, as a text
+ * (ranges.h) that the engine keeps with its membership and does not read. The engine hands the
+ * texts of all members to these functions, in the order of their joining: who was assigned a
+ * partition first has it, the others stand by until that one is gone.
  */
 #ifndef HF_STORE_CLAIMANTS_H
 #define HF_STORE_CLAIMANTS_H

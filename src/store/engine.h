@@ -7,7 +7,7 @@
 #ifndef HF_STORE_ENGINE_H
 #define HF_STORE_ENGINE_H
 
-#include "store/crew.h"
+#include "store/membership.h"
 #include "store/namespace.h"
 #include "store/retention.h"
 #include "store/store.h"

@@ -194,16 +194,16 @@ struct seek {
 };
 
 /*
- * Musters those who work for an ordered subscription. This store becomes a member, or with `leaves`
- * is none any more (its partitions stay its own); members that are dead, or whose signs of life
- * have not changed for lease_ms (judged as in acquire), are struck off. Answers, as of one moment,
- * who the members are and whose each partition is, so that each of them works out the same shares
- * from it; the engine decides nothing. A membership also ends when its store is closed. A member
- * may say which partitions it wants, and no others; one that says something else than before is a
- * new member, the newest. Rings if the members have changed. HF_NOTFOUND; HF_MISUSE for a shared
- * subscription; HF_BUSY if there are STORE_MEMBERS_MAX already.
+ * Refreshes the members of those who work for an ordered subscription. This store becomes a member,
+ * or with `leaves` is none any more (its partitions stay its own); members that are dead, or whose
+ * signs of life have not changed for lease_ms (judged as in acquire), are struck off. Answers, as
+ * of one moment, who the members are and whose each partition is, so that each of them works out
+ * the same shares from it; the engine decides nothing. A membership also ends when its store is
+ * closed. A member may say which partitions it wants, and no others; one that says something else
+ * than before is a new member, the newest. Rings if the members have changed. HF_NOTFOUND;
+ * HF_MISUSE for a shared subscription; HF_BUSY if there are STORE_MEMBERS_MAX already.
  */
-struct muster {
+struct members_refresh {
     struct change change;
     int64_t subscription_id;
     int64_t lease_ms;
@@ -211,28 +211,28 @@ struct muster {
     struct text assigned; /* the only partitions that it wants (ranges.h); absent: any */
     int32_t ret_members;  /* number of members */
     int32_t ret_self;     /* which of them, in the order of joining, is this store; -1: none */
-    int64_t ret_crew;     /* see struct standing */
-    int64_t ret_lowest;   /* of all checkpoints; set only while the partitions change */
-    int64_t ret_highest;  /* of all checkpoints; set only while the partitions change */
+    int64_t ret_members_version; /* see struct standing */
+    int64_t ret_lowest;          /* of all checkpoints; set only while the partitions change */
+    int64_t ret_highest;         /* of all checkpoints; set only while the partitions change */
     /* of the first partition that somebody else owns who is alive; "" if there is none */
     char ret_other_name[HF_PRODUCER_BYTES_MAX + 1];
     int32_t ret_partitions;
     int32_t ret_owners[HF_PARTITIONS_MAX]; /* of each partition: a member's number, or one of the
-                                              MUSTER_... below */
+                                              MEMBERS_REFRESH_... below */
     struct claimants ret_claimants;
 };
 
-#define MUSTER_FREE (-1)  /* it has no owner, or one that is dead or frozen */
-#define MUSTER_OTHER (-2) /* its owner is alive, but no member */
-#define MUSTER_SELF (-3)  /* this store owns it, but is no member (any more) */
+#define MEMBERS_REFRESH_FREE (-1)  /* it has no owner, or one that is dead or frozen */
+#define MEMBERS_REFRESH_OTHER (-2) /* its owner is alive, but no member */
+#define MEMBERS_REFRESH_SELF (-3)  /* this store owns it, but is no member (any more) */
 
 /*
  * Fulfils the wish for another number of partitions, in one transaction: the partitions become that
  * many, unowned, each with the common checkpoint and an epoch above all former ones; retries and
- * what is settled ahead go where their events belong now; generation and crew number rise; members
- * stay. Rings. Without a wish nothing happens. HF_BUSY, and the message says what for: the
- * partitions are not equally far, or a living process (this one, too) owns one. What a dead owner
- * was doing is recorded, or handed on to the next owner, as in acquire. HF_NOTFOUND.
+ * what is settled ahead go where their events belong now; generation and version of the members
+ * rise; members stay. Rings. Without a wish nothing happens. HF_BUSY, and the message says what
+ * for: the partitions are not equally far, or a living process (this one, too) owns one. What a
+ * dead owner was doing is recorded, or handed on to the next owner, as in acquire. HF_NOTFOUND.
  */
 struct repartition {
     struct change change;
@@ -399,7 +399,7 @@ struct checkpoints {
  *            as a failed attempt ("the lease expired without an answer").
  *            Recorded ones wait in retries, due at now_us.
  *            Where no notes are taken, a `kept` lease whose owner is dead or stands still goes as a
- *            whole to the next `kept` claim, which gets nothing else and hears ret_careful: it has
+ *            whole to the next `kept` claim, which gets nothing else and ret_prerecord: it has
  *            to record every attempt (OUTCOME_BEGUN) before it runs.
  * Entries come with the story so far (attempts, attempts_json). Whether one has had enough attempts
  * is for the bus to see.
@@ -423,7 +423,7 @@ struct claim {
     int64_t ret_wake_us;
     bool ret_paused;
     bool ret_more; /* the claim stopped at a limit: there may be more now */
-    bool ret_careful;
+    bool ret_prerecord;
 };
 
 /*
@@ -512,8 +512,8 @@ hf_status store_subscription_list(struct store *store, subscription_row_fn found
 
 /* What tells that something about a subscription has changed. */
 struct standing {
-    int64_t generation; /* rises with every change of its row */
-    int64_t crew;       /* rises when its members change, or a partition is given back */
+    int64_t generation;      /* rises with every change of its row */
+    int64_t members_version; /* rises when its members change, or a partition is given back */
 };
 
 /* Its standing, and every partition that this store owns, by number, with its epoch: has anything

@@ -297,28 +297,28 @@ static void members_stay_and_hear_of_it(void **state)
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 3);
     int64_t id = subscribe_ordered(a, "s", 2);
-    struct muster muster = {.change = {.kind = CHANGE_MUSTER, .now_us = T0},
-                            .subscription_id = id,
-                            .lease_ms = LEASE_MS};
-    must_answer(HF_OK, RUN(a, &muster));
+    struct members_refresh refresh = {.change = {.kind = CHANGE_MEMBERS_REFRESH, .now_us = T0},
+                                      .subscription_id = id,
+                                      .lease_ms = LEASE_MS};
+    must_answer(HF_OK, RUN(a, &refresh));
     move_to(a, id, 1, 3);
     wish_for(a, 4);
-    must_answer(HF_OK, RUN(a, &muster));
-    must_equal(0, muster.ret_lowest);
-    must_equal(3, muster.ret_highest);
+    must_answer(HF_OK, RUN(a, &refresh));
+    must_equal(0, refresh.ret_lowest);
+    must_equal(3, refresh.ret_highest);
     move_to(a, id, 0, 3);
-    must_answer(HF_OK, RUN(a, &muster));
-    must_equal(3, muster.ret_lowest);
-    int64_t crew = muster.ret_crew;
+    must_answer(HF_OK, RUN(a, &refresh));
+    must_equal(3, refresh.ret_lowest);
+    int64_t members_version = refresh.ret_members_version;
     int64_t generation = generation_of(a, id);
     uint64_t seen = store_news(a);
     must_answer(HF_OK, repartition(a, id));
     must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
     must_hold(generation_of(a, id) > generation);
-    must_answer(HF_OK, RUN(a, &muster));
-    must_hold(muster.ret_crew > crew);
-    must_equal(1, muster.ret_members);
-    must_equal(4, muster.ret_partitions);
+    must_answer(HF_OK, RUN(a, &refresh));
+    must_hold(refresh.ret_members_version > members_version);
+    must_equal(1, refresh.ret_members);
+    must_equal(4, refresh.ret_partitions);
 }
 
 static void what_has_no_partitions_of_its_own_is_refused(void **state)

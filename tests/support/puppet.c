@@ -114,13 +114,13 @@ static hf_status puppet_acquire(struct puppet *puppet, char **words)
     return status;
 }
 
-static hf_status puppet_muster(struct puppet *puppet, char **words)
+static hf_status puppet_members_refresh(struct puppet *puppet, char **words)
 {
-    struct muster muster = {.change = {.kind = CHANGE_MUSTER, .now_us = T0},
-                            .subscription_id = number_of(words[1]),
-                            .lease_ms = LEASE_MS};
-    hf_status status = RUN(puppet->store, &muster);
-    puppet->number = muster.ret_members;
+    struct members_refresh refresh = {.change = {.kind = CHANGE_MEMBERS_REFRESH, .now_us = T0},
+                                      .subscription_id = number_of(words[1]),
+                                      .lease_ms = LEASE_MS};
+    hf_status status = RUN(puppet->store, &refresh);
+    puppet->number = refresh.ret_members;
     return status;
 }
 
@@ -211,11 +211,14 @@ static const struct puppet_word {
     int words; /* with the name */
     hf_status (*obey)(struct puppet *puppet, char **words);
 } puppet_words[] = {
-    {"append", 4, puppet_append}, {"publish", 2, puppet_publish},   {"acquire", 3, puppet_acquire},
-    {"muster", 2, puppet_muster}, {"settle", 2, puppet_settle},     {"note", 5, puppet_note},
-    {"clear", 2, puppet_clear},   {"alive", 1, puppet_alive},       {"claim", 6, puppet_claim},
-    {"ack", 1, puppet_ack},       {"enter", 2, puppet_enter},       {"leave", 1, puppet_leave},
-    {"commit", 1, puppet_commit}, {"txappend", 2, puppet_txappend}, {"exit", 1, puppet_exit},
+    {"append", 4, puppet_append},   {"publish", 2, puppet_publish},
+    {"acquire", 3, puppet_acquire}, {"muster", 2, puppet_members_refresh},
+    {"settle", 2, puppet_settle},   {"note", 5, puppet_note},
+    {"clear", 2, puppet_clear},     {"alive", 1, puppet_alive},
+    {"claim", 6, puppet_claim},     {"ack", 1, puppet_ack},
+    {"enter", 2, puppet_enter},     {"leave", 1, puppet_leave},
+    {"commit", 1, puppet_commit},   {"txappend", 2, puppet_txappend},
+    {"exit", 1, puppet_exit},
 };
 
 /* Cuts a line into words. */

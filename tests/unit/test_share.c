@@ -1,38 +1,39 @@
-/* Unit tests of bus/share: members that look at the same muster agree on who should own what. */
+/* Unit tests of bus/share: members that look at the same refresh agree on who should own what. */
 #include "unit.h"
 
 #include "bus/deliver/ordered/share.h"
 #include "store/claimants.h"
 
-#define NOBODY MUSTER_FREE
+#define NOBODY MEMBERS_REFRESH_FREE
 
-/* A muster of so many members, none of which is assigned anything. */
-static struct muster muster_of(const int32_t *owners, int32_t partitions, int32_t members)
+/* A refresh of so many members, none of which is assigned anything. */
+static struct members_refresh members_refresh_of(const int32_t *owners, int32_t partitions,
+                                                 int32_t members)
 {
-    struct muster muster = {.ret_members = members, .ret_partitions = partitions};
+    struct members_refresh refresh = {.ret_members = members, .ret_partitions = partitions};
 
-    memcpy(muster.ret_owners, owners, (size_t)partitions * sizeof(owners[0]));
-    claimants_init(&muster.ret_claimants);
-    return muster;
+    memcpy(refresh.ret_owners, owners, (size_t)partitions * sizeof(owners[0]));
+    claimants_init(&refresh.ret_claimants);
+    return refresh;
 }
 
 static int32_t share_size(const int32_t *owners, int32_t partitions, int32_t members, int32_t self)
 {
-    struct muster muster = muster_of(owners, partitions, members);
+    struct members_refresh refresh = members_refresh_of(owners, partitions, members);
 
-    muster.ret_self = self;
-    return share_of(&muster).size;
+    refresh.ret_self = self;
+    return share_of(&refresh).size;
 }
 
 /* "2 of 0-1,3" */
-static const char *share_text(struct muster *muster, int32_t self)
+static const char *share_text(struct members_refresh *refresh, int32_t self)
 {
     static char out[RANGES_BYTES_MAX + 32];
     char may[RANGES_BYTES_MAX];
     struct share share;
 
-    muster->ret_self = self;
-    share = share_of(muster);
+    refresh->ret_self = self;
+    share = share_of(refresh);
     ranges_format(&share.may, may);
     snprintf(out, sizeof(out), "%d of %s", share.size, may);
     return out;
@@ -77,7 +78,7 @@ static void the_owner_of_the_only_partition_keeps_it(void **state)
 
 static void what_others_keep_for_themselves_is_not_shared_out(void **state)
 {
-    int32_t owners[4] = {MUSTER_OTHER, MUSTER_OTHER, NOBODY, 0};
+    int32_t owners[4] = {MEMBERS_REFRESH_OTHER, MEMBERS_REFRESH_OTHER, NOBODY, 0};
 
     (void)state;
     assert_int_equal(share_size(owners, 4, 2, 0), 1);
@@ -89,53 +90,53 @@ static void what_others_keep_for_themselves_is_not_shared_out(void **state)
 static void what_is_assigned_is_not_shared_out(void **state)
 {
     int32_t owners[6] = {0, 0, 0, 0, 0, 0};
-    struct muster muster = muster_of(owners, 6, 3);
+    struct members_refresh refresh = members_refresh_of(owners, 6, 3);
 
     (void)state;
-    claimants_note(&muster.ret_claimants, 1, text_of("4-5"));
-    assert_string_equal(share_text(&muster, 0), "2 of 0-3");
-    assert_string_equal(share_text(&muster, 1), "2 of 4-5");
-    assert_string_equal(share_text(&muster, 2), "2 of 0-3");
+    claimants_note(&refresh.ret_claimants, 1, text_of("4-5"));
+    assert_string_equal(share_text(&refresh, 0), "2 of 0-3");
+    assert_string_equal(share_text(&refresh, 1), "2 of 4-5");
+    assert_string_equal(share_text(&refresh, 2), "2 of 0-3");
 }
 
 static void who_was_assigned_a_partition_first_has_it(void **state)
 {
     int32_t owners[4] = {NOBODY, NOBODY, NOBODY, NOBODY};
-    struct muster muster = muster_of(owners, 4, 3);
+    struct members_refresh refresh = members_refresh_of(owners, 4, 3);
 
     (void)state;
-    claimants_note(&muster.ret_claimants, 0, text_of("1-2"));
-    claimants_note(&muster.ret_claimants, 1, text_of("2-3"));
-    assert_string_equal(share_text(&muster, 0), "2 of 1-2");
-    assert_string_equal(share_text(&muster, 1), "1 of 3");
-    assert_string_equal(share_text(&muster, 2), "1 of 0");
+    claimants_note(&refresh.ret_claimants, 0, text_of("1-2"));
+    claimants_note(&refresh.ret_claimants, 1, text_of("2-3"));
+    assert_string_equal(share_text(&refresh, 0), "2 of 1-2");
+    assert_string_equal(share_text(&refresh, 1), "1 of 3");
+    assert_string_equal(share_text(&refresh, 2), "1 of 0");
 }
 
 static void who_is_assigned_nothing_that_exists_gets_nothing(void **state)
 {
     int32_t owners[2] = {NOBODY, NOBODY};
-    struct muster muster = muster_of(owners, 2, 3);
+    struct members_refresh refresh = members_refresh_of(owners, 2, 3);
 
     (void)state;
-    claimants_note(&muster.ret_claimants, 0, text_of(""));
-    claimants_note(&muster.ret_claimants, 1, text_of("7"));
-    assert_string_equal(share_text(&muster, 0), "0 of ");
-    assert_string_equal(share_text(&muster, 1), "0 of ");
-    assert_string_equal(share_text(&muster, 2), "2 of 0-1");
-    claimants_note(&muster.ret_claimants, 2, text_of("what a newer program wrote"));
-    assert_string_equal(share_text(&muster, 2), "0 of ");
+    claimants_note(&refresh.ret_claimants, 0, text_of(""));
+    claimants_note(&refresh.ret_claimants, 1, text_of("7"));
+    assert_string_equal(share_text(&refresh, 0), "0 of ");
+    assert_string_equal(share_text(&refresh, 1), "0 of ");
+    assert_string_equal(share_text(&refresh, 2), "2 of 0-1");
+    claimants_note(&refresh.ret_claimants, 2, text_of("what a newer program wrote"));
+    assert_string_equal(share_text(&refresh, 2), "0 of ");
 }
 
 /* What the assigned own does not count when a remainder is shared out. */
 static void shares_are_even_among_those_who_share(void **state)
 {
     int32_t owners[7] = {2, 2, 2, 2, NOBODY, NOBODY, NOBODY};
-    struct muster muster = muster_of(owners, 7, 3);
+    struct members_refresh refresh = members_refresh_of(owners, 7, 3);
 
     (void)state;
-    claimants_note(&muster.ret_claimants, 2, text_of("0-3"));
-    assert_string_equal(share_text(&muster, 0), "2 of 4-6");
-    assert_string_equal(share_text(&muster, 1), "1 of 4-6");
+    claimants_note(&refresh.ret_claimants, 2, text_of("0-3"));
+    assert_string_equal(share_text(&refresh, 0), "2 of 4-6");
+    assert_string_equal(share_text(&refresh, 1), "1 of 4-6");
 }
 
 /* ---- A model: members that come, go and act one after another -------------------------------- */
@@ -158,7 +159,7 @@ static int32_t owned_by(const struct world *world, int32_t member)
     return count;
 }
 
-/* What a member does after a muster. Answers how many partitions changed hands. */
+/* What a member does after a refresh. Answers how many partitions changed hands. */
 static int32_t act(struct world *world, int32_t member)
 {
     int32_t share = share_size(world->owners, world->partitions, world->members, member);

@@ -8,7 +8,7 @@
 
 struct scene {
     struct window window;
-    struct rack rack;
+    struct batch_pool batch_pool;
 };
 
 static void scene_begin(struct scene *scene)
@@ -21,26 +21,26 @@ static void scene_begin(struct scene *scene)
 
 static void scene_end(struct scene *scene)
 {
-    window_release(&scene->window, &scene->rack);
-    rack_release(&scene->rack);
+    window_release(&scene->window, &scene->batch_pool);
+    batch_pool_release(&scene->batch_pool);
 }
 
-/* An event that comes alone: its shelf is its own. */
+/* An event that comes alone: its event_batch is its own. */
 static struct slot *put(struct scene *scene, int64_t position, uint64_t lane, const char *payload)
 {
-    struct shelf *shelf = rack_take(&scene->rack);
-    assert_non_null(shelf);
-    struct entry *entry = batch_push(&shelf->batch);
+    struct event_batch *event_batch = batch_pool_take(&scene->batch_pool);
+    assert_non_null(event_batch);
+    struct entry *entry = batch_push(&event_batch->batch);
     assert_non_null(entry);
-    struct text text = arena_text(&shelf->batch.arena, text_of(payload));
+    struct text text = arena_text(&event_batch->batch.arena, text_of(payload));
     entry->event.position = position;
-    entry->event.type = arena_text(&shelf->batch.arena, text_of("a.b")).bytes;
+    entry->event.type = arena_text(&event_batch->batch.arena, text_of("a.b")).bytes;
     entry->event.payload = text.bytes;
     entry->event.payload_bytes = text.length;
     entry->lane = lane;
-    struct slot *slot = window_put(&scene->window, &scene->window.log, shelf, entry);
+    struct slot *slot = window_put(&scene->window, &scene->window.log, event_batch, entry);
     slot_set(slot, TRAIT_FROM_LOG, true);
-    rack_return(&scene->rack, shelf);
+    batch_pool_return(&scene->batch_pool, event_batch);
     return slot;
 }
 
@@ -64,7 +64,7 @@ static struct slot *hold_one(struct scene *scene)
         run(scene, position);
     }
     assert_int_equal(scene->window.held, 1);
-    window_reap(&scene->window, &scene->rack);
+    window_reap(&scene->window, &scene->batch_pool);
     return held;
 }
 
@@ -76,7 +76,7 @@ static void what_is_done_passes_a_held_one_and_is_remembered(void **state)
     hold_one(&scene);
     assert_int_equal(scene.window.log.count, 1);
     assert_int_equal(scene.window.passed, 3);
-    assert_int_equal(scene.window.early.count, 3);
+    assert_int_equal(scene.window.done_ahead.count, 3);
     window_survey(&scene.window);
     assert_int_equal(scene.window.shares[0].lowest, 1); /* its checkpoint stays below it */
     scene_end(&scene);
@@ -88,10 +88,10 @@ static void who_waits_is_set_aside_whole_and_runs_when_its_lane_is_free(void **s
     (void)state;
     scene_begin(&scene);
     struct slot *held = hold_one(&scene);
-    const struct shelf *aside = held->shelf;
+    const struct event_batch *aside = held->event_batch;
     assert_ptr_equal(aside, scene.window.aside);
-    window_reap(&scene.window, &scene.rack); /* once is enough */
-    assert_ptr_equal(held->shelf, aside);
+    window_reap(&scene.window, &scene.batch_pool); /* once is enough */
+    assert_ptr_equal(held->event_batch, aside);
     window_free_lane(&scene.window, FAILING);
     assert_int_equal(scene.window.held, 0);
     assert_int_equal(scene.window.passed, 0);
@@ -99,7 +99,7 @@ static void who_waits_is_set_aside_whole_and_runs_when_its_lane_is_free(void **s
     assert_string_equal(held->entry->event.type, "a.b");
     assert_null(held->entry->event.key);
     run(&scene, 1);
-    window_reap(&scene.window, &scene.rack);
+    window_reap(&scene.window, &scene.batch_pool);
     assert_int_equal(scene.window.log.count, 0);
     assert_int_equal(scene.window.bytes, 0);
     scene_end(&scene);
@@ -108,8 +108,8 @@ static void who_waits_is_set_aside_whole_and_runs_when_its_lane_is_free(void **s
 static bool is_remembered(const struct window *window, int64_t position)
 {
     bool found = false;
-    for (size_t i = 0; i < window->early.count; i++) {
-        found |= window->early.events[i].position == position;
+    for (size_t i = 0; i < window->done_ahead.count; i++) {
+        found |= window->done_ahead.events[i].position == position;
     }
     return found;
 }
@@ -119,20 +119,20 @@ static void what_passed_is_remembered_until_the_checkpoint_is_above_it(void **st
     struct scene scene;
     (void)state;
     scene_begin(&scene);
-    for (int64_t round = 0; round < 3 * EARLY_LOOK; round++) {
+    for (int64_t round = 0; round < 3 * DONE_AHEAD_LOOK; round++) {
         int64_t position = 4 * round;
         put(&scene, position + 1, FAILING, "{}");
         put(&scene, position + 2, 1, "{}");
         run(&scene, position + 2);
-        window_reap(&scene.window, &scene.rack);
+        window_reap(&scene.window, &scene.batch_pool);
         assert_true(is_remembered(&scene.window, position + 2));
         struct slot *held = scene.window.log.used.first;
         window_settle(&scene.window, held); /* it is stored */
         window_checkpoint(&scene.window, 0, position + 1);
         assert_true(is_remembered(&scene.window, position + 2));
-        window_reap(&scene.window, &scene.rack);
+        window_reap(&scene.window, &scene.batch_pool);
     }
-    assert_in_range(scene.window.early.count, 1, EARLY_LOOK + 2);
+    assert_in_range(scene.window.done_ahead.count, 1, DONE_AHEAD_LOOK + 2);
     scene_end(&scene);
 }
 
@@ -145,7 +145,7 @@ static void nobody_passes_who_is_running(void **state)
     assert_non_null(window_take(&scene.window, NULL));
     put(&scene, 2, 2, "{}");
     run(&scene, 2);
-    window_reap(&scene.window, &scene.rack);
+    window_reap(&scene.window, &scene.batch_pool);
     assert_int_equal(scene.window.log.count, 2);
     window_untake(&scene.window, scene.window.log.used.first);
     scene_end(&scene);
@@ -172,7 +172,7 @@ static void held_ones_that_have_let_much_pass_crowd_the_window(void **state)
         assert_false(window_crowded(&scene.window));
         put(&scene, position, 1, "{}");
         run(&scene, position);
-        window_reap(&scene.window, &scene.rack);
+        window_reap(&scene.window, &scene.batch_pool);
     }
     assert_true(window_crowded(&scene.window));
     window_settle(&scene.window, scene.window.log.used.first);

@@ -27,7 +27,7 @@ SELECT status, message FROM holdfast.change_breaker($1, $2, $3);
 -- name: change_seek
 SELECT status, message FROM holdfast.change_seek($1, $2, $3, $4);
 
--- name: change_muster
+-- name: change_members_refresh
 SELECT status, message, ring, crew, members, assigned, owners, seen, seen_renewals, other_name,
        lowest, highest
     FROM holdfast.change_muster($1, $2, $3, $4, $5, $6, $7, $8);

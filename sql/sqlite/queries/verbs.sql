@@ -180,15 +180,15 @@ UPDATE OR REPLACE holdfast_settled
 
 -- ---- Members ------------------------------------------------------------------------------------
 
--- name: crew_changed
+-- name: members_changed
 UPDATE holdfast_subscriptions SET crew = crew + 1 WHERE id = ?1;
 
--- name: crew_changed_by
+-- name: members_changed_by
 UPDATE holdfast_subscriptions SET crew = crew + 1
     WHERE id IN (SELECT subscription_id FROM holdfast_partitions WHERE owner = ?1
                  UNION SELECT subscription_id FROM holdfast_members WHERE token = ?1);
 
--- name: crew_get
+-- name: members_get
 SELECT crew FROM holdfast_subscriptions WHERE id = ?1;
 
 -- name: member_add

@@ -178,7 +178,7 @@ void bus_unreference(hf_bus *bus)
         pthread_mutex_destroy(&bus->mutex);
         pthread_mutex_destroy(&bus->making);
         pthread_mutex_destroy(&bus->life);
-        solo_release(&bus->solo);
+        exclusive_release(&bus->exclusive);
         timekeeper_release(&bus->timekeeper);
         assignments_release(&bus->assignments);
     }
@@ -293,7 +293,7 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
         status = cond_init(&bus->retired);
     }
     if (!status) {
-        status = solo_init(&bus->solo);
+        status = exclusive_init(&bus->exclusive);
     }
     if (!status) {
         status = timekeeper_init(&bus->timekeeper, bus);
@@ -458,12 +458,13 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     scheduler_stop_begin(bus);
     retention_stop_begin(bus);
     subscriptions_stop_begin(bus, deadline);
-    struct patience patience = patience_until(deadline);
-    hf_status status = subscriptions_stop_end(bus, &patience);
+    struct stop_deadlines stop_deadlines = stop_deadlines_until(deadline);
+    hf_status status = subscriptions_stop_end(bus, &stop_deadlines);
     if (atomic_load(&bus->end) != BUS_OPEN) {
         store_leave(bus->store); /* what could not be stored by now will not be */
     }
-    struct deadline threads = store_is_away(bus->store) ? patience.idle : patience.threads;
+    struct deadline threads =
+        store_is_away(bus->store) ? stop_deadlines.idle : stop_deadlines.threads;
     bool joined = scheduler_stop_end(bus, threads);
     joined = retention_stop_end(bus, threads) && joined;
     timekeeper_stop(&bus->timekeeper);

@@ -19,7 +19,7 @@
 #include "base/uuid.h"
 #include "bus/api/inspect.h"
 #include "store/claimants.h"
-#include "store/crew.h"
+#include "store/membership.h"
 
 const char *hf_partition_state_name(hf_partition_state state)
 {

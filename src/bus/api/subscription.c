@@ -202,7 +202,7 @@ static hf_status update(hf_bus *bus, const struct wish *wish, const struct defin
 }
 
 /* Another number of partitions is wished for: if no process works for the subscription and all are
- * equally far it need not wait; else the members that work for it do it (crew.c). */
+ * equally far it need not wait; else the members that work for it do it (membership.c). */
 static hf_status repartition(hf_bus *bus, const struct wish *wish, struct definition *definition)
 {
     struct repartition change = {
@@ -690,19 +690,19 @@ static bool are_idle(hf_bus *bus)
     return idle;
 }
 
-void subscriptions_leave(hf_bus *bus, const struct patience *patience)
+void subscriptions_leave(hf_bus *bus, const struct stop_deadlines *stop_deadlines)
 {
     if (atomic_load(&bus->end) != BUS_OPEN &&
-        (deadline_passed(patience->handlers) || are_idle(bus))) {
+        (deadline_passed(stop_deadlines->handlers) || are_idle(bus))) {
         store_leave(bus->store);
     }
 }
 
-hf_status subscriptions_stop_end(hf_bus *bus, const struct patience *patience)
+hf_status subscriptions_stop_end(hf_bus *bus, const struct stop_deadlines *stop_deadlines)
 {
     hf_status status = HF_OK;
     for (struct subscription *at = first_of(bus); at; at = at->next) {
-        hf_status ended = at->runner ? runner_stop_end(at->runner, patience) : HF_OK;
+        hf_status ended = at->runner ? runner_stop_end(at->runner, stop_deadlines) : HF_OK;
         status = status ? status : ended;
     }
     return status;

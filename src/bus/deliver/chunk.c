@@ -68,7 +68,7 @@
  * might kill the process. */
 static bool must_come_later(const struct runner *runner, const struct slot *slot)
 {
-    return slot_is(slot, TRAIT_CAREFUL) && runner->window.ended_careful > 0;
+    return slot_is(slot, TRAIT_PRERECORD) && runner->window.ended_prerecorded > 0;
 }
 
 static void take_probe(struct runner *runner, struct slot *slot)
@@ -92,7 +92,7 @@ static void take_units(struct chunk *chunk, size_t most)
             break;
         }
         struct slot *first = unit->slots[0];
-        bool apart = slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_CAREFUL);
+        bool apart = slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_PRERECORD);
         if ((apart && chunk->count > 0) || must_come_later(runner, first)) {
             unit_untaken(runner, unit);
             break;

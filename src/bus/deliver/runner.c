@@ -118,8 +118,8 @@ void runner_unreference(struct runner *runner)
     if (!runner || atomic_fetch_sub(&runner->references, 1) > 1) {
         return;
     }
-    window_release(&runner->window, &runner->rack);
-    rack_release(&runner->rack);
+    window_release(&runner->window, &runner->batch_pool);
+    batch_pool_release(&runner->batch_pool);
     ordered_free(runner->ordered);
     shared_free(runner->shared);
     handlers_unreference(runner->handlers);
@@ -336,7 +336,7 @@ static hf_status look_at_standing(struct runner *runner, bool *ret_same)
     *ret_same = !status && standing.generation == runner->definition.generation;
     if (!status) {
         pthread_mutex_lock(&runner->mutex);
-        runner->crew = standing.crew;
+        runner->members_version = standing.members_version;
         pthread_mutex_unlock(&runner->mutex);
     }
     return status == HF_NOTFOUND ? HF_OK : status;

@@ -94,14 +94,14 @@ struct runner {
     int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
     int32_t singly;                /* so many chunks of one delivery are to come */
     int64_t handler_us;            /* how long a handler takes, smoothed */
-    bool batched;           /* for batch handlers. What is held behind a failing unit then waits
+    bool batched;            /* for batch handlers. What is held behind a failing unit then waits
                               as retries, which are not due before the unit is over: held ones
                               would follow one at a time, and not as units */
-    struct unit_mark torn;  /* ordered: a unit that is due and in hand in part; the rest of it is
+    struct unit_mark torn;   /* ordered: a unit that is due and in hand in part; the rest of it is
                                still to be read. events 0: none */
-    int64_t crew;           /* ordered: the subscription's crew number, as last seen */
-    struct breaker breaker; /* if the definition wants one: runner_breaks */
-    struct notice *notices; /* what the dispatcher is to tell the log, see runner_note */
+    int64_t members_version; /* ordered: the subscription's version of the members, as last seen */
+    struct breaker breaker;  /* if the definition wants one: runner_breaks */
+    struct notice *notices;  /* what the dispatcher is to tell the log, see runner_note */
     size_t notice_count;
 
     /* the dispatcher's own */
@@ -112,7 +112,7 @@ struct runner {
     char finish_message[256];
     bool left;         /* the last stop did not wait for its thread */
     char trouble[256]; /* why a transaction could not be kept; for the log */
-    struct rack rack;
+    struct batch_pool batch_pool;
     int64_t refreshed_us;     /* monotonic; when the definition was last read */
     int64_t looked_us;        /* monotonic; when it last looked at everything because it was time */
     int64_t retry_refresh_us; /* monotonic; the definition could not be read: not before */
@@ -132,7 +132,7 @@ void ordered_free(struct ordered *ordered);
 /* The proof for a transaction about an event of this partition. The mutex is held. */
 struct hold ordered_hold(struct ordered *ordered, int32_t partition);
 /* Somebody else has the partition: what is in hand of it will be dropped. The mutex is held. */
-void crew_lose(struct runner *runner, int32_t partition);
+void membership_lose(struct runner *runner, int32_t partition);
 hf_status shared_new(size_t flush_max, struct shared **ret_shared);
 void shared_free(struct shared *shared);
 
@@ -145,7 +145,7 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline);
 /* Waits until it has. HF_TIMEOUT: a handler still runs, or something could not be stored or given
  * back (what an earlier stop could not is tried again here), or the dispatcher itself still waits
  * for the store: it gives back when it is answered. */
-hf_status runner_stop_end(struct runner *runner, const struct patience *patience);
+hf_status runner_stop_end(struct runner *runner, const struct stop_deadlines *stop_deadlines);
 /* Does no handler run, and is nothing to be stored of what ran? */
 bool runner_is_idle(struct runner *runner);
 /* Waits for a dispatcher that was asked to stop, and for nothing else. HF_TIMEOUT: it still waits
@@ -249,7 +249,7 @@ void runner_log_failure(const struct runner *runner, const struct slot *slot,
 /* Marks a slot that has just been put: what may have killed its process (`doubtful`), and what did
  * where no notes are taken, has its attempt recorded before it runs; the last one alone. Mutex
  * held. */
-void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful);
+void runner_mark_prerecord(const struct runner *runner, struct slot *slot, bool doubtful);
 /* Ends a READY slot if no handler is to see it: it is outside the patterns, or its attempts are
  * used up. Mutex held. */
 void runner_sort_out(struct runner *runner, struct slot *slot);

@@ -55,7 +55,7 @@ static void finish(struct runner *runner, struct deadline by)
     bool last = runner_is_idle(runner) && atomic_load(&runner->bus->end) != BUS_OPEN;
     runner->finish_deadline = by;
     if (last) {
-        runner->finish_deadline = deadline_earlier(by, deadline_after_ms(PATIENCE_IDLE_MS));
+        runner->finish_deadline = deadline_earlier(by, deadline_after_ms(STOP_IDLE_MS));
     }
     runner->finishing = true;
     runner->finish_status = runner->mode->finish(runner, clock_wall_us());
@@ -75,7 +75,7 @@ static void finish_course(struct runner *runner)
     struct deadline deadline = runner->stop_deadline;
     pthread_mutex_unlock(&runner->mutex);
     bool halts = runner->finish_course == COURSE_HALT;
-    finish(runner, halts ? patience_until(deadline).store : bus_deadline(runner->bus));
+    finish(runner, halts ? stop_deadlines_until(deadline).store : bus_deadline(runner->bus));
 }
 
 static void finish_again(struct runner *runner)
@@ -210,14 +210,14 @@ hf_status runner_join(struct runner *runner, struct deadline deadline)
 
 /* Waits for the dispatcher. One that has nothing to store is not waited for while the database
  * cannot be reached. */
-static hf_status join(struct runner *runner, const struct patience *patience)
+static hf_status join(struct runner *runner, const struct stop_deadlines *stop_deadlines)
 {
     struct deadline look = deadline_after_ms(LOOK_MS);
-    subscriptions_leave(runner->bus, patience);
-    while (!companion_join(&runner->companion, deadline_earlier(look, patience->threads)) &&
-           !deadline_passed(patience->threads)) {
-        subscriptions_leave(runner->bus, patience);
-        if (deadline_passed(patience->idle) && runner_is_idle(runner) &&
+    subscriptions_leave(runner->bus, stop_deadlines);
+    while (!companion_join(&runner->companion, deadline_earlier(look, stop_deadlines->threads)) &&
+           !deadline_passed(stop_deadlines->threads)) {
+        subscriptions_leave(runner->bus, stop_deadlines);
+        if (deadline_passed(stop_deadlines->idle) && runner_is_idle(runner) &&
             store_is_away(runner->bus->store)) {
             break;
         }
@@ -226,21 +226,21 @@ static hf_status join(struct runner *runner, const struct patience *patience)
     return runner_join(runner, deadline_after_ms(0));
 }
 
-hf_status runner_stop_end(struct runner *runner, const struct patience *patience)
+hf_status runner_stop_end(struct runner *runner, const struct stop_deadlines *stop_deadlines)
 {
     bool again = !runner->companion.present || runner->left; /* it tried in another stop's time */
-    hf_status status = join(runner, patience);
+    hf_status status = join(runner, stop_deadlines);
     runner->left = status != HF_OK;
     if (status) {
         return status;
     }
     if (again && runner->finish_status) {
-        finish(runner, patience->store);
+        finish(runner, stop_deadlines->store);
     }
     pthread_mutex_lock(&runner->mutex);
     bool in_time = true;
     while (runner->stuck > 0 && in_time) {
-        in_time = cond_wait_until(&runner->wake, &runner->mutex, patience->handlers);
+        in_time = cond_wait_until(&runner->wake, &runner->mutex, stop_deadlines->handlers);
     }
     int32_t stuck = runner->stuck;
     pthread_mutex_unlock(&runner->mutex);

@@ -102,11 +102,11 @@ void runner_pause(struct runner *runner, const char *reason)
     runner_need(runner, NEED_DEFINITION);
 }
 
-void runner_mark_careful(const struct runner *runner, struct slot *slot, bool doubtful)
+void runner_mark_prerecord(const struct runner *runner, struct slot *slot, bool doubtful)
 {
-    slot_set(slot, TRAIT_CAREFUL,
+    slot_set(slot, TRAIT_PRERECORD,
              doubtful || (slot_is(slot, TRAIT_ALONE) && !store_takes_notes(runner->bus->store)));
-    if (slot_is(slot, TRAIT_CAREFUL) &&
+    if (slot_is(slot, TRAIT_PRERECORD) &&
         slot->entry->attempts + 1 >= runner->definition.options.attempts_max) {
         slot_set(slot, TRAIT_ALONE, true);
     }

@@ -121,7 +121,7 @@ void runner_lose(struct runner *runner, const struct slot *slot)
     if (slot->lease) {
         lease_lose(runner, slot->lease);
     } else {
-        crew_lose(runner, slot->partition);
+        membership_lose(runner, slot->partition);
     }
 }
 

@@ -9,7 +9,7 @@
  * The leases are `kept`: they last as long as this process shows signs of life, so a slow handler
  * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once.
  * The store records an attempt for what was running; if it does not know what that was, whoever
- * claims them next runs them carefully (careful.h).
+ * claims them next runs them carefully (prerecord.h).
  *
  * What is claimed and not yet running is given back when the subscription is paused, when the
  * runner stops, and when all workers have been busy with one handler each for a second: somebody
@@ -26,8 +26,8 @@
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "bus/deliver/harvest.h"
 #include "bus/deliver/runner.h"
+#include "bus/deliver/settlement.h"
 #include "bus/deliver/verdict.h"
 #include "bus/options.h"
 #include "bus/watch.h"
@@ -53,8 +53,8 @@ struct shared {
     int64_t seen_us;     /* the wall clock at the last step, to notice that it was set back */
     uint64_t losses;     /* store_losses, when it was last asked */
     uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
-    size_t parted_count;    /* ever; the place of the next is modulo PARTED_MAX */
-    struct harvest harvest; /* one flush, of one lease */
+    size_t parted_count;          /* ever; the place of the next is modulo PARTED_MAX */
+    struct settlement settlement; /* one flush, of one lease */
 };
 
 const uint8_t *lease_token(const struct lease *lease)
@@ -65,7 +65,7 @@ const uint8_t *lease_token(const struct lease *lease)
 hf_status shared_new(size_t flush_max, struct shared **ret_shared)
 {
     struct shared *shared = mem_calloc(1, sizeof *shared);
-    hf_status status = shared ? harvest_init(&shared->harvest, flush_max)
+    hf_status status = shared ? settlement_init(&shared->settlement, flush_max)
                               : fail(HF_NOMEM, "out of memory for a subscription");
     if (status) {
         shared_free(shared);
@@ -93,7 +93,7 @@ void shared_free(struct shared *shared)
     while (shared->leases) {
         lease_free(shared, shared->leases);
     }
-    harvest_release(&shared->harvest);
+    settlement_release(&shared->settlement);
     mem_free(shared);
 }
 
@@ -111,15 +111,15 @@ struct tally {
 /* Collects what has ended of a lease. The mutex is held. */
 static struct tally collect(struct runner *runner, struct lease *lease)
 {
-    struct harvest *harvest = &runner->shared->harvest;
+    struct settlement *settlement = &runner->shared->settlement;
     struct tally tally = {.plain = true, .lost = lease->lost};
-    harvest_clear(harvest);
+    settlement_clear(settlement);
     struct slot *slot = runner->window.log.used.first;
-    for (; slot && !harvest_full(harvest); slot = slot->next) {
+    for (; slot && !settlement_full(settlement); slot = slot->next) {
         if (slot->lease != lease || slot->state != SLOT_ENDED) {
             continue;
         }
-        harvest_add(harvest, slot);
+        settlement_add(settlement, slot);
         if (slot_is(slot, TRAIT_IN_TX)) {
             tally.in_tx++;
             tally.plain = false;
@@ -127,7 +127,7 @@ static struct tally collect(struct runner *runner, struct lease *lease)
         }
         tally.ended++;
         bool done = slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
-        tally.urgent |= !done || slot_is(slot, TRAIT_CAREFUL);
+        tally.urgent |= !done || slot_is(slot, TRAIT_PRERECORD);
         tally.plain &= done;
     }
     return tally;
@@ -149,15 +149,15 @@ static bool flush_due(const struct runner *runner, struct lease *lease, struct t
 /* The collected slots need nothing more. */
 static void close_slots(struct runner *runner, struct lease *lease)
 {
-    struct harvest *harvest = &runner->shared->harvest;
+    struct settlement *settlement = &runner->shared->settlement;
     pthread_mutex_lock(&runner->mutex);
-    for (size_t i = 0; i < harvest->count; i++) {
-        window_settle(&runner->window, harvest->slots[i]);
+    for (size_t i = 0; i < settlement->count; i++) {
+        window_settle(&runner->window, settlement->slots[i]);
     }
-    lease->open -= (int32_t)harvest->count;
+    lease->open -= (int32_t)settlement->count;
     lease->unflushed_us = 0;
     runner->window.settled = 0; /* counts for checkpoints, which this mode has none of */
-    window_reap(&runner->window, &runner->rack);
+    window_reap(&runner->window, &runner->batch_pool);
     if (runner->bars & BAR_HALTING) {
         runner_need(runner, NEED_DEFINITION); /* is it paused now? */
     }
@@ -170,16 +170,16 @@ static void close_slots(struct runner *runner, struct lease *lease)
 static hf_status make_outcomes(struct runner *runner, struct settle_lease *settle)
 {
     struct shared *shared = runner->shared;
-    struct harvest *harvest = &shared->harvest;
-    hf_status status = harvest_judge(harvest, runner, &settle->change.relaxed);
-    for (size_t i = 0; i < harvest->outcome_count; i++) {
-        const struct outcome *outcome = &harvest->outcomes[i];
+    struct settlement *settlement = &shared->settlement;
+    hf_status status = settlement_judge(settlement, runner, &settle->change.relaxed);
+    for (size_t i = 0; i < settlement->outcome_count; i++) {
+        const struct outcome *outcome = &settlement->outcomes[i];
         if (outcome->kind == OUTCOME_RETRY && outcome->next_attempt_us < shared->claim_at_us) {
             shared->claim_at_us = outcome->next_attempt_us;
         }
     }
-    settle->outcomes = harvest->outcomes;
-    settle->count = harvest->outcome_count;
+    settle->outcomes = settlement->outcomes;
+    settle->count = settlement->outcome_count;
     return status;
 }
 
@@ -221,7 +221,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         runner_settle_worked(runner);
         runner_need(runner, text_is_absent(settle.pause.reason) ? 0 : NEED_DEFINITION);
         if (!settle.all) { /* all are done */
-            harvest_log(&runner->shared->harvest, runner);
+            settlement_log(&runner->shared->settlement, runner);
         }
     }
     close_slots(runner, lease);
@@ -313,12 +313,12 @@ static bool flush(struct runner *runner, struct turn *turn, bool now, bool *ret_
         struct tally tally = collect(runner, lease);
         pthread_mutex_unlock(&runner->mutex);
         int64_t at_us = INT64_MAX;
-        if (runner->shared->harvest.count > 0) {
+        if (runner->shared->settlement.count > 0) {
             if (now || flush_due(runner, lease, tally, now_us, &at_us)) {
                 if (!settle_collected(runner, lease, tally, now_us)) {
                     return false;
                 }
-                *ret_again |= lease->open > 0 && harvest_full(&runner->shared->harvest);
+                *ret_again |= lease->open > 0 && settlement_full(&runner->shared->settlement);
             } else {
                 turn_wake(turn, at_us);
             }
@@ -335,14 +335,16 @@ static bool flush(struct runner *runner, struct turn *turn, bool now, bool *ret_
 
 /* ---- Claiming -------------------------------------------------------------------------------- */
 
-static void put_all(struct runner *runner, struct shelf *shelf, struct lease *lease, bool careful)
+static void put_all(struct runner *runner, struct event_batch *event_batch, struct lease *lease,
+                    bool prerecord)
 {
     struct window *window = &runner->window;
     pthread_mutex_lock(&runner->mutex);
-    for (size_t i = 0; i < shelf->batch.count; i++) {
-        struct slot *slot = window_put(window, &window->log, shelf, &shelf->batch.entries[i]);
+    for (size_t i = 0; i < event_batch->batch.count; i++) {
+        struct slot *slot =
+            window_put(window, &window->log, event_batch, &event_batch->batch.entries[i]);
         slot->lease = lease;
-        runner_mark_careful(runner, slot, careful);
+        runner_mark_prerecord(runner, slot, prerecord);
         runner_sort_out(runner, slot);
     }
     runner_signal_work(runner);
@@ -435,10 +437,10 @@ static void claim(struct runner *runner, struct turn *turn)
         return;
     }
     struct lease *lease = mem_calloc(1, sizeof *lease);
-    struct shelf *shelf = rack_take(&runner->rack);
-    if (!lease || !shelf) {
+    struct event_batch *event_batch = batch_pool_take(&runner->batch_pool);
+    if (!lease || !event_batch) {
         mem_free(lease);
-        rack_return(&runner->rack, shelf);
+        batch_pool_return(&runner->batch_pool, event_batch);
         runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "claiming");
         return;
     }
@@ -453,7 +455,7 @@ static void claim(struct runner *runner, struct turn *turn)
         .retry_max_ms = runner->definition.options.retry_max_ms,
         .bound = true,
         .kept = true,
-        .batch = &shelf->batch,
+        .batch = &event_batch->batch,
     };
     random_bytes(change.lease, sizeof change.lease);
     memcpy(lease->token, change.lease, sizeof lease->token);
@@ -466,18 +468,18 @@ static void claim(struct runner *runner, struct turn *turn)
         note_claimed(runner, &change, turn);
     }
     lease->doubtful = status == HF_UNKNOWN || status == HF_IO;
-    if (lease->doubtful || (!status && shelf->batch.count > 0)) {
+    if (lease->doubtful || (!status && event_batch->batch.count > 0)) {
         lease->next = shared->leases;
         shared->leases = lease;
     } else {
         mem_free(lease);
     }
-    if (!status && shelf->batch.count > 0) {
-        lease->total = (int32_t)shelf->batch.count;
+    if (!status && event_batch->batch.count > 0) {
+        lease->total = (int32_t)event_batch->batch.count;
         lease->open = lease->total;
-        put_all(runner, shelf, lease, change.ret_careful);
+        put_all(runner, event_batch, lease, change.ret_prerecord);
     }
-    rack_return(&runner->rack, shelf);
+    batch_pool_return(&runner->batch_pool, event_batch);
 }
 
 /* ---- The mode -------------------------------------------------------------------------------- */
@@ -574,7 +576,7 @@ static hf_status shared_finish(struct runner *runner, int64_t now_us)
         ok = flush(runner, &turn, true, &again);
     }
     pthread_mutex_lock(&runner->mutex);
-    window_clear(&runner->window, &runner->rack);
+    window_clear(&runner->window, &runner->batch_pool);
     pthread_mutex_unlock(&runner->mutex);
     /* What could not be given back is renounced when the runner starts again. */
     for (struct lease *lease = runner->shared->leases; lease; lease = lease->next) {

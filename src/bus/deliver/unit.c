@@ -82,7 +82,7 @@ static bool cargo_grow(struct cargo *cargo, struct unit *unit)
         !grow_array(&cargo->events, 0, capacity, sizeof *cargo->events) ||
         !grow_array(&cargo->picked, 0, capacity, sizeof *cargo->picked) ||
         !grow_array(&cargo->notes, 0, capacity, sizeof *cargo->notes) ||
-        !grow_array(&cargo->shelves, 0, capacity, sizeof *cargo->shelves)) {
+        !grow_array(&cargo->event_batches, 0, capacity, sizeof *cargo->event_batches)) {
         unit->slots = cargo->slots; /* those that could grow have moved */
         unit->members = cargo->members;
         unit->settled = cargo->settled;
@@ -113,8 +113,8 @@ static bool unit_push(struct runner *runner, struct cargo *cargo, struct unit *u
 
 void cargo_release(struct cargo *cargo)
 {
-    for (size_t i = 0; i < cargo->shelf_count; i++) {
-        rack_return(NULL, cargo->shelves[i]);
+    for (size_t i = 0; i < cargo->event_batch_count; i++) {
+        batch_pool_return(NULL, cargo->event_batches[i]);
     }
     mem_free(cargo->slots);
     mem_free(cargo->members);
@@ -122,17 +122,18 @@ void cargo_release(struct cargo *cargo)
     mem_free(cargo->events);
     mem_free(cargo->picked);
     mem_free(cargo->notes);
-    mem_free(cargo->shelves);
+    mem_free(cargo->event_batches);
     *cargo = (struct cargo){0};
 }
 
 void unit_keep(const struct unit *unit, struct cargo *cargo)
 {
     for (size_t i = 0; i < unit->count; i++) {
-        struct shelf *shelf = unit->slots[i]->shelf;
-        if (cargo->shelf_count == 0 || cargo->shelves[cargo->shelf_count - 1] != shelf) {
-            atomic_fetch_add(&shelf->references, 1);
-            cargo->shelves[cargo->shelf_count++] = shelf;
+        struct event_batch *event_batch = unit->slots[i]->event_batch;
+        if (cargo->event_batch_count == 0 ||
+            cargo->event_batches[cargo->event_batch_count - 1] != event_batch) {
+            atomic_fetch_add(&event_batch->references, 1);
+            cargo->event_batches[cargo->event_batch_count++] = event_batch;
         }
     }
 }
@@ -201,7 +202,7 @@ static bool gather(struct runner *runner, const void *owner, struct cargo *cargo
             }
             continue;
         }
-        if (slot_is(slot, TRAIT_ALONE) || slot_is(slot, TRAIT_CAREFUL) ||
+        if (slot_is(slot, TRAIT_ALONE) || slot_is(slot, TRAIT_PRERECORD) ||
             (first->mark.events <= 1 && !has_room(runner, unit, slot, ret_capped))) {
             break;
         }
@@ -311,7 +312,7 @@ static enum taken take_with(struct runner *runner, const void *owner, struct slo
         window_untake(window, first);
         return TAKEN_NOTHING;
     }
-    if (!runner->batched || slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_CAREFUL)) {
+    if (!runner->batched || slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_PRERECORD)) {
         return TAKEN_UNIT;
     }
     bool capped = false;

@@ -41,8 +41,8 @@ struct cargo {
     size_t event_count;
     int32_t *notes; /* where what runs is noted, beside the worker's own */
     size_t note_count;
-    struct shelf **shelves; /* stuck: what the handler may still look at; counted */
-    size_t shelf_count;
+    struct event_batch **event_batches; /* stuck: what the handler may still look at; counted */
+    size_t event_batch_count;
     size_t used; /* by units */
     size_t capacity;
 };

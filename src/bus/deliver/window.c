@@ -145,7 +145,7 @@ static void count_ended(struct window *window, const struct slot *slot, int32_t 
     int32_t held = slot->ending == ENDED_HELD ? by : 0;
     window->ended += by;
     window->held += held;
-    window->ended_careful += slot_is(slot, TRAIT_CAREFUL) ? by : 0;
+    window->ended_prerecorded += slot_is(slot, TRAIT_PRERECORD) ? by : 0;
     share->ended += by;
     share->held += held;
     window->passed = window->held == 0 ? 0 : window->passed;
@@ -227,18 +227,18 @@ bool window_crowded(const struct window *window)
     return window->passed >= capacity || window->held > capacity / 4 || window_heavy(window);
 }
 
-struct slot *window_put(struct window *window, struct queue *queue, struct shelf *shelf,
+struct slot *window_put(struct window *window, struct queue *queue, struct event_batch *event_batch,
                         const struct entry *entry)
 {
     struct slot *slot = queue_append(queue);
-    slot->shelf = shelf;
+    slot->event_batch = event_batch;
     slot->entry = entry;
     slot_set(slot, TRAIT_WAITED, entry->waited);
     slot_set(slot, TRAIT_ALONE, entry->cause == CAUSE_DIED);
     slot->mark = entry->unit;
     slot->lane = entry->lane;
     slot->partition = hash_slice(entry->hash, window->partitions);
-    atomic_fetch_add(&shelf->references, 1);
+    atomic_fetch_add(&event_batch->references, 1);
     window->bytes += entry_bytes(entry);
     set_state(window, slot, SLOT_READY);
     return slot;
@@ -457,10 +457,10 @@ void window_free_lane(struct window *window, uint64_t lane)
     forget_failing_bits(window);
 }
 
-static void slot_release(struct window *window, struct slot *slot, struct rack *rack)
+static void slot_release(struct window *window, struct slot *slot, struct batch_pool *batch_pool)
 {
     window->bytes -= entry_bytes(slot->entry);
-    rack_return(rack, slot->shelf);
+    batch_pool_return(batch_pool, slot->event_batch);
     mem_free(slot->error);
     queue_remove(queue_of(window, slot), slot);
 }
@@ -478,7 +478,7 @@ static void note_reaped(struct window *window, const struct slot *slot)
     int64_t position = slot->entry->event.position;
     struct window_share *share = &window->shares[slot->partition];
     if (window->lanes && position > share->checkpoint && slot_is_done(slot)) {
-        early_add(&window->early, position, slot->partition);
+        done_ahead_add(&window->done_ahead, position, slot->partition);
     }
     window->passed += share->held > 0 ? 1 : 0;
     if (slot_is(slot, TRAIT_FROM_LOG) && !slot_is(slot, TRAIT_FORGOTTEN) &&
@@ -488,30 +488,30 @@ static void note_reaped(struct window *window, const struct slot *slot)
     }
 }
 
-/* Moves the event of a held one to a shelf for such: that on which it came would not be free for
- * its sake alone. Without memory it stays there. */
-static void set_aside(struct window *window, struct slot *slot, struct rack *rack)
+/* Moves the event of a held one to an event_batch for such: that on which it came would not be
+ * free for its sake alone. Without memory it stays there. */
+static void set_aside(struct window *window, struct slot *slot, struct batch_pool *batch_pool)
 {
     if (window->aside && window->aside->batch.arena.used_bytes >= WINDOW_ASIDE_BYTES) {
-        rack_return(rack, window->aside);
+        batch_pool_return(batch_pool, window->aside);
         window->aside = NULL;
     }
-    window->aside = window->aside ? window->aside : rack_take(rack);
+    window->aside = window->aside ? window->aside : batch_pool_take(batch_pool);
     const struct entry *entry =
         window->aside ? batch_keep(&window->aside->batch, slot->entry) : NULL;
     if (!entry) {
-        rack_return(rack, window->aside);
+        batch_pool_return(batch_pool, window->aside);
         window->aside = NULL;
         return;
     }
-    rack_return(rack, slot->shelf);
-    slot->shelf = window->aside;
+    batch_pool_return(batch_pool, slot->event_batch);
+    slot->event_batch = window->aside;
     slot->entry = entry;
     slot_set(slot, TRAIT_ASIDE, true);
-    atomic_fetch_add(&slot->shelf->references, 1);
+    atomic_fetch_add(&slot->event_batch->references, 1);
 }
 
-static void reap_log(struct window *window, struct rack *rack)
+static void reap_log(struct window *window, struct batch_pool *batch_pool)
 {
     struct slot *next;
     for (struct slot *slot = window->log.used.first; slot; slot = next) {
@@ -519,10 +519,10 @@ static void reap_log(struct window *window, struct rack *rack)
         bool held = slot->state == SLOT_ENDED && slot->ending == ENDED_HELD;
         if (slot->state == SLOT_SETTLED) {
             note_reaped(window, slot);
-            slot_release(window, slot, rack);
+            slot_release(window, slot, batch_pool);
         } else if (held && window->patient) {
             if (!slot_is(slot, TRAIT_ASIDE)) {
-                set_aside(window, slot, rack);
+                set_aside(window, slot, batch_pool);
             }
         } else if (window->lanes) {
             return;
@@ -530,30 +530,30 @@ static void reap_log(struct window *window, struct rack *rack)
     }
 }
 
-static void reap_retries(struct window *window, struct rack *rack)
+static void reap_retries(struct window *window, struct batch_pool *batch_pool)
 {
     struct slot *next;
     for (struct slot *slot = window->retries.used.first; slot; slot = next) {
         next = slot->next;
         if (slot->state == SLOT_SETTLED) {
-            slot_release(window, slot, rack);
+            slot_release(window, slot, batch_pool);
         }
     }
 }
 
-void window_reap(struct window *window, struct rack *rack)
+void window_reap(struct window *window, struct batch_pool *batch_pool)
 {
-    reap_log(window, rack);
-    reap_retries(window, rack);
+    reap_log(window, batch_pool);
+    reap_retries(window, batch_pool);
 }
 
-static bool is_above_checkpoint(const struct early_event *event, void *ctx)
+static bool is_above_checkpoint(const struct done_ahead_event *event, void *ctx)
 {
     const struct window *window = ctx;
     return event->position > window->shares[event->partition].checkpoint;
 }
 
-static bool is_of_another(const struct early_event *event, void *ctx)
+static bool is_of_another(const struct done_ahead_event *event, void *ctx)
 {
     return event->partition != *(const int32_t *)ctx;
 }
@@ -561,8 +561,8 @@ static bool is_of_another(const struct early_event *event, void *ctx)
 void window_checkpoint(struct window *window, int32_t partition, int64_t checkpoint)
 {
     window->shares[partition].checkpoint = checkpoint;
-    if (early_is_long(&window->early)) {
-        early_sift(&window->early, is_above_checkpoint, window);
+    if (done_ahead_is_long(&window->done_ahead)) {
+        done_ahead_sift(&window->done_ahead, is_above_checkpoint, window);
     }
 }
 
@@ -638,63 +638,64 @@ void window_forget(struct window *window, int32_t partition)
     queue_forget(window, &window->retries, partition, true);
     set64_remove_value(&window->failing, partition);
     forget_failing_bits(window);
-    early_sift(&window->early, is_of_another, &partition);
+    done_ahead_sift(&window->done_ahead, is_of_another, &partition);
     window->closed -= window->shares[partition].closed ? 1 : 0;
     window->shares[partition].closed = false;
     window->shares[partition].reaped = 0;
 }
 
-static void queue_clear(struct window *window, struct queue *queue, struct rack *rack)
+static void queue_clear(struct window *window, struct queue *queue, struct batch_pool *batch_pool)
 {
     while (queue->used.first) {
-        slot_release(window, queue->used.first, rack);
+        slot_release(window, queue->used.first, batch_pool);
     }
 }
 
-void window_clear(struct window *window, struct rack *rack)
+void window_clear(struct window *window, struct batch_pool *batch_pool)
 {
-    queue_clear(window, &window->log, rack);
-    queue_clear(window, &window->retries, rack);
+    queue_clear(window, &window->log, batch_pool);
+    queue_clear(window, &window->retries, batch_pool);
     set64_clear(&window->failing);
     window->failing_bits = 0;
     set64_clear(&window->running);
     set64_clear(&window->owners);
-    early_clear(&window->early);
+    done_ahead_clear(&window->done_ahead);
     window->ready = 0;
     window->busy = 0;
     window->ended = 0;
     window->held = 0;
     window->passed = 0;
-    window->ended_careful = 0;
+    window->ended_prerecorded = 0;
     window->settled = 0;
     window->lanes_full = false;
     window->closed = 0;
     memset(window->shares, 0, (size_t)window->partitions * sizeof *window->shares);
 }
 
-hf_status window_repartition(struct window *window, struct rack *rack, int32_t partitions)
+hf_status window_repartition(struct window *window, struct batch_pool *batch_pool,
+                             int32_t partitions)
 {
     struct window_share *shares = mem_calloc((size_t)partitions, sizeof *shares);
     if (!shares) {
         return fail(HF_NOMEM, "out of memory for %d partitions", partitions);
     }
-    window_clear(window, rack);
+    window_clear(window, batch_pool);
     mem_free(window->shares);
     window->shares = shares;
     window->partitions = partitions;
     return HF_OK;
 }
 
-void window_release(struct window *window, struct rack *rack)
+void window_release(struct window *window, struct batch_pool *batch_pool)
 {
-    queue_clear(window, &window->log, rack);
-    queue_clear(window, &window->retries, rack);
-    rack_return(rack, window->aside);
+    queue_clear(window, &window->log, batch_pool);
+    queue_clear(window, &window->retries, batch_pool);
+    batch_pool_return(batch_pool, window->aside);
     mem_free(window->log.slots);
     mem_free(window->retries.slots);
     mem_free(window->shares);
     set64_release(&window->failing);
     set64_release(&window->running);
     set64_release(&window->owners);
-    early_release(&window->early);
+    done_ahead_release(&window->done_ahead);
 }

@@ -28,8 +28,8 @@
 #define HF_BUS_DELIVER_WINDOW_H
 
 #include "base/set64.h"
-#include "bus/deliver/early.h"
-#include "bus/deliver/shelf.h"
+#include "bus/deliver/done_ahead.h"
+#include "bus/deliver/event_batch.h"
 #include "store/cause.h"
 
 struct lease; /* shared.c */
@@ -54,8 +54,8 @@ enum slot_trait {
     TRAIT_PROBE = 1 << 2,     /* the breaker's one probe */
     TRAIT_IN_TX = 1 << 3,     /* settled together with its handler's writes */
     TRAIT_ALONE = 1 << 4,     /* its last attempt ended with the process: no other handler beside */
-    TRAIT_CAREFUL = 1 << 5,   /* its attempt is recorded before it runs */
-    TRAIT_ASIDE = 1 << 6,     /* its event is on a shelf for held ones */
+    TRAIT_PRERECORD = 1 << 5, /* its attempt is recorded before it runs */
+    TRAIT_ASIDE = 1 << 6,     /* its event is on an event_batch for held ones */
     TRAIT_SETTLING = 1 << 7,  /* the dispatcher is storing what became of it */
     TRAIT_FORGOTTEN = 1 << 8, /* it was dropped, or its partition given up: it may come again */
     TRAIT_SPLITTING = 1 << 9, /* the unit of its mark is being halved */
@@ -69,16 +69,16 @@ struct slot {
     enum slot_state state;
     enum slot_ending ending;
     hf_verdict verdict;
-    enum cause cause;          /* of a failed attempt, if it is not the handler's answer */
-    char *error;               /* of a failed attempt; mem_free */
-    struct shelf *shelf;       /* counted */
-    const struct entry *entry; /* on the shelf */
-    uint64_t lane;             /* the entry's */
-    int32_t partition;         /* the entry's; 0 if shared */
-    struct lease *lease;       /* shared only */
-    uint16_t traits;           /* enum slot_trait: slot_is, slot_set */
-    uint8_t excused;           /* how often a part of a unit that is being halved was given back */
-    struct unit_mark mark;     /* the unit that it failed in, and comes again with; see unit.h */
+    enum cause cause;                /* of a failed attempt, if it is not the handler's answer */
+    char *error;                     /* of a failed attempt; mem_free */
+    struct event_batch *event_batch; /* counted */
+    const struct entry *entry;       /* on the event_batch */
+    uint64_t lane;                   /* the entry's */
+    int32_t partition;               /* the entry's; 0 if shared */
+    struct lease *lease;             /* shared only */
+    uint16_t traits;                 /* enum slot_trait: slot_is, slot_set */
+    uint8_t excused;       /* how often a part of a unit that is being halved was given back */
+    struct unit_mark mark; /* the unit that it failed in, and comes again with; see unit.h */
 };
 
 static inline bool slot_is(const struct slot *slot, enum slot_trait trait)
@@ -112,7 +112,7 @@ struct window_share {
     int32_t busy;          /* RUNNING */
     int32_t ended;         /* ENDED */
     int32_t held;          /* of these, as HELD */
-    int64_t checkpoint;    /* as stored: see `early` */
+    int64_t checkpoint;    /* as stored: see `done_ahead` */
     int64_t forgotten;     /* closed: the lowest position in the log that was not settled and
                               has gone; INT64_MAX: none */
     int64_t lowest;        /* window_survey: the lowest position in the log that is neither
@@ -138,30 +138,31 @@ struct window {
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
-    int64_t held;          /* of these, as HELD ... */
-    int64_t passed;        /* ... and events of their partitions that have left the log meanwhile */
-    struct shelf *aside;   /* for the events of held ones; NULL: none yet */
-    int64_t ended_careful; /* of these, recorded before they ran */
-    int64_t settled;       /* settled by being done, since last asked */
-    struct early early;    /* done above the checkpoint, and gone */
-    struct window_share *shares; /* of each partition */
+    int64_t held;   /* of these, as HELD ... */
+    int64_t passed; /* ... and events of their partitions that have left the log meanwhile */
+    struct event_batch *aside;    /* for the events of held ones; NULL: none yet */
+    int64_t ended_prerecorded;    /* of these, recorded before they ran */
+    int64_t settled;              /* settled by being done, since last asked */
+    struct done_ahead done_ahead; /* done above the checkpoint, and gone */
+    struct window_share *shares;  /* of each partition */
     int32_t partitions;
     int32_t closed; /* of these: they go as soon as nothing of them runs */
 };
 
 #define WINDOW_BYTES_MAX 16777216 /* in hand; what is read at once comes on top */
 #define WINDOW_LANES_MAX 1000000  /* failing lanes that are known; beyond, reading waits */
-#define WINDOW_ASIDE_BYTES 65536  /* on one shelf for held ones */
+#define WINDOW_ASIDE_BYTES 65536  /* on one event_batch for held ones */
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
                       int32_t partitions);
 /* Frees everything; nothing may be RUNNING. */
-void window_release(struct window *window, struct rack *rack);
+void window_release(struct window *window, struct batch_pool *batch_pool);
 /* Empties it; nothing may be RUNNING. */
-void window_clear(struct window *window, struct rack *rack);
+void window_clear(struct window *window, struct batch_pool *batch_pool);
 
 /* The same for another number of partitions. Without memory nothing has happened. */
-hf_status window_repartition(struct window *window, struct rack *rack, int32_t partitions);
+hf_status window_repartition(struct window *window, struct batch_pool *batch_pool,
+                             int32_t partitions);
 
 /* Are the events in hand so large that no more should be read? (One may always be in hand.) */
 bool window_heavy(const struct window *window);
@@ -189,8 +190,8 @@ struct queue *queue_of(struct window *window, const struct slot *slot);
  * many. Not of those that are over: they may be due again. */
 size_t window_list_retries(const struct window *window, int64_t *positions);
 
-/* A new READY slot; the queue must have room. The shelf gets one more reference. */
-struct slot *window_put(struct window *window, struct queue *queue, struct shelf *shelf,
+/* A new READY slot; the queue must have room. The event_batch gets one more reference. */
+struct slot *window_put(struct window *window, struct queue *queue, struct event_batch *event_batch,
                         const struct entry *entry);
 /* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end
  * as HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody
@@ -214,9 +215,9 @@ void window_settle(struct window *window, struct slot *slot);
  * the lane goes on failing, for they will wait in the store. */
 void window_free_lane(struct window *window, uint64_t lane);
 /* Frees settled slots: of an ordered subscription's log those at the front. */
-void window_reap(struct window *window, struct rack *rack);
-/* The partition's checkpoint, which is stored: what is done above it is remembered (`early`) until
- * another one tells it. */
+void window_reap(struct window *window, struct batch_pool *batch_pool);
+/* The partition's checkpoint, which is stored: what is done above it is remembered
+ * (`done_ahead`) until another one tells it. */
 void window_checkpoint(struct window *window, int32_t partition, int64_t checkpoint);
 /* Settled, and only the checkpoint will tell: it left no row. */
 bool slot_is_done(const struct slot *slot);

@@ -27,7 +27,7 @@
 #include "base/point.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
-#include "bus/deliver/careful.h"
+#include "bus/deliver/prerecord.h"
 #include "bus/deliver/runner.h"
 
 static int32_t note_take(hf_bus *bus)
@@ -58,8 +58,8 @@ static bool take_chunk(struct worker *worker)
         return false;
     }
     worker->alone = count == 1;
-    worker->suspect = slot_is(worker->chunk.units[0].slots[0], TRAIT_ALONE);
-    worker->careful = slot_is(worker->chunk.units[0].slots[0], TRAIT_CAREFUL);
+    worker->crash_suspect = slot_is(worker->chunk.units[0].slots[0], TRAIT_ALONE);
+    worker->prerecord = slot_is(worker->chunk.units[0].slots[0], TRAIT_PRERECORD);
     worker->handlers = handlers_reference(runner->handlers);
     worker->handlers_version = atomic_load(&runner->handlers_version);
     worker->delivery.attempts_max = runner->definition.options.attempts_max;
@@ -324,28 +324,28 @@ static bool run_deliveries(struct worker *worker)
 }
 
 /* Records the attempt if it has to be. False: that failed, and it must not run. */
-static bool begin_carefully(struct worker *worker)
+static bool begin_prerecorded(struct worker *worker)
 {
     const struct unit *unit = &worker->chunk.units[0];
-    if (worker->careful) {
+    if (worker->prerecord) {
         worker->tx_status =
-            careful_begin(worker->delivery.bus, &unit->members[0].hold, unit->members[0].entry);
+            prerecord_begin(worker->delivery.bus, &unit->members[0].hold, unit->members[0].entry);
         note_trouble(worker);
     }
     return worker->tx_status == HF_OK;
 }
 
-/* Runs the chunk. False: the turn was taken away, and with it the place in bus->solo. */
+/* Runs the chunk. False: the turn was taken away, and with it the place in bus->exclusive. */
 static bool run_chunk(struct worker *worker)
 {
-    struct solo *solo = &worker->delivery.bus->solo;
-    if (!solo_enter(solo, worker->suspect, &worker->cancelled)) {
+    struct exclusive *exclusive = &worker->delivery.bus->exclusive;
+    if (!exclusive_enter(exclusive, worker->crash_suspect, &worker->cancelled)) {
         return true; /* nothing was run */
     }
-    if (begin_carefully(worker) && !run_deliveries(worker)) {
+    if (begin_prerecorded(worker) && !run_deliveries(worker)) {
         return false;
     }
-    solo_leave(solo, worker->suspect);
+    exclusive_leave(exclusive, worker->crash_suspect);
     return true;
 }
 
@@ -471,7 +471,7 @@ bool worker_give_up(struct worker *worker, uint64_t turn, struct unit **ret_unit
         return false;
     }
     atomic_store(&worker->cancelled, true);
-    solo_leave(&runner->bus->solo, worker->suspect);
+    exclusive_leave(&runner->bus->exclusive, worker->crash_suspect);
     unit_keep(unit, &worker->chunk.cargo);
     note_end(worker);
     unlink_worker(worker);

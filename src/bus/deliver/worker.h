@@ -27,9 +27,9 @@ struct worker {
     atomic_bool cancelled;
     struct chunk chunk;
     bool unmatched;            /* no handler matched the delivery at its turn */
-    bool suspect;              /* it runs alone in the bus, see solo.h */
+    bool crash_suspect;        /* it runs alone in the bus, see exclusive.h */
     bool alone;                /* its chunk is one unit */
-    bool careful;              /* ... of which the attempt is recorded before it runs */
+    bool prerecord;            /* ... of which the attempt is recorded before it runs */
     uint32_t handlers_version; /* of the list it runs */
     int64_t took_us;           /* the whole chunk */
     struct handlers *handlers; /* counted, while a chunk is in hand */

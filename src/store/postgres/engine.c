@@ -426,6 +426,6 @@ const struct engine_class postgres_engine_class = {
     .wake = postgres_wake,
     .look_ms = KEEPER_LOOK_MS,
     /* No notes: there is no place that the next process could look at. See ret_unclean of struct
-     * acquire, ret_careful of struct claim. */
+     * acquire, ret_prerecord of struct claim. */
     .alive = postgres_alive,
 };

@@ -16,7 +16,7 @@
 #ifndef HF_STORE_POSTGRES_VERBS_H
 #define HF_STORE_POSTGRES_VERBS_H
 
-#include "store/crew.h"
+#include "store/membership.h"
 #include "store/namespace.h"
 #include "store/postgres/postgres.h"
 #include "store/retention.h"
@@ -44,7 +44,7 @@ extern const struct verb postgres_verb_subscription_remove;
 extern const struct verb postgres_verb_pause;
 extern const struct verb postgres_verb_breaker_put;
 extern const struct verb postgres_verb_seek;
-extern const struct verb postgres_verb_muster; /* muster.c */
+extern const struct verb postgres_verb_members_refresh; /* members_refresh.c */
 extern const struct verb postgres_verb_repartition;
 extern const struct verb postgres_verb_acquire; /* partition.c */
 extern const struct verb postgres_verb_give_back;
@@ -94,7 +94,7 @@ hf_status postgres_give_back_all(struct postgres_engine *engine, struct session 
 hf_status postgres_node_register(struct postgres_engine *engine, struct session *session,
                                  bool locked, bool again);
 
-/* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
+/* ---- Queries (subscription.c, query.c, progress.c, membership.c, dead.c) --------------------- */
 
 /* timers.c */
 hf_status postgres_schedule_get(struct engine *engine, struct text name, schedule_row_fn found,

@@ -18,7 +18,7 @@
 struct sqlite_engine;
 struct conn;
 
-/* ---- Changes (subscription.c, muster.c, partition.c, settle.c, claim.c, dead.c) -------------- */
+/* ---- Changes (subscription.c, members_refresh.c, partition.c, settle.c, claim.c, dead.c) ----- */
 
 hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *conn,
                                   struct subscription_put *put);
@@ -28,7 +28,8 @@ hf_status sqlite_pause(struct sqlite_engine *engine, struct conn *conn, struct p
 hf_status sqlite_breaker_put(struct sqlite_engine *engine, struct conn *conn,
                              struct breaker_put *put);
 hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct seek *seek);
-hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct muster *muster);
+hf_status sqlite_members_refresh(struct sqlite_engine *engine, struct conn *conn,
+                                 struct members_refresh *refresh);
 hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
                              struct repartition *repartition);
 hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire);
@@ -88,7 +89,7 @@ hf_status sqlite_export_rows(struct exporter *base, int64_t namespace_id, enum t
                              int64_t after, int64_t upto, transfer_row_fn row, void *ctx);
 void sqlite_export_close(struct exporter *base);
 
-/* ---- Queries (subscription.c, query.c, progress.c, crew.c, dead.c) --------------------------- */
+/* ---- Queries (subscription.c, query.c, progress.c, membership.c, dead.c) --------------------- */
 
 hf_status sqlite_subscription_get(struct engine *engine, struct text name,
                                   subscription_row_fn found, void *ctx);

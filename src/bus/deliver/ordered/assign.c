@@ -1,12 +1,12 @@
 /*
- * assign.c - fixed assignments: hf_assign, and what the crew makes of it.
+ * assign.c - fixed assignments: hf_assign, and what the members makes of it.
  *
  * Normally processes share the partitions of a subscription out by themselves. A process that was
  * told which are its own takes these and no others, ever: when it is gone nobody else takes them
- * unless he was assigned them, too, or shares. It says what it wants when it musters, so those who
- * share leave it to it, and give back what they have of it; of two that want the same one the
- * second stands by. Whose a partition is remains the store's business: every settle is fenced by
- * owner and epoch as always.
+ * unless he was assigned them, too, or shares. It says what it wants when it refreshes its
+ * membership, so those who share leave it to it, and give back what they have of it; of two that
+ * want the same one the second stands by. Whose a partition is remains the store's business: every
+ * settle is fenced by owner and epoch as always.
  *
  * An assignment is of this process and is not stored with the subscription. It was made for a
  * certain number of partitions, because partition 3 of 8 is not partition 3 of 16. When the number
@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "bus/deliver/ordered/ordered.h"
-#include "store/crew.h"
+#include "store/membership.h"
 
 hf_status assignments_init(struct assignments *assignments)
 {
@@ -172,7 +172,7 @@ hf_status hf_assign(hf_bus *bus, const char *subscription, const int32_t *partit
     return status;
 }
 
-/* ---- For the crew ---------------------------------------------------------------------------- */
+/* ---- For the members ------------------------------------------------------------------------- */
 
 /* Copies what is assigned. False: nothing is. */
 static bool look_up(struct runner *runner, struct ranges *ret_ranges, int32_t *ret_total)

@@ -31,9 +31,9 @@ struct assignments {
 hf_status assignments_init(struct assignments *assignments);
 void assignments_release(struct assignments *assignments);
 
-/* For crew.c, on the dispatcher. */
+/* For membership.c, on the dispatcher. */
 
-/* What to say at the muster that comes now: absent if nothing is assigned, "" if what is assigned
+/* What to say at the refresh that comes now: absent if nothing is assigned, "" if what is assigned
  * cannot be had (and the log is told why). The text is in the buffer. */
 struct text assign_text(struct runner *runner, char buffer[RANGES_BYTES_MAX]);
 /* Has an assignment changed since then? */

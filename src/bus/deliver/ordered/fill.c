@@ -19,7 +19,7 @@
  * of it is not there.
  *
  * Careful mode: if the store could not tell which handlers ran when the last owner died, the first
- * events are run one at a time, each recorded as a failed attempt before it runs (careful.h), so
+ * events are run one at a time, each recorded as a failed attempt before it runs (prerecord.h), so
  * that an event that kills the process every time still comes to an end. Such an event is a retry
  * from then on.
  */
@@ -64,7 +64,7 @@ static hf_status make_row(struct runner *runner, struct part *part, const struct
  * have. If not, the next turn follows at once. */
 static bool may_hand_out(struct runner *runner, const struct batch *batch)
 {
-    bool may = batch->count == 0 || crew_check(runner, runner->ordered->generation);
+    bool may = batch->count == 0 || membership_check(runner, runner->ordered->generation);
     runner_need(runner, may ? 0 : NEED_TURN);
     return may;
 }
@@ -79,26 +79,26 @@ static void join_lanes(const struct runner *runner, struct batch *batch)
 }
 
 /* Puts one entry into the window. The mutex is held. */
-static void put(struct runner *runner, struct queue *queue, struct shelf *shelf,
+static void put(struct runner *runner, struct queue *queue, struct event_batch *event_batch,
                 const struct entry *entry, bool doubtful)
 {
     struct window *window = &runner->window;
-    struct slot *slot = window_put(window, queue, shelf, entry);
+    struct slot *slot = window_put(window, queue, event_batch, entry);
     slot_set(slot, TRAIT_FROM_LOG, queue == &window->log);
     if (queue == &window->retries) {
         if (!window_fail_lane(window, slot->lane, slot->partition)) {
             runner_raise(runner, BAR_LOST); /* it cannot be kept back: all is read anew */
         }
         slot_set(slot, TRAIT_WAITED, true);
-        runner_mark_careful(runner, slot, doubtful);
+        runner_mark_prerecord(runner, slot, doubtful);
     }
     runner_sort_out(runner, slot);
 }
 
 /* Careful mode: one event of a partition that is ours, with a row, run as a retry. True if an event
  * was put. */
-static bool put_carefully(struct runner *runner, struct shelf *shelf, struct entry *entry,
-                          int64_t now_us)
+static bool put_prerecorded(struct runner *runner, struct event_batch *event_batch,
+                            struct entry *entry, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
@@ -110,7 +110,7 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
                  verdict_is_spent(&runner->definition.options, entry) ||
                  (!entry->waited && set64_get(&window->failing, entry->lane, NULL));
     if (plain) {
-        put(runner, entry->waited ? &window->retries : &window->log, shelf, entry, false);
+        put(runner, entry->waited ? &window->retries : &window->log, event_batch, entry, false);
     }
     pthread_mutex_unlock(&runner->mutex);
     if (plain) {
@@ -120,10 +120,10 @@ static bool put_carefully(struct runner *runner, struct shelf *shelf, struct ent
     if (status) {
         return false;
     }
-    ordered->careful--;
+    ordered->prerecord--;
     entry->waited = true; /* it has a row now */
     pthread_mutex_lock(&runner->mutex);
-    put(runner, &window->retries, shelf, entry, true);
+    put(runner, &window->retries, event_batch, entry, true);
     pthread_mutex_unlock(&runner->mutex);
     return true;
 }
@@ -211,7 +211,7 @@ static bool reading_waits(const struct runner *runner)
 }
 
 /* The log could not be read. */
-static void reading_failed(struct runner *runner, hf_status status, struct shelf *shelf)
+static void reading_failed(struct runner *runner, hf_status status, struct event_batch *event_batch)
 {
     if (status == HF_STALE) { /* the reader lost its connection: begin again */
         pthread_mutex_lock(&runner->mutex);
@@ -220,7 +220,7 @@ static void reading_failed(struct runner *runner, hf_status status, struct shelf
     }
     runner_need(runner, NEED_LOG);
     runner_store_failed(runner, status, "reading the log");
-    rack_return(&runner->rack, shelf);
+    batch_pool_return(&runner->batch_pool, event_batch);
 }
 
 /* Nothing more will be read for now: no unit waits for the rest of its run. */
@@ -242,26 +242,26 @@ static void note_rest(struct runner *runner, bool more)
 }
 
 /* Puts the only event that was read, if it is new. False: it is not put, and must be read again. */
-static bool fill_carefully(struct runner *runner, struct shelf *shelf, int64_t now_us,
-                           bool *ret_any)
+static bool fill_prerecorded(struct runner *runner, struct event_batch *event_batch, int64_t now_us,
+                             bool *ret_any)
 {
     struct ordered *ordered = runner->ordered;
-    struct entry *entry = &shelf->batch.entries[0];
-    if (!may_hand_out(runner, &shelf->batch)) {
+    struct entry *entry = &event_batch->batch.entries[0];
+    if (!may_hand_out(runner, &event_batch->batch)) {
         return false;
     }
     *ret_any = is_new(ordered, runner->window.partitions, entry);
-    return !*ret_any || put_carefully(runner, shelf, entry, now_us);
+    return !*ret_any || put_prerecorded(runner, event_batch, entry, now_us);
 }
 
 /* Puts what was read and is new. False: nothing is. The mutex is held. */
-static bool put_read(struct runner *runner, struct shelf *shelf)
+static bool put_read(struct runner *runner, struct event_batch *event_batch)
 {
     bool any = false;
-    for (size_t i = 0; i < shelf->batch.count; i++) {
-        const struct entry *entry = &shelf->batch.entries[i];
+    for (size_t i = 0; i < event_batch->batch.count; i++) {
+        const struct entry *entry = &event_batch->batch.entries[i];
         if (is_new(runner->ordered, runner->window.partitions, entry)) {
-            put(runner, &runner->window.log, shelf, entry, false);
+            put(runner, &runner->window.log, event_batch, entry, false);
             any = true;
         }
     }
@@ -271,7 +271,7 @@ static bool put_read(struct runner *runner, struct shelf *shelf)
 /* One read of the log. */
 struct reading {
     size_t room;                           /* for events */
-    bool careful;                          /* only one event, and nothing else is in hand */
+    bool prerecord;                        /* only one event, and nothing else is in hand */
     uint64_t bits[HF_PARTITIONS_MAX / 64]; /* of these partitions; workers lose some meanwhile */
     int64_t barrier;                       /* up to here */
     int64_t floor;                         /* was read: everything up to here ... */
@@ -290,58 +290,58 @@ static bool wants_log(struct runner *runner, struct reading *reading)
     memcpy(reading->bits, ordered->bits, sizeof reading->bits);
     pthread_mutex_unlock(&runner->mutex);
     int64_t barrier = runner->definition.wanted > 0 ? ordered->barrier : INT64_MAX;
-    bool careful = ordered->careful > 0 && ordered->floor < ordered->careful_end;
+    bool prerecord = ordered->prerecord > 0 && ordered->floor < ordered->prerecord_end;
     reading->room = room;
-    reading->careful = careful;
+    reading->prerecord = prerecord;
     reading->barrier = barrier < ordered->ahead_end ? barrier : ordered->ahead_end;
     reading->floor = ordered->floor;
     bool at_barrier = ordered->floor >= reading->barrier;
-    if (at_barrier || careful) {
+    if (at_barrier || prerecord) {
         stop_waiting(runner);
     }
-    return !waits && !at_barrier && (clear || !careful) &&
+    return !waits && !at_barrier && (clear || !prerecord) &&
            runner_needs(runner, NEED_LOG | NEED_LOG_REST) &&
-           room >= room_wanted(runner, careful || read_on);
+           room >= room_wanted(runner, prerecord || read_on);
 }
 
-/* Reads onto a new shelf. NULL: it failed. */
-static struct shelf *read_log(struct runner *runner, struct reading *reading)
+/* Reads onto a new event_batch. NULL: it failed. */
+static struct event_batch *read_log(struct runner *runner, struct reading *reading)
 {
-    struct shelf *shelf = rack_take(&runner->rack);
-    if (!shelf) {
+    struct event_batch *event_batch = batch_pool_take(&runner->batch_pool);
+    if (!event_batch) {
         runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "reading the log");
         return NULL;
     }
     struct partition_set owned = {.total = runner->window.partitions, .bits = reading->bits};
     struct filter filter = filter_of(&runner->definition, &owned, reading->barrier);
-    int32_t max = (int32_t)(reading->careful ? 1 : reading->room);
+    int32_t max = (int32_t)(reading->prerecord ? 1 : reading->room);
     runner_take(runner, NEED_LOG); /* what comes from now on is for the next time */
-    hf_status status = store_reader_next(runner->ordered->reader, &filter, max, &shelf->batch,
+    hf_status status = store_reader_next(runner->ordered->reader, &filter, max, &event_batch->batch,
                                          &reading->floor, &reading->more);
     if (status) {
-        reading_failed(runner, status, shelf);
+        reading_failed(runner, status, event_batch);
         return NULL;
     }
     if (reading->floor >= reading->barrier) {
         reading->floor = reading->barrier;
     }
-    join_lanes(runner, &shelf->batch);
-    return shelf;
+    join_lanes(runner, &event_batch->batch);
+    return event_batch;
 }
 
 /* Hands out what was read. *ret_any: something was new. False: it is to be read again. */
-static bool hand_out_log(struct runner *runner, const struct reading *reading, struct shelf *shelf,
-                         int64_t now_us, bool *ret_any)
+static bool hand_out_log(struct runner *runner, const struct reading *reading,
+                         struct event_batch *event_batch, int64_t now_us, bool *ret_any)
 {
-    if (reading->careful && shelf->batch.count == 1) {
-        return fill_carefully(runner, shelf, now_us, ret_any);
+    if (reading->prerecord && event_batch->batch.count == 1) {
+        return fill_prerecorded(runner, event_batch, now_us, ret_any);
     }
-    bool changed = !may_hand_out(runner, &shelf->batch);
+    bool changed = !may_hand_out(runner, &event_batch->batch);
     pthread_mutex_lock(&runner->mutex);
     runner_raise(runner, changed ? BAR_HELD_BACK : 0);
     /* Before a worker sees what is put. */
     note_rest(runner, reading->more && reading->floor < reading->barrier);
-    *ret_any = put_read(runner, shelf);
+    *ret_any = put_read(runner, event_batch);
     runner_signal_work(runner);
     pthread_mutex_unlock(&runner->mutex);
     return true;
@@ -351,17 +351,18 @@ void ordered_fill_from_log(struct runner *runner, struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
     struct reading reading = {0};
-    struct shelf *shelf = wants_log(runner, &reading) ? read_log(runner, &reading) : NULL;
-    if (!shelf) {
+    struct event_batch *event_batch =
+        wants_log(runner, &reading) ? read_log(runner, &reading) : NULL;
+    if (!event_batch) {
         return;
     }
     bool any = false;
-    if (hand_out_log(runner, &reading, shelf, turn->now_us, &any)) {
+    if (hand_out_log(runner, &reading, event_batch, turn->now_us, &any)) {
         bool at_barrier = reading.floor >= reading.barrier;
         /* Where nothing runs nobody reports that checkpoints may move. */
         bool moves = !any && reading.floor > ordered->floor;
         pthread_mutex_lock(&runner->mutex);
-        note_read(runner, &shelf->batch, reading.floor);
+        note_read(runner, &event_batch->batch, reading.floor);
         pthread_mutex_unlock(&runner->mutex);
         if (reading.more || at_barrier) {
             runner_need(runner, NEED_LOG); /* there is more, perhaps when the barrier moves */
@@ -370,9 +371,9 @@ void ordered_fill_from_log(struct runner *runner, struct turn *turn)
             runner_need(runner, NEED_TURN);
         }
     } else {
-        crew_read_again(runner);
+        membership_read_again(runner);
     }
-    rack_return(&runner->rack, shelf);
+    batch_pool_return(&runner->batch_pool, event_batch);
 }
 
 /* The numbers of the partitions that are ours. */
@@ -442,19 +443,19 @@ static bool must_pass(struct ordered *ordered, const struct set64 *counts,
 
 /* Puts those that were read so that at most one unit is torn; `cut`: there are more to be read.
  * False: nothing waits for them. The mutex is held. */
-static bool put_whole(struct runner *runner, struct shelf *shelf, bool cut)
+static bool put_whole(struct runner *runner, struct event_batch *event_batch, bool cut)
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
     struct unit_mark torn = runner->torn;
     struct set64 counts;
     set64_init(&counts, WINDOW_LANES_MAX);
-    hf_status status = count_units(runner, &shelf->batch, &counts);
+    hf_status status = count_units(runner, &event_batch->batch, &counts);
     if (!is_torn(&counts, torn) && set64_count(&ordered->passed) == 0) {
         torn.events = 0; /* it is whole now, or has begun as it is: another one may be */
     }
-    for (size_t i = 0; i < shelf->batch.count && !status; i++) {
-        const struct entry *entry = &shelf->batch.entries[i];
+    for (size_t i = 0; i < event_batch->batch.count && !status; i++) {
+        const struct entry *entry = &event_batch->batch.entries[i];
         if (!is_ours(ordered, window->partitions, entry)) {
             continue;
         }
@@ -462,7 +463,7 @@ static bool put_whole(struct runner *runner, struct shelf *shelf, bool cut)
             status = set64_put(&ordered->passed, (uint64_t)entry->event.position, 1);
             status = status ? status : set64_put(&ordered->passed_lanes, entry->lane, 1);
         } else {
-            put(runner, &window->retries, shelf, entry, false);
+            put(runner, &window->retries, event_batch, entry, false);
         }
     }
     bool waits = !status && cut && is_torn(&counts, torn); /* with memory for what it takes */
@@ -473,22 +474,22 @@ static bool put_whole(struct runner *runner, struct shelf *shelf, bool cut)
 
 /* Puts those that are due; there is room for them. `cut`: there are more. True: there are more,
  * those that were passed over among them. The mutex is held. */
-static bool put_due(struct runner *runner, struct shelf *shelf, bool cut)
+static bool put_due(struct runner *runner, struct event_batch *event_batch, bool cut)
 {
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
     bool passed = set64_count(&ordered->passed) > 0;
     if (runner->batched && (cut || passed)) {
-        bool waits = put_whole(runner, shelf, cut);
+        bool waits = put_whole(runner, event_batch, cut);
         passed |= set64_count(&ordered->passed) > 0;
         if (waits) {
             return true;
         }
     } else {
-        for (size_t i = 0; i < shelf->batch.count && !passed; i++) {
-            const struct entry *entry = &shelf->batch.entries[i];
+        for (size_t i = 0; i < event_batch->batch.count && !passed; i++) {
+            const struct entry *entry = &event_batch->batch.entries[i];
             if (is_ours(ordered, window->partitions, entry)) {
-                put(runner, &window->retries, shelf, entry, false);
+                put(runner, &window->retries, event_batch, entry, false);
             }
         }
     }
@@ -504,12 +505,12 @@ static int compare_positions(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Reads what is due, and neither in hand nor passed over, at most `max`, onto a new shelf. NULL: it
- * failed. */
-static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max,
-                              int64_t *ret_next_us)
+/* Reads what is due, and neither in hand nor passed over, at most `max`, onto a new event_batch.
+ * NULL: it failed. */
+static struct event_batch *read_due(struct runner *runner, int64_t now_us, int32_t max,
+                                    int64_t *ret_next_us)
 {
-    struct shelf *shelf = rack_take(&runner->rack);
+    struct event_batch *event_batch = batch_pool_take(&runner->batch_pool);
     const struct set64 *passed = &runner->ordered->passed;
     int64_t *in_hand =
         mem_calloc(runner->window.retries.capacity + set64_count(passed), sizeof *in_hand);
@@ -522,7 +523,7 @@ static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max
         .max = max,
         .in_hand = in_hand,
     };
-    hf_status status = shelf && in_hand ? HF_OK : fail(HF_NOMEM, "out of memory for events");
+    hf_status status = event_batch && in_hand ? HF_OK : fail(HF_NOMEM, "out of memory for events");
     if (!status) {
         pthread_mutex_lock(&runner->mutex);
         query.in_hand_count = window_list_retries(&runner->window, in_hand);
@@ -533,49 +534,49 @@ static struct shelf *read_due(struct runner *runner, int64_t now_us, int32_t max
             in_hand[query.in_hand_count++] = (int64_t)position;
         }
         qsort(in_hand, query.in_hand_count, sizeof *in_hand, compare_positions);
-        status = store_retries_due(runner->bus->store, &query, &shelf->batch, ret_next_us);
+        status = store_retries_due(runner->bus->store, &query, &event_batch->batch, ret_next_us);
     }
     mem_free(in_hand);
     if (status) {
         runner_store_failed(runner, status, "reading the retries");
-        rack_return(&runner->rack, shelf);
+        batch_pool_return(&runner->batch_pool, event_batch);
         return NULL;
     }
-    return shelf;
+    return event_batch;
 }
 
 /* How many retries are to be read; 0: none, and a worker's report comes. */
-static int32_t retries_wanted(struct runner *runner, bool careful)
+static int32_t retries_wanted(struct runner *runner, bool prerecord)
 {
     pthread_mutex_lock(&runner->mutex);
     size_t room = window_retry_room(&runner->window);
     bool read_on = runner_needs(runner, NEED_READ_ON); /* a unit waits for it */
     bool full = room == 0 || (queue_ready(&runner->window.retries) > room && !read_on);
-    bool busy = careful && in_hand(&runner->window);
-    if (careful) {
+    bool busy = prerecord && in_hand(&runner->window);
+    if (prerecord) {
         runner->torn.events = 0; /* none waits for what comes singly */
         forget_passed(runner->ordered);
     }
     pthread_mutex_unlock(&runner->mutex);
-    return full || busy ? 0 : careful ? 1 : (int32_t)room;
+    return full || busy ? 0 : prerecord ? 1 : (int32_t)room;
 }
 
 /* Hands out what was read; `cut`: there may be more. True: there is more. */
-static bool hand_out_retries(struct runner *runner, struct shelf *shelf, bool careful, bool cut,
-                             int64_t now_us)
+static bool hand_out_retries(struct runner *runner, struct event_batch *event_batch, bool prerecord,
+                             bool cut, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    bool may = may_hand_out(runner, &shelf->batch);
-    if (careful && shelf->batch.count == 1) {
-        struct entry *entry = &shelf->batch.entries[0];
+    bool may = may_hand_out(runner, &event_batch->batch);
+    if (prerecord && event_batch->batch.count == 1) {
+        struct entry *entry = &event_batch->batch.entries[0];
         if (may && is_ours(ordered, runner->window.partitions, entry)) {
-            put_carefully(runner, shelf, entry, now_us);
+            put_prerecorded(runner, event_batch, entry, now_us);
         }
         return cut;
     }
     pthread_mutex_lock(&runner->mutex);
     runner_raise(runner, may ? 0 : BAR_HELD_BACK);
-    cut = put_due(runner, shelf, cut);
+    cut = put_due(runner, event_batch, cut);
     runner_need(runner, cut && !in_hand(&runner->window) ? NEED_TURN : 0); /* none reports */
     runner_signal_work(runner);
     pthread_mutex_unlock(&runner->mutex);
@@ -585,25 +586,25 @@ static bool hand_out_retries(struct runner *runner, struct shelf *shelf, bool ca
 void ordered_fill_from_retries(struct runner *runner, struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
-    bool careful = ordered->careful > 0;
-    int32_t max = retries_wanted(runner, careful);
+    bool prerecord = ordered->prerecord > 0;
+    int32_t max = retries_wanted(runner, prerecord);
     if (max == 0) {
         return;
     }
     int64_t next_us = -1;
     uint32_t news = runner_take(runner, NEED_RETRIES);
-    struct shelf *shelf = read_due(runner, turn->now_us, max, &next_us);
-    if (!shelf) {
+    struct event_batch *event_batch = read_due(runner, turn->now_us, max, &next_us);
+    if (!event_batch) {
         runner_need(runner, news);
         return;
     }
     ordered->retry_at_us = next_us < 0 ? INT64_MAX : next_us;
-    join_lanes(runner, &shelf->batch);
-    bool cut = shelf->batch.count == (size_t)max || batch_full(&shelf->batch);
-    if (hand_out_retries(runner, shelf, careful, cut, turn->now_us)) {
+    join_lanes(runner, &event_batch->batch);
+    bool cut = event_batch->batch.count == (size_t)max || batch_full(&event_batch->batch);
+    if (hand_out_retries(runner, event_batch, prerecord, cut, turn->now_us)) {
         ordered->retry_at_us = turn->now_us; /* there are more; when there is room again */
     } else {
         turn_wake(turn, ordered->retry_at_us);
     }
-    rack_return(&runner->rack, shelf);
+    batch_pool_return(&runner->batch_pool, event_batch);
 }

@@ -9,7 +9,7 @@
  *     ---------------|------------------------------|-------------------->  positions
  *                checkpoint                       floor                  head
  *
- * crew.c shares the partitions out and owns ours; settle.c stores what became of deliveries
+ * membership.c shares the partitions out and owns ours; settle.c stores what became of deliveries
  * and moves the checkpoints; fill.c gets new ones into the window. This file puts them
  * together.
  *
@@ -47,7 +47,7 @@ hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
 hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered)
 {
     struct ordered *ordered = mem_calloc(1, sizeof *ordered);
-    hf_status status = ordered ? harvest_init(&ordered->harvest, flush_max)
+    hf_status status = ordered ? settlement_init(&ordered->settlement, flush_max)
                                : fail(HF_NOMEM, "out of memory for a subscription");
     status = status ? status : ordered_make_room(ordered, partitions);
     if (status) {
@@ -76,7 +76,7 @@ void ordered_free(struct ordered *ordered)
     set64_release(&ordered->handed);
     set64_release(&ordered->passed);
     set64_release(&ordered->passed_lanes);
-    harvest_release(&ordered->harvest);
+    settlement_release(&ordered->settlement);
     mem_free(ordered->parts);
     mem_free(ordered->marks);
     mem_free(ordered);
@@ -116,7 +116,7 @@ static bool remember_all(struct runner *runner, int64_t now_us)
 static bool verify(struct runner *runner)
 {
     int64_t generation = runner->definition.generation;
-    if (!crew_check(runner, generation)) {
+    if (!membership_check(runner, generation)) {
         return false;
     }
     runner->ordered->generation = generation;
@@ -137,8 +137,8 @@ static void reset(struct runner *runner, struct turn *turn)
         }
     } while (again);
     if (remember_all(runner, turn->now_us)) {
-        crew_give_back(runner,
-                       turn->now_us); /* so that somebody whose handlers cover may have it */
+        membership_give_back(runner,
+                             turn->now_us); /* so that somebody whose handlers cover may have it */
         runner_need(runner, NEED_TURN);
     }
 }
@@ -200,12 +200,13 @@ static void tend(struct runner *runner, struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
     if (turn->now_us < ordered->seen_us - CLOCK_TOLERANCE_US) {
-        /* The clock was set back. Mustering is a write, on which the store minds the clock. */
+        /* The clock was set back. Refreshing the members is a write, on which the store minds
+         * the clock. */
         runner_need(runner, NEED_MEMBERS | NEED_RETRIES);
     }
     ordered->seen_us = turn->now_us;
-    if (crew_make_room(runner)) {
-        crew_tend(runner, turn);
+    if (membership_make_room(runner)) {
+        membership_tend(runner, turn);
     }
 }
 
@@ -213,7 +214,7 @@ static void ordered_perform(struct runner *runner, enum action action, struct tu
 {
     switch (action) {
     case ACTION_DROP:
-        crew_drop(runner);
+        membership_drop(runner);
         runner_need(runner, NEED_MEMBERS | NEED_TURN);
         break;
     case ACTION_CHECK:
@@ -326,10 +327,10 @@ static hf_status ordered_finish(struct runner *runner, int64_t now_us)
     bool stored =
         !ours || store_the_rest(runner, now_us) || is_barred(runner, BAR_LOST | BAR_REMOVED);
     int64_t checkpoint = lowest_checkpoint(ordered);
-    bool left = crew_pay(runner, now_us);
-    left = crew_give_back(runner, now_us) && left;
+    bool left = membership_give_back_pending(runner, now_us);
+    left = membership_give_back(runner, now_us) && left;
     if (!is_barred(runner, BAR_REMOVED)) {
-        left = crew_leave(runner, now_us) == HF_OK && left;
+        left = membership_leave(runner, now_us) == HF_OK && left;
     }
     ordered->owned_before = false;
     if (!stored) {

@@ -1,5 +1,5 @@
 /*
- * ordered.h - the ordered mode as its files see it: ordered.c is the mode, crew.c shares the
+ * ordered.h - the ordered mode as its files see it: ordered.c is the mode, membership.c shares the
  * partitions out and owns ours, fill.c fills the window, settle.c settles. All of
  * it runs on the dispatcher.
  */
@@ -7,8 +7,8 @@
 #define HF_BUS_DELIVER_ORDERED_ORDERED_H
 
 #include "base/ranges.h"
-#include "bus/deliver/harvest.h"
 #include "bus/deliver/runner.h"
+#include "bus/deliver/settlement.h"
 
 #define STRICT_LANE 1 /* strict order makes all events one lane */
 
@@ -26,11 +26,11 @@ struct part {
     int64_t checkpoint; /* as stored */
     int64_t floor;      /* of its events all up to here have been put into the window, or have a
                            row; those above that have been are in ordered->handed */
-    bool unclean;       /* somebody died with it: see careful */
-    bool confirmed;     /* crew_check: the store says that it is ours */
+    bool unclean;       /* somebody died with it: see prerecord.h */
+    bool confirmed;     /* membership_check: the store says that it is ours */
 };
 
-/* Do we take part in the sharing, as of the last muster? */
+/* Do we take part in the sharing, as of the last refresh? */
 enum membership {
     MEMBERSHIP_NONE,
     MEMBERSHIP_SHARED,
@@ -45,17 +45,17 @@ struct ordered {
 
     int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
     enum membership membership;
-    bool drained;        /* another number of partitions can be had: all are to be given back */
-    int64_t barrier;     /* ... is wished for: nothing is handed out beyond this; as of the last
-                             muster */
-    int64_t crew;        /* as of the last muster */
-    int64_t mustered_us; /* monotonic: the last one */
-    uint64_t assigned;   /* the version of the assignments that the last muster went by */
-    int64_t assigned_generation; /* ... and of the definition */
-    struct ranges wanted;        /* what we were assigned then ... */
-    bool fixed;                  /* ... if anything */
-    struct ranges waits;         /* what of that somebody else had when we last said so */
-    bool owned_before;           /* since the runner started: single mode takes over only once */
+    bool drained;            /* another number of partitions can be had: all are to be given back */
+    int64_t barrier;         /* ... is wished for: nothing is handed out beyond this; as of the last
+                             refresh the members */
+    int64_t members_version; /* as of the last refresh */
+    int64_t members_refreshed_us; /* monotonic: the last one */
+    uint64_t assigned;            /* the version of the assignments that the last refresh went by */
+    int64_t assigned_generation;  /* ... and of the definition */
+    struct ranges wanted;         /* what we were assigned then ... */
+    bool fixed;                   /* ... if anything */
+    struct ranges waits;          /* what of that somebody else had when we last said so */
+    bool owned_before;            /* since the runner started: single mode takes over only once */
 
     int64_t seen_us;    /* the wall clock at the last step */
     int64_t generation; /* of the definition that what is in hand was read by */
@@ -77,37 +77,37 @@ struct ordered {
     struct set64 passed;  /* retries that are due and were read, but are not put before runner->torn
                              is whole: position -> 1 ... */
     struct set64 passed_lanes; /* ... and their lanes */
-    int64_t careful;           /* events still to be run in careful mode */
-    int64_t careful_end;       /* ... up to this position */
+    int64_t prerecord;     /* events still to be run one at a time, each attempt recorded first */
+    int64_t prerecord_end; /* ... up to this position */
 
-    struct harvest harvest; /* one flush */
-    struct mark *marks;     /* room for one per partition */
+    struct settlement settlement; /* one flush */
+    struct mark *marks;           /* room for one per partition */
 };
 
-/* ---- crew.c ---------------------------------------------------------------------------------- */
+/* ---- membership.c ---------------------------------------------------------------------------- */
 
-/* Takes part in the sharing: musters if it is time, takes what is free of our share, gives back
- * what is more than that, drops what was lost. If the handlers do not cover the patterns we let go
- * of all. */
-void crew_tend(struct runner *runner, struct turn *turn);
+/* Takes part in the sharing: refreshes the members if it is time, takes what is free of our
+ * share, gives back what is more than that, drops what was lost. If the handlers do not cover
+ * the patterns we let go of all. */
+void membership_tend(struct runner *runner, struct turn *turn);
 /* Asks the store whether all that is in hand is still ours, and the definition of this generation
  * is still the stored one; the only place that does. What is not ours any more is lost. False: not
  * all is so, or the store could not be asked: the definition is to be read again. */
-bool crew_check(struct runner *runner, int64_t generation);
+bool membership_check(struct runner *runner, int64_t generation);
 /* Reading goes back to the lowest floor; what is in hand or done is not put again. */
-void crew_read_again(struct runner *runner);
+void membership_read_again(struct runner *runner);
 /* Gives back all partitions; nothing runs any more and everything is settled that can be. False:
  * not all could be, and are owed. */
-bool crew_give_back(struct runner *runner, int64_t now_us);
+bool membership_give_back(struct runner *runner, int64_t now_us);
 /* Gives back what is owed. False: not all. */
-bool crew_pay(struct runner *runner, int64_t now_us);
+bool membership_give_back_pending(struct runner *runner, int64_t now_us);
 /* Is no member any more. */
-hf_status crew_leave(struct runner *runner, int64_t now_us);
+hf_status membership_leave(struct runner *runner, int64_t now_us);
 /* Nothing is in hand: makes room for as many partitions as the subscription has now. False: there
  * is no memory. */
-bool crew_make_room(struct runner *runner);
+bool membership_make_room(struct runner *runner);
 /* Drops all that is in hand; no handler may be running. */
-void crew_drop(struct runner *runner);
+void membership_drop(struct runner *runner);
 /* The partition, if it is (still) in hand; else NULL. */
 struct part *ordered_part(struct ordered *ordered, int32_t partition);
 

@@ -15,8 +15,8 @@
  *   long, and not if nothing else is to be done, much has passed them, or another outcome of their
  *   partition goes. Until then it is open as if it had not been run: its partition's checkpoint
  *   stays below it. What is done behind it leaves the window all the same and is remembered
- *   (window.h, `early`). What can happen meanwhile (e fails, f is a later event of its lane, held
- *   and not stored):
+ *   (window.h, `done_ahead`). What can happen meanwhile (e fails, f is a later event of its lane,
+ *   held and not stored):
  *
  *   the process dies             f is above the checkpoint and is read again. The lane fails by e's
  *                                row; or e has none yet, then e is above the checkpoint, too, and
@@ -46,13 +46,13 @@
 
 /* ---- What ended ------------------------------------------------------------------------------ */
 
-static void collect_queue(struct harvest *harvest, struct queue *queue, int32_t partition)
+static void collect_queue(struct settlement *settlement, struct queue *queue, int32_t partition)
 {
     struct slot *slot = queue->used.first;
-    for (; slot && !harvest_full(harvest); slot = slot->next) {
+    for (; slot && !settlement_full(settlement); slot = slot->next) {
         if (slot->state == SLOT_ENDED && slot->partition == partition) {
             slot_set(slot, TRAIT_SETTLING, true);
-            harvest_add(harvest, slot);
+            settlement_add(settlement, slot);
         }
     }
 }
@@ -125,19 +125,19 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
 static void settled(struct runner *runner, struct part *part, const struct settle *settle,
                     int64_t now_us)
 {
-    struct harvest *harvest = &runner->ordered->harvest;
-    harvest_log(harvest, runner);
+    struct settlement *settlement = &runner->ordered->settlement;
+    settlement_log(settlement, runner);
     pthread_mutex_lock(&runner->mutex);
-    for (size_t i = 0; i < harvest->count; i++) {
-        note_outcome(runner, harvest->slots[i], &harvest->outcomes[i], now_us);
-        window_settle(&runner->window, harvest->slots[i]);
+    for (size_t i = 0; i < settlement->count; i++) {
+        note_outcome(runner, settlement->slots[i], &settlement->outcomes[i], now_us);
+        window_settle(&runner->window, settlement->slots[i]);
     }
-    runner->window.settled -= (int64_t)harvest->count; /* they are stored already */
+    runner->window.settled -= (int64_t)settlement->count; /* they are stored already */
     if (settle->checkpoint >= 0) {
         part->checkpoint = settle->checkpoint;
         window_checkpoint(&runner->window, part->number, part->checkpoint);
     }
-    window_reap(&runner->window, &runner->rack);
+    window_reap(&runner->window, &runner->batch_pool);
     bool halting = runner->bars & BAR_HALTING; /* is it paused now? */
     pthread_mutex_unlock(&runner->mutex);
     if (halting || settle->ret_generation != runner->definition.generation ||
@@ -151,20 +151,20 @@ static void settled(struct runner *runner, struct part *part, const struct settl
 }
 
 /* What was collected is for the next time. The mutex is held. */
-static void leave(struct harvest *harvest)
+static void leave(struct settlement *settlement)
 {
-    for (size_t i = 0; i < harvest->count; i++) {
-        slot_set(harvest->slots[i], TRAIT_SETTLING, false);
+    for (size_t i = 0; i < settlement->count; i++) {
+        slot_set(settlement->slots[i], TRAIT_SETTLING, false);
     }
-    harvest_clear(harvest);
+    settlement_clear(settlement);
 }
 
 void ordered_not_settled(struct runner *runner, struct part *part, hf_status status)
 {
     pthread_mutex_lock(&runner->mutex);
-    leave(&runner->ordered->harvest);
+    leave(&runner->ordered->settlement);
     if (status == HF_STALE && part) {
-        crew_lose(runner, part->number);
+        membership_lose(runner, part->number);
     }
     /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
     if (status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part)) {
@@ -187,18 +187,18 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
 hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
                              bool *ret_all)
 {
-    struct harvest *harvest = &runner->ordered->harvest;
+    struct settlement *settlement = &runner->ordered->settlement;
     const uint8_t *last_id = NULL;
     pthread_mutex_lock(&runner->mutex);
-    window_reap(&runner->window, &runner->rack);
-    harvest_clear(harvest);
-    collect_queue(harvest, &runner->window.retries, part->number);
-    collect_queue(harvest, &runner->window.log, part->number);
-    *ret_all = (int32_t)harvest->count == runner->window.shares[part->number].ended;
+    window_reap(&runner->window, &runner->batch_pool);
+    settlement_clear(settlement);
+    collect_queue(settlement, &runner->window.retries, part->number);
+    collect_queue(settlement, &runner->window.log, part->number);
+    *ret_all = (int32_t)settlement->count == runner->window.shares[part->number].ended;
     window_survey(&runner->window);
     int64_t checkpoint = move ? next_checkpoint(runner, part, &last_id) : -1;
     pthread_mutex_unlock(&runner->mutex);
-    if (harvest->count == 0 && checkpoint < 0) {
+    if (settlement->count == 0 && checkpoint < 0) {
         return HF_OK;
     }
     struct settle settle = {
@@ -209,10 +209,10 @@ hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t n
         .generation = move ? runner->ordered->generation : 0,
         .checkpoint = checkpoint,
         .last_event_id = last_id,
-        .outcomes = harvest->outcomes,
+        .outcomes = settlement->outcomes,
     };
-    hf_status status = harvest_judge(harvest, runner, &settle.change.relaxed);
-    settle.count = harvest->outcome_count;
+    hf_status status = settlement_judge(settlement, runner, &settle.change.relaxed);
+    settle.count = settlement->outcome_count;
     struct halt halt;
     settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
                                 runner->bus->node_name, &halt);
@@ -337,17 +337,17 @@ static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
 static void collect_held(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
-    struct harvest *harvest = &ordered->harvest;
+    struct settlement *settlement = &ordered->settlement;
     for (int32_t i = 0; i < ordered->part_count; i++) {
         const struct part *part = &ordered->parts[i];
         if (runner->window.shares[part->number].held > 0 && part->state != PART_LOST &&
             !is_pressing(runner, part, true)) {
-            collect_queue(harvest, &runner->window.log, part->number);
+            collect_queue(settlement, &runner->window.log, part->number);
         }
     }
-    for (; harvest->outcome_count < harvest->count; harvest->outcome_count++) {
-        const struct slot *slot = harvest->slots[harvest->outcome_count];
-        harvest->outcomes[harvest->outcome_count] = (struct outcome){
+    for (; settlement->outcome_count < settlement->count; settlement->outcome_count++) {
+        const struct slot *slot = settlement->slots[settlement->outcome_count];
+        settlement->outcomes[settlement->outcome_count] = (struct outcome){
             .kind = OUTCOME_HELD,
             .position = slot->entry->event.position,
             .lane = slot->lane,
@@ -361,11 +361,11 @@ static void collect_held(struct runner *runner)
 static size_t collect_marks(struct runner *runner, bool held)
 {
     struct ordered *ordered = runner->ordered;
-    struct harvest *harvest = &ordered->harvest;
+    struct settlement *settlement = &ordered->settlement;
     size_t count = 0;
     size_t at = 0;
     bool asks = asks_if_taken(runner);
-    harvest_clear(harvest);
+    settlement_clear(settlement);
     if (held) {
         collect_held(runner);
     }
@@ -374,8 +374,8 @@ static size_t collect_marks(struct runner *runner, bool held)
         const struct part *part = &ordered->parts[i];
         struct mark mark = {.partition = part->number, .epoch = part->epoch};
         mark.checkpoint = next_checkpoint(runner, part, &mark.last_event_id);
-        mark.held = &harvest->outcomes[at];
-        for (; at < harvest->count && harvest->slots[at]->partition == part->number; at++) {
+        mark.held = &settlement->outcomes[at];
+        for (; at < settlement->count && settlement->slots[at]->partition == part->number; at++) {
             mark.held_count++;
         }
         if (mark.checkpoint < 0 && (mark.held_count > 0 || asks)) {
@@ -393,8 +393,8 @@ static size_t collect_marks(struct runner *runner, bool held)
  * held. */
 static size_t note_held(struct runner *runner, const struct mark *mark, int64_t now_us)
 {
-    struct harvest *harvest = &runner->ordered->harvest;
-    struct slot **slots = harvest->slots + (mark->held - harvest->outcomes);
+    struct settlement *settlement = &runner->ordered->settlement;
+    struct slot **slots = settlement->slots + (mark->held - settlement->outcomes);
     for (size_t i = 0; i < mark->held_count; i++) {
         slot_set(slots[i], TRAIT_SETTLING, false);
         if (!mark->ret_stale) {
@@ -418,7 +418,7 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
         const struct mark *mark = &checkpoints->marks[i];
         held += note_held(runner, mark, now_us);
         if (mark->ret_stale) {
-            crew_lose(runner, mark->partition);
+            membership_lose(runner, mark->partition);
             lost = true;
         } else {
             struct part *part = ordered_part(ordered, mark->partition);
@@ -429,7 +429,7 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     }
     /* What ended while the store was busy is for the next time. */
     runner->window.settled -= (int64_t)held + settled_before;
-    window_reap(&runner->window, &runner->rack);
+    window_reap(&runner->window, &runner->batch_pool);
     pthread_mutex_unlock(&runner->mutex);
     if (lost) {
         runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
@@ -457,7 +457,7 @@ static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *re
     int64_t now_us = turn->now_us;
     int64_t at_us = INT64_MAX;
     pthread_mutex_lock(&runner->mutex);
-    window_reap(&runner->window, &runner->rack);
+    window_reap(&runner->window, &runner->batch_pool);
     bool held = held_due(runner, now_us, &at_us);
     int64_t settled_before = runner->window.settled;
     bool asks = asks_if_taken(runner);
@@ -482,7 +482,7 @@ static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *re
         turn_wake(turn, at_us);
         return true;
     }
-    *ret_again |= harvest_full(&ordered->harvest);
+    *ret_again |= settlement_full(&ordered->settlement);
     HF_POINT("before_settle");
     hf_status status = runner_run(runner, &checkpoints.change);
     HF_POINT("after_settle");
@@ -512,30 +512,30 @@ bool ordered_flush(struct runner *runner, struct turn *turn, bool move, bool *re
 /* Stores the outcomes that were collected, and collects from the beginning. */
 static hf_status store_done(struct runner *runner, const struct part *part, int64_t now_us)
 {
-    struct harvest *harvest = &runner->ordered->harvest;
+    struct settlement *settlement = &runner->ordered->settlement;
     struct settle settle = {
         .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
         .partition = part->number,
         .epoch = part->epoch,
         .checkpoint = -1,
-        .outcomes = harvest->outcomes,
-        .count = harvest->outcome_count,
+        .outcomes = settlement->outcomes,
+        .count = settlement->outcome_count,
     };
     hf_status status = settle.count > 0 ? runner_run(runner, &settle.change) : HF_OK;
-    harvest_clear(harvest);
+    settlement_clear(settlement);
     return status;
 }
 
 /* Collects one that is done. True: that was as much as can be stored at once. */
 static bool collect_done(struct ordered *ordered, const struct part *part, int64_t position)
 {
-    struct harvest *harvest = &ordered->harvest;
+    struct settlement *settlement = &ordered->settlement;
     if (position > part->checkpoint) {
-        harvest->outcomes[harvest->outcome_count++] =
+        settlement->outcomes[settlement->outcome_count++] =
             (struct outcome){.kind = OUTCOME_DONE, .position = position};
     }
-    return harvest->outcome_count == harvest->max;
+    return settlement->outcome_count == settlement->max;
 }
 
 /* Collects what is still in the window, from `*at` on. True: there may be more. The mutex is
@@ -553,13 +553,13 @@ static bool collect_log_done(struct runner *runner, const struct part *part, con
 }
 
 /* Collects what has left it, from `*at` on. True: there may be more. */
-static bool collect_early(struct runner *runner, const struct part *part, size_t *at)
+static bool collect_done_ahead(struct runner *runner, const struct part *part, size_t *at)
 {
-    const struct early *early = &runner->window.early;
+    const struct done_ahead *done_ahead = &runner->window.done_ahead;
     bool full = false;
-    for (; *at < early->count && !full; (*at)++) {
-        if (early->events[*at].partition == part->number) {
-            full = collect_done(runner->ordered, part, early->events[*at].position);
+    for (; *at < done_ahead->count && !full; (*at)++) {
+        if (done_ahead->events[*at].partition == part->number) {
+            full = collect_done(runner->ordered, part, done_ahead->events[*at].position);
         }
     }
     return full;
@@ -568,12 +568,12 @@ static bool collect_early(struct runner *runner, const struct part *part, size_t
 hf_status ordered_remember(struct runner *runner, const struct part *part, int64_t now_us)
 {
     hf_status status = HF_OK;
-    size_t early = 0;
+    size_t done_ahead = 0;
     const struct slot *at = runner->window.log.used.first;
-    harvest_clear(&runner->ordered->harvest);
+    settlement_clear(&runner->ordered->settlement);
     for (bool more = true; more && !status;) {
         pthread_mutex_lock(&runner->mutex);
-        more = collect_early(runner, part, &early) || collect_log_done(runner, part, &at);
+        more = collect_done_ahead(runner, part, &done_ahead) || collect_log_done(runner, part, &at);
         pthread_mutex_unlock(&runner->mutex);
         status = store_done(runner, part, now_us);
     }

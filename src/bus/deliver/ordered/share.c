@@ -1,7 +1,7 @@
 /*
  * share.c - sharing partitions out among the members of a subscription. See share.h.
  *
- * Nobody leads: every member looks at the same muster and works out the same shares.
+ * Nobody leads: every member looks at the same refresh and works out the same shares.
  *
  * A partition that members are assigned belongs to the one that was assigned it first, and to none
  * of the others. The rest is divided evenly among those who are assigned nothing in particular;
@@ -12,11 +12,11 @@
  */
 #include "bus/deliver/ordered/share.h"
 
-static struct share fixed_share(const struct muster *muster)
+static struct share fixed_share(const struct members_refresh *refresh)
 {
     struct share share = {0};
-    for (int32_t i = 0; i < muster->ret_partitions; i++) {
-        if (muster->ret_claimants.first[i] == muster->ret_self) {
+    for (int32_t i = 0; i < refresh->ret_partitions; i++) {
+        if (refresh->ret_claimants.first[i] == refresh->ret_self) {
             ranges_put(&share.may, i);
             share.size++;
         }
@@ -24,30 +24,30 @@ static struct share fixed_share(const struct muster *muster)
     return share;
 }
 
-struct share share_of(const struct muster *muster)
+struct share share_of(const struct members_refresh *refresh)
 {
-    const struct claimants *claimants = &muster->ret_claimants;
-    int32_t self = muster->ret_self;
+    const struct claimants *claimants = &refresh->ret_claimants;
+    int32_t self = refresh->ret_self;
     if (claimants->fixed[self]) {
-        return fixed_share(muster);
+        return fixed_share(refresh);
     }
     struct share share = {0};
     int32_t shared = 0;
     int32_t owned[STORE_MEMBERS_MAX] = {0};
-    for (int32_t i = 0; i < muster->ret_partitions; i++) {
-        int32_t owner = muster->ret_owners[i];
+    for (int32_t i = 0; i < refresh->ret_partitions; i++) {
+        int32_t owner = refresh->ret_owners[i];
         if (claimants->first[i] >= 0) {
             continue;
         }
         ranges_put(&share.may, i);
-        shared += owner != MUSTER_OTHER ? 1 : 0;
+        shared += owner != MEMBERS_REFRESH_OTHER ? 1 : 0;
         if (owner >= 0) {
             owned[owner]++;
         }
     }
     int32_t sharers = 0;
     int32_t before = 0; /* of them, those who are served first if there is a remainder */
-    for (int32_t i = 0; i < muster->ret_members; i++) {
+    for (int32_t i = 0; i < refresh->ret_members; i++) {
         if (!claimants->fixed[i]) {
             sharers++;
             before += owned[i] > owned[self] || (owned[i] == owned[self] && i < self) ? 1 : 0;

@@ -13,7 +13,7 @@ struct share {
     struct ranges may; /* ... of these; others are to be given back */
 };
 
-/* The share of the member that the muster calls `self`. */
-struct share share_of(const struct muster *muster);
+/* The share of the member that the refresh calls `self`. */
+struct share share_of(const struct members_refresh *refresh);
 
 #endif

@@ -127,8 +127,8 @@ static void note_leases(struct postgres_engine *engine, const struct change *cha
     for (const struct change *at = changes; at; at = at->next) {
         if (at->kind == CHANGE_ACQUIRE) {
             keeper_lease(engine, ((const struct acquire *)at)->lease_ms);
-        } else if (at->kind == CHANGE_MUSTER) {
-            keeper_lease(engine, ((const struct muster *)at)->lease_ms);
+        } else if (at->kind == CHANGE_MEMBERS_REFRESH) {
+            keeper_lease(engine, ((const struct members_refresh *)at)->lease_ms);
         } else if (at->kind == CHANGE_CLAIM && ((const struct claim *)at)->kept) {
             keeper_lease(engine, ((const struct claim *)at)->lease_ms);
         }

@@ -130,7 +130,7 @@ static hf_status claim_read(struct postgres_engine *engine, struct change *chang
     claim->ret_wake_us = skew_local(engine, result_time(result, last, CLAIM_WAKE_AT, -1));
     claim->ret_paused = result_bool(result, last, CLAIM_PAUSED);
     claim->ret_more = result_bool(result, last, CLAIM_MORE);
-    claim->ret_careful = result_bool(result, last, CLAIM_CAREFUL);
+    claim->ret_prerecord = result_bool(result, last, CLAIM_CAREFUL);
     see_owners(engine, result, last);
     return HF_OK;
 }

@@ -106,7 +106,7 @@ hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *
     int enough = 0;
     if (lookup.rows > 0) {
         ret_standing->generation = result_int8(result, 0, 0, 0);
-        ret_standing->crew = result_int8(result, 0, 1, 0);
+        ret_standing->members_version = result_int8(result, 0, 1, 0);
     } else if (!lookup.status) {
         lookup.status = no_such_id(id);
     }

@@ -38,7 +38,7 @@ static inline hf_status statement_int(struct conn *conn, enum sqlite_query query
     }
     bool row;
     hf_status status = conn_row(conn, stmt, &row);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     *ret_found = row && !column_is_null(stmt, 0);

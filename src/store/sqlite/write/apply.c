@@ -252,8 +252,8 @@ static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, str
         return sqlite_breaker_put(engine, conn, (struct breaker_put *)change);
     case CHANGE_SEEK:
         return sqlite_seek(engine, conn, (struct seek *)change);
-    case CHANGE_MUSTER:
-        return sqlite_muster(engine, conn, (struct muster *)change);
+    case CHANGE_MEMBERS_REFRESH:
+        return sqlite_members_refresh(engine, conn, (struct members_refresh *)change);
     case CHANGE_REPARTITION:
         return sqlite_repartition(engine, conn, (struct repartition *)change);
     case CHANGE_ACQUIRE:

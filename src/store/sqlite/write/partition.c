@@ -334,7 +334,7 @@ hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
     }
     conn->ring = true;
     return status ? status
-                  : STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED, give_back->subscription_id);
+                  : STATEMENT_RUN(conn, SQLITE_QUERY_MEMBERS_CHANGED, give_back->subscription_id);
 }
 
 /* Sets up to GIVE_BACK_STEP leases free that name us. ret_count: how many were found. */
@@ -390,7 +390,7 @@ static hf_status forget_us(struct sqlite_engine *engine, struct conn *conn, enum
 hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us)
 {
     bool any = false;
-    hf_status status = forget_us(engine, conn, SQLITE_QUERY_CREW_CHANGED_BY, &any);
+    hf_status status = forget_us(engine, conn, SQLITE_QUERY_MEMBERS_CHANGED_BY, &any);
     if (!status) {
         status = forget_us(engine, conn, SQLITE_QUERY_MEMBER_REMOVE_ALL, &any);
     }

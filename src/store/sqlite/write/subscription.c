@@ -135,7 +135,7 @@ hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *re
     for (int enough = 0; !enough && lookup_next(&lookup);) {
         sqlite3_stmt *stmt = lookup.stmt;
         ret_standing->generation = sqlite3_column_int64(stmt, 0);
-        ret_standing->crew = sqlite3_column_int64(stmt, 1);
+        ret_standing->members_version = sqlite3_column_int64(stmt, 1);
         enough = !column_is_null(stmt, 2) &&
                  found(sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3), ctx);
     }

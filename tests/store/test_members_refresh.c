@@ -1,8 +1,8 @@
 /*
- * test_muster.c - who works for a subscription: members, whose the partitions are, and the
+ * test_members_refresh.c - who works for a subscription: members, whose the partitions are, and the
  * checkpoints of many partitions at once.
  */
-#include "store/crew.h"
+#include "store/membership.h"
 #include "support/make.h"
 #include "support/puppet.h"
 
@@ -12,42 +12,44 @@
 #define MANY 100
 #define MANY_FROZEN_MS 3000 /* in which all others show themselves, on a slow machine too */
 
-static struct muster muster_of(int64_t id)
+static struct members_refresh members_refresh_of(int64_t id)
 {
-    return (struct muster){.change = {.kind = CHANGE_MUSTER, .now_us = T0},
-                           .subscription_id = id,
-                           .lease_ms = LEASE_MS,
-                           .ret_self = -7,
-                           .ret_members = -7};
+    return (struct members_refresh){.change = {.kind = CHANGE_MEMBERS_REFRESH, .now_us = T0},
+                                    .subscription_id = id,
+                                    .lease_ms = LEASE_MS,
+                                    .ret_self = -7,
+                                    .ret_members = -7};
 }
 
-static struct muster muster(struct store *store, int64_t id)
+static struct members_refresh refresh(struct store *store, int64_t id)
 {
-    struct muster muster = muster_of(id);
-    must_answer(HF_OK, RUN(store, &muster));
-    return muster;
+    struct members_refresh refresh = members_refresh_of(id);
+    must_answer(HF_OK, RUN(store, &refresh));
+    return refresh;
 }
 
 static hf_status leave(struct store *store, int64_t id)
 {
-    struct muster muster = muster_of(id);
-    muster.leaves = true;
-    return RUN(store, &muster);
+    struct members_refresh refresh = members_refresh_of(id);
+    refresh.leaves = true;
+    return RUN(store, &refresh);
 }
 
 /* "0 - self": whose each partition is. */
-static const char *owners_of(const struct muster *muster)
+static const char *owners_of(const struct members_refresh *refresh)
 {
     static char text[256];
     size_t length = 0;
     text[0] = '\0';
-    for (int32_t i = 0; i < muster->ret_partitions && length < sizeof text - 16; i++) {
-        int32_t owner = muster->ret_owners[i];
+    for (int32_t i = 0; i < refresh->ret_partitions && length < sizeof text - 16; i++) {
+        int32_t owner = refresh->ret_owners[i];
         const char *space = i ? " " : "";
         if (owner >= 0) {
             length += (size_t)snprintf(text + length, sizeof text - length, "%s%d", space, owner);
         } else {
-            const char *word = owner == MUSTER_FREE ? "-" : owner == MUSTER_SELF ? "self" : "other";
+            const char *word = owner == MEMBERS_REFRESH_FREE   ? "-"
+                               : owner == MEMBERS_REFRESH_SELF ? "self"
+                                                               : "other";
             length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", space, word);
         }
     }
@@ -61,16 +63,16 @@ static void members_are_counted_in_the_order_of_joining(void **state)
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
     int64_t id = subscribe_ordered(a, "s", 3);
-    struct muster first = muster(a, id);
+    struct members_refresh first = refresh(a, id);
     must_equal(1, first.ret_members);
     must_equal(0, first.ret_self);
     must_equal(3, first.ret_partitions);
     must_read("- - -", owners_of(&first));
-    struct muster second = muster(b, id);
+    struct members_refresh second = refresh(b, id);
     must_equal(2, second.ret_members);
     must_equal(1, second.ret_self);
-    must_equal(2, muster(a, id).ret_members);
-    must_equal(0, muster(a, id).ret_self);
+    must_equal(2, refresh(a, id).ret_members);
+    must_equal(0, refresh(a, id).ret_self);
 }
 
 static void the_crew_number_rises_only_when_the_crew_changes(void **state)
@@ -78,18 +80,18 @@ static void the_crew_number_rises_only_when_the_crew_changes(void **state)
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
     int64_t id = subscribe_ordered(a, "s", 2);
-    int64_t crew = muster(a, id).ret_crew;
-    must_equal(crew, muster(a, id).ret_crew);
-    muster(b, id);
-    must_hold(muster(a, id).ret_crew > crew);
-    crew = muster(a, id).ret_crew;
+    int64_t members_version = refresh(a, id).ret_members_version;
+    must_equal(members_version, refresh(a, id).ret_members_version);
+    refresh(b, id);
+    must_hold(refresh(a, id).ret_members_version > members_version);
+    members_version = refresh(a, id).ret_members_version;
     struct owner owner = own(b, id, 1);
-    must_equal(crew, muster(a, id).ret_crew);
+    must_equal(members_version, refresh(a, id).ret_members_version);
     must_answer(HF_OK, give_back(&owner));
-    must_hold(muster(a, id).ret_crew > crew);
-    crew = muster(a, id).ret_crew;
+    must_hold(refresh(a, id).ret_members_version > members_version);
+    members_version = refresh(a, id).ret_members_version;
     must_answer(HF_OK, leave(b, id));
-    must_hold(muster(a, id).ret_crew > crew);
+    must_hold(refresh(a, id).ret_members_version > members_version);
 }
 
 static void a_change_of_the_crew_rings(void **state)
@@ -97,9 +99,9 @@ static void a_change_of_the_crew_rings(void **state)
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
     int64_t id = subscribe_ordered(a, "s", 2);
-    muster(a, id);
+    refresh(a, id);
     uint64_t seen = store_news(a);
-    muster(b, id);
+    refresh(b, id);
     must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
 }
 
@@ -109,15 +111,15 @@ static void whose_partitions_are_is_told(void **state)
     struct store *b = fixture_open(*state, "node-b");
     struct store *c = fixture_open(*state, "node-c");
     int64_t id = subscribe_ordered(a, "s", 4);
-    muster(a, id);
-    muster(b, id);
+    refresh(a, id);
+    refresh(b, id);
     own(a, id, 2);
     own(b, id, 0);
     own(c, id, 1); /* without being a member */
-    struct muster seen = muster(a, id);
+    struct members_refresh seen = refresh(a, id);
     must_read("1 other 0 -", owners_of(&seen));
     must_read("node-b", seen.ret_other_name);
-    struct muster gone = muster_of(id);
+    struct members_refresh gone = members_refresh_of(id);
     gone.leaves = true;
     must_answer(HF_OK, RUN(a, &gone));
     must_equal(1, gone.ret_members);
@@ -130,11 +132,11 @@ static void a_member_that_closes_is_gone(void **state)
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
     int64_t id = subscribe_ordered(a, "s", 2);
-    muster(a, id);
-    muster(b, id);
+    refresh(a, id);
+    refresh(b, id);
     own(b, id, 0);
     fixture_close(*state, b);
-    struct muster seen = muster(a, id);
+    struct members_refresh seen = refresh(a, id);
     must_equal(1, seen.ret_members);
     must_read("- -", owners_of(&seen));
 }
@@ -144,13 +146,13 @@ static void a_dead_member_is_struck_off_and_what_it_owned_is_free(void **state)
     struct store *a = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(a, "s", 2);
     struct child *puppet = puppet_start(*state, "mortal");
-    must_equal(1, puppet_do(puppet, "muster %" PRId64, id));
+    must_equal(1, puppet_do(puppet, "refresh %" PRId64, id));
     puppet_do(puppet, "acquire %" PRId64 " 1", id);
-    struct muster seen = muster(a, id);
+    struct members_refresh seen = refresh(a, id);
     must_equal(1, seen.ret_self);
     must_read("- 0", owners_of(&seen));
     child_kill(puppet);
-    seen = muster(a, id);
+    seen = refresh(a, id);
     must_equal(1, seen.ret_members);
     must_equal(0, seen.ret_self);
     must_read("- -", owners_of(&seen));
@@ -161,21 +163,21 @@ static void a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_ne
     struct store *a = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(a, "s", 2);
     struct child *puppet = puppet_start(*state, "frozen");
-    puppet_do(puppet, "muster %" PRId64, id);
+    puppet_do(puppet, "refresh %" PRId64, id);
     puppet_do(puppet, "acquire %" PRId64 " 0", id);
     child_freeze(puppet);
     int64_t until_ms = mono_ms() + PATIENCE_MS;
-    struct muster seen;
+    struct members_refresh seen;
     do {
-        seen = muster_of(id);
+        seen = members_refresh_of(id);
         seen.lease_ms = FROZEN_MS;
         must_answer(HF_OK, RUN(a, &seen));
         must_hold(mono_ms() < until_ms);
     } while (seen.ret_members > 1);
     must_read("- -", owners_of(&seen));
     child_thaw(puppet);
-    must_equal(2, puppet_do(puppet, "muster %" PRId64, id));
-    must_equal(0, muster(a, id).ret_self);
+    must_equal(2, puppet_do(puppet, "refresh %" PRId64, id));
+    must_equal(0, refresh(a, id).ret_self);
     child_finish(puppet);
 }
 
@@ -190,17 +192,17 @@ static void a_frozen_member_is_found_among_many(void **state)
     for (size_t i = 0; i < MANY; i++) {
         struct store_options options = fixture_options(f, "other");
         must_answer(HF_OK, store_open(f->url, &options, &others[i]));
-        muster(others[i], id);
+        refresh(others[i], id);
     }
     int64_t until_ms = mono_ms() + PATIENCE_MS;
-    struct muster seen;
+    struct members_refresh seen;
     do {
         for (size_t i = 0; i < MANY; i++) {
             if (i != MANY / 2) {
                 store_alive(others[i]);
             }
         }
-        seen = muster_of(id);
+        seen = members_refresh_of(id);
         seen.lease_ms = MANY_FROZEN_MS;
         must_answer(HF_OK, RUN(a, &seen));
         must_hold(mono_ms() < until_ms);
@@ -214,9 +216,9 @@ static void a_frozen_member_is_found_among_many(void **state)
 static void mustering_for_nothing_or_for_shared_work_is_refused(void **state)
 {
     struct store *a = fixture_open(*state, "a");
-    struct muster none = muster_of(4711);
+    struct members_refresh none = members_refresh_of(4711);
     must_answer(HF_NOTFOUND, RUN(a, &none));
-    struct muster shared = muster_of(subscribe_shared(a, "s"));
+    struct members_refresh shared = members_refresh_of(subscribe_shared(a, "s"));
     must_answer(HF_MISUSE, RUN(a, &shared));
 }
 
@@ -224,10 +226,10 @@ static void members_go_with_their_subscription(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(a, "s", 1);
-    muster(a, id);
+    refresh(a, id);
     must_answer(HF_OK, subscription_drop(a, "s"));
     int64_t again = subscribe_ordered(a, "s", 1);
-    must_equal(1, muster(a, again).ret_members);
+    must_equal(1, refresh(a, again).ret_members);
 }
 
 /* ---- Checkpoints of many partitions ---------------------------------------------------------- */
@@ -354,12 +356,13 @@ static void marks_of_older_patterns_or_going_back_change_nothing(void **state)
 
 /* ---- Assignments ----------------------------------------------------------------------------- */
 
-static struct muster muster_for(struct store *store, int64_t id, const char *assigned)
+static struct members_refresh members_refresh_for(struct store *store, int64_t id,
+                                                  const char *assigned)
 {
-    struct muster muster = muster_of(id);
-    muster.assigned = text_of(assigned);
-    must_answer(HF_OK, RUN(store, &muster));
-    return muster;
+    struct members_refresh refresh = members_refresh_of(id);
+    refresh.assigned = text_of(assigned);
+    must_answer(HF_OK, RUN(store, &refresh));
+    return refresh;
 }
 
 static void what_members_are_assigned_is_told_to_all(void **state)
@@ -368,9 +371,9 @@ static void what_members_are_assigned_is_told_to_all(void **state)
     struct store *b = fixture_open(*state, "b");
     struct store *c = fixture_open(*state, "c");
     int64_t id = subscribe_ordered(a, "s", 4);
-    muster(a, id);
-    muster_for(b, id, "1-2");
-    struct muster seen = muster_for(c, id, "2-3");
+    refresh(a, id);
+    members_refresh_for(b, id, "1-2");
+    struct members_refresh seen = members_refresh_for(c, id, "2-3");
     must_equal(false, seen.ret_claimants.fixed[0]);
     must_equal(true, seen.ret_claimants.fixed[1]);
     must_equal(true, seen.ret_claimants.fixed[2]);
@@ -379,7 +382,7 @@ static void what_members_are_assigned_is_told_to_all(void **state)
     must_equal(1, seen.ret_claimants.first[2]); /* who came first */
     must_equal(2, seen.ret_claimants.first[3]);
     fixture_close(*state, b);
-    seen = muster(a, id);
+    seen = refresh(a, id);
     must_equal(-1, seen.ret_claimants.first[1]);
     must_equal(1, seen.ret_claimants.first[2]);
 }
@@ -389,22 +392,22 @@ static void a_member_that_wants_something_else_is_the_newest(void **state)
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
     int64_t id = subscribe_ordered(a, "s", 4);
-    muster_for(a, id, "0");
-    muster_for(b, id, "1");
-    struct muster again = muster_for(a, id, "0");
+    members_refresh_for(a, id, "0");
+    members_refresh_for(b, id, "1");
+    struct members_refresh again = members_refresh_for(a, id, "0");
     must_equal(0, again.ret_self);
-    int64_t crew = again.ret_crew;
+    int64_t members_version = again.ret_members_version;
     uint64_t seen = store_news(b);
-    again = muster_for(a, id, "1");
+    again = members_refresh_for(a, id, "1");
     must_equal(1, again.ret_self);
     must_equal(2, again.ret_members);
     must_equal(0, again.ret_claimants.first[1]); /* it was the other's before */
-    must_hold(again.ret_crew > crew);
+    must_hold(again.ret_members_version > members_version);
     must_hold(store_wait(b, seen, PATIENCE_MS) != seen);
-    again = muster_for(a, id, "");
+    again = members_refresh_for(a, id, "");
     must_equal(true, again.ret_claimants.fixed[again.ret_self]);
     must_equal(-1, again.ret_claimants.first[0]);
-    again = muster(a, id);
+    again = refresh(a, id);
     must_equal(false, again.ret_claimants.fixed[again.ret_self]);
 }
 
@@ -449,10 +452,10 @@ static void who_looks_sees_members_partitions_and_the_dead(void **state)
     int64_t id = subscribe_ordered(a, "s", 4);
     must_read("0:/-1/0 1:/-1/0 2:/-1/0 3:/-1/0 ", look(a, id));
     struct child *puppet = puppet_start(*state, "mortal");
-    puppet_do(puppet, "muster %" PRId64, id);
+    puppet_do(puppet, "refresh %" PRId64, id);
     puppet_do(puppet, "acquire %" PRId64 " 3", id);
-    muster(a, id);
-    muster_for(b, id, "1");
+    refresh(a, id);
+    members_refresh_for(b, id, "1");
     own(a, id, 0);
     struct owner owner = own(b, id, 1);
     struct mark mark = {.partition = 1, .epoch = owner.epoch, .checkpoint = 5};
@@ -518,4 +521,4 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_reader_hands_up_only_what_is_of_the_wanted_partitions),
 };
 
-FIXTURE_MAIN("muster", claims, NULL)
+FIXTURE_MAIN("refresh", claims, NULL)

@@ -1,9 +1,9 @@
 /*
- * crew.h - more of the store's contract (store.h), for people who look: whose each partition is,
- * and which keys are blocked. Each answer is of one moment.
+ * membership.h - more of the store's contract (store.h), for people who look: whose each partition
+ * is, and which keys are blocked. Each answer is of one moment.
  */
-#ifndef HF_STORE_CREW_H
-#define HF_STORE_CREW_H
+#ifndef HF_STORE_MEMBERSHIP_H
+#define HF_STORE_MEMBERSHIP_H
 
 #include "store/store.h"
 
@@ -22,7 +22,7 @@ struct partition_row {
     int64_t blocked;
 };
 
-/* `assigned`: what the member wants; see struct muster. */
+/* `assigned`: what the member wants; see struct members_refresh. */
 typedef int (*member_row_fn)(struct text assigned, void *ctx);
 typedef int (*partition_row_fn)(const struct partition_row *row, void *ctx);
 

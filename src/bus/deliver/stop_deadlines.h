@@ -1,15 +1,15 @@
 /*
- * patience.h - how long a stop waits, and for what.
+ * stop_deadlines.h - how long a stop waits, and for what.
  *
  * It is made once for a stop, so that no wait is added to another's. Even a stop without time has a
  * moment to store how far it got.
  */
-#ifndef HF_BUS_DELIVER_PATIENCE_H
-#define HF_BUS_DELIVER_PATIENCE_H
+#ifndef HF_BUS_DELIVER_STOP_DEADLINES_H
+#define HF_BUS_DELIVER_STOP_DEADLINES_H
 
 #include "base/time/deadline.h"
 
-struct patience {
+struct stop_deadlines {
     struct deadline handlers; /* the caller's; then those that still run are given up */
     struct deadline store;    /* then nothing more is stored, nor given back */
     struct deadline threads;  /* then whoever still waits for the store is not waited for */
@@ -17,9 +17,9 @@ struct patience {
                                  cannot be reached (store_is_away) */
 };
 
-#define PATIENCE_IDLE_MS 1000 /* for giving back, if nothing else is to be stored */
+#define STOP_IDLE_MS 1000 /* for giving back, if nothing else is to be stored */
 
 /* Of a caller who wants it to be over by the deadline. */
-struct patience patience_until(struct deadline deadline);
+struct stop_deadlines stop_deadlines_until(struct deadline deadline);
 
 #endif

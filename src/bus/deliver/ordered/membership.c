@@ -1,5 +1,5 @@
 /*
- * crew.c - sharing the partitions of a subscription with other processes, and owning ours.
+ * membership.c - sharing the partitions of a subscription with other processes, and owning ours.
  *
  *              acquire            too many, or stopping             all is stored
  *     (free) -----------> OURS ------------------------> LEAVING -----------------> (free)
@@ -9,12 +9,13 @@
  *                                           |   nothing of it runs
  *                                           +------------------------> (not ours)
  *
- * Every process that has handlers for the subscription is a member. A muster tells who they are and
- * whose each partition is; share.c says from that which are ours. What is more than our share we
- * give back; what is free we take. Which are ours may also be fixed (assign.c): then we take these
- * and no others, and those who share out leave them to us. Whoever joins, leaves or gives back
- * changes the subscription's crew number and rings, so the others muster at once. Nobody tells that
- * somebody has died, so while there are others we muster every now and then.
+ * Every process that has handlers for the subscription is a member. A refresh tells who they are
+ * and whose each partition is; share.c says from that which are ours. What is more than our share
+ * we give back; what is free we take. Which are ours may also be fixed (assign.c): then we take
+ * these and no others, and those who share out leave them to us. Whoever joins, leaves or gives
+ * back changes the subscription's version of the members and rings, so the others refresh the
+ * members at once. Nobody tells that somebody has died, so while there are others we refresh the
+ * members every now and then.
  *
  * A partition that comes to us is read from its checkpoint, while the others are far ahead: the
  * reader goes back to the lowest floor, and what was put into the window before is not put again.
@@ -23,11 +24,11 @@
  * it neither misses nor repeats an event, and no two processes work on one key.
  *
  * Another number of partitions (struct repartition): while it is wished for, nothing is handed out
- * beyond the barrier, which is the highest checkpoint of all partitions as a muster tells it. So
+ * beyond the barrier, which is the highest checkpoint of all partitions as a refresh tells it. So
  * each of us ends what is in hand, and whoever is behind comes up to the barrier. When all are
- * there everybody gives his partitions back, and who is the last fulfils the wish; all muster again
- * and share out the new ones. What was done beyond the barrier (above a gap) is remembered in the
- * store.
+ * there everybody gives his partitions back, and who is the last fulfils the wish; all refresh the
+ * members again and share out the new ones. What was done beyond the barrier (above a gap) is
+ * remembered in the store.
  *
  * If this process dies, others see it and take over from the checkpoint. If it is frozen and wakes
  * up later its settles are refused: the partition is lost, and what is in hand of it is dropped.
@@ -40,8 +41,9 @@
 #include "bus/deliver/ordered/assign.h"
 #include "bus/deliver/ordered/share.h"
 
-#define MUSTER_AGAIN_US 200000 /* between two musters for the sake of others, at least ... */
-#define MUSTERS_PER_LEASE 4    /* ... and so many per lease, to notice who stands still */
+#define MEMBERS_REFRESH_AGAIN_US                                                                   \
+    200000                    /* between two refreshes for the sake of others, at least ... */
+#define REFRESHES_PER_LEASE 4 /* ... and so many per lease, to notice who stands still */
 
 struct part *ordered_part(struct ordered *ordered, int32_t partition)
 {
@@ -85,7 +87,7 @@ static void part_forget(struct runner *runner, struct part *part)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-void crew_lose(struct runner *runner, int32_t partition)
+void membership_lose(struct runner *runner, int32_t partition)
 {
     struct part *part = ordered_part(runner->ordered, partition);
     if (part && part->state != PART_LOST) {
@@ -94,11 +96,11 @@ void crew_lose(struct runner *runner, int32_t partition)
     }
 }
 
-void crew_drop(struct runner *runner)
+void membership_drop(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
-    window_clear(&runner->window, &runner->rack);
+    window_clear(&runner->window, &runner->batch_pool);
     runner_lower(runner, BAR_LOST);
     while (ordered->part_count > 0) {
         struct part *part = &ordered->parts[--ordered->part_count];
@@ -115,7 +117,7 @@ void crew_drop(struct runner *runner)
     ordered->ahead_end = INT64_MAX;
     ordered->unflushed_us = 0;
     runner_take(runner, NEED_LOG_REST | NEED_CHECKPOINT);
-    harvest_clear(&ordered->harvest);
+    settlement_clear(&ordered->settlement);
 }
 
 /* ---- Is it still ours? ----------------------------------------------------------------------- */
@@ -129,7 +131,7 @@ static int confirm(int32_t partition, int64_t epoch, void *ctx)
     return 0;
 }
 
-bool crew_check(struct runner *runner, int64_t generation)
+bool membership_check(struct runner *runner, int64_t generation)
 {
     struct ordered *ordered = runner->ordered;
     for (int32_t i = 0; i < ordered->part_count; i++) {
@@ -141,10 +143,10 @@ bool crew_check(struct runner *runner, int64_t generation)
     bool same = !status && standing.generation == generation;
     bool all = !status;
     pthread_mutex_lock(&runner->mutex);
-    runner->crew = status ? runner->crew : standing.crew;
+    runner->members_version = status ? runner->members_version : standing.members_version;
     for (int32_t i = 0; i < ordered->part_count && !status; i++) {
         if (!ordered->parts[i].confirmed && ordered->parts[i].state != PART_LOST) {
-            crew_lose(runner, ordered->parts[i].number);
+            membership_lose(runner, ordered->parts[i].number);
             all = false;
         }
     }
@@ -214,8 +216,8 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
     hf_status status = ordered_load(runner, part);
     if (!status && part->unclean) {
         int64_t first;
-        ordered->careful = runner->definition.options.inflight_max;
-        status = store_head(runner->bus->store, &ordered->careful_end, &first);
+        ordered->prerecord = runner->definition.options.inflight_max;
+        status = store_head(runner->bus->store, &ordered->prerecord_end, &first);
     }
     if (status) {
         runner_store_failed(runner, status, "loading the subscription's state");
@@ -321,7 +323,7 @@ static hf_status open_reader(struct runner *runner)
     return HF_OK;
 }
 
-void crew_read_again(struct runner *runner)
+void membership_read_again(struct runner *runner)
 {
     hf_status status = open_reader(runner);
     if (status) {
@@ -366,30 +368,31 @@ static void close_surplus(struct runner *runner, const struct share *share)
 }
 
 /* How many partitions that we may have nobody has. */
-static int32_t count_free(const struct muster *muster, const struct share *share)
+static int32_t count_free(const struct members_refresh *refresh, const struct share *share)
 {
     int32_t count = 0;
-    for (int32_t i = 0; i < muster->ret_partitions; i++) {
-        count += muster->ret_owners[i] == MUSTER_FREE && ranges_has(&share->may, i);
+    for (int32_t i = 0; i < refresh->ret_partitions; i++) {
+        count += refresh->ret_owners[i] == MEMBERS_REFRESH_FREE && ranges_has(&share->may, i);
     }
     return count;
 }
 
 /* Takes what is free, up to our share. Members begin at different places, so that two of them
  * seldom reach for the same one. */
-static void take_share(struct runner *runner, const struct muster *muster,
+static void take_share(struct runner *runner, const struct members_refresh *refresh,
                        const struct share *share, bool force, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    int32_t total = muster->ret_partitions;
+    int32_t total = refresh->ret_partitions;
     int32_t ours = count_ours(ordered);
-    int32_t start = (int32_t)((int64_t)total * muster->ret_self / muster->ret_members);
+    int32_t start = (int32_t)((int64_t)total * refresh->ret_self / refresh->ret_members);
     bool first = ordered->part_count == 0; /* what leaves was read by the old patterns */
     int32_t taken = 0;
     for (int32_t i = 0; i < total && ours < share->size; i++) {
         int32_t partition = (start + i) % total;
-        int32_t owner = muster->ret_owners[partition];
-        bool free = owner == MUSTER_FREE || owner == MUSTER_SELF || owner == muster->ret_self;
+        int32_t owner = refresh->ret_owners[partition];
+        bool free = owner == MEMBERS_REFRESH_FREE || owner == MEMBERS_REFRESH_SELF ||
+                    owner == refresh->ret_self;
         if ((!free && !force) || ordered->places[partition] >= 0 ||
             !ranges_has(&share->may, partition)) {
             continue;
@@ -415,21 +418,21 @@ static void take_share(struct runner *runner, const struct muster *muster,
     ordered->owned_before = true;
     /* When several take at once, each leaves the remainder to one that has more by then, and in the
      * end nobody may have it. No news comes of that: look again. */
-    if (count_free(muster, share) > taken) {
+    if (count_free(refresh, share) > taken) {
         runner_need(runner, NEED_MEMBERS_SOON);
     }
-    crew_read_again(runner);
+    membership_read_again(runner);
     runner_say(runner, HF_LOG_INFO, "processing %d of %d partitions from position %lld", ours,
                total, (long long)ordered->floor);
 }
 
 /* Another number of partitions is wished for: are all equally far, and ours to stay so? */
-static bool is_drained(const struct runner *runner, const struct muster *muster)
+static bool is_drained(const struct runner *runner, const struct members_refresh *refresh)
 {
     const struct ordered *ordered = runner->ordered;
-    bool drained = runner->definition.wanted > 0 && muster->ret_lowest == muster->ret_highest;
+    bool drained = runner->definition.wanted > 0 && refresh->ret_lowest == refresh->ret_highest;
     for (int32_t i = 0; i < ordered->part_count && drained; i++) {
-        drained = ordered->parts[i].floor <= muster->ret_highest;
+        drained = ordered->parts[i].floor <= refresh->ret_highest;
     }
     return drained;
 }
@@ -437,13 +440,14 @@ static bool is_drained(const struct runner *runner, const struct muster *muster)
 /* What the store says is ours though it is not in hand (a seek takes it away from us like that, or
  * we have dropped all) and is more than our share is taken only to be given back: nobody else can
  * take it while we live. */
-static void return_forgotten(struct runner *runner, const struct muster *muster, int64_t now_us)
+static void return_forgotten(struct runner *runner, const struct members_refresh *refresh,
+                             int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     hf_status status = HF_OK;
-    for (int32_t i = 0; i < muster->ret_partitions && !status; i++) {
-        int32_t owner = muster->ret_owners[i];
-        bool ours = owner == MUSTER_SELF || (owner >= 0 && owner == muster->ret_self);
+    for (int32_t i = 0; i < refresh->ret_partitions && !status; i++) {
+        int32_t owner = refresh->ret_owners[i];
+        bool ours = owner == MEMBERS_REFRESH_SELF || (owner >= 0 && owner == refresh->ret_self);
         if (!ours || ordered->places[i] >= 0) {
             continue;
         }
@@ -457,18 +461,18 @@ static void return_forgotten(struct runner *runner, const struct muster *muster,
 }
 
 /* What should be ours. `force`: it is to be taken from whoever has it. */
-static struct share our_share(const struct runner *runner, const struct muster *muster,
+static struct share our_share(const struct runner *runner, const struct members_refresh *refresh,
                               bool *ret_force)
 {
     *ret_force = false;
     if (runner->definition.options.instance_mode != HF_INSTANCE_SINGLE) {
-        return share_of(muster);
+        return share_of(refresh);
     }
     struct share share = {0};
-    bool newest = muster->ret_self == muster->ret_members - 1;
-    if (newest && !muster->ret_claimants.fixed[muster->ret_self]) {
+    bool newest = refresh->ret_self == refresh->ret_members - 1;
+    if (newest && !refresh->ret_claimants.fixed[refresh->ret_self]) {
         *ret_force = !runner->ordered->owned_before;
-        share.size = muster->ret_partitions;
+        share.size = refresh->ret_partitions;
         for (int32_t i = 0; i < share.size; i++) {
             ranges_put(&share.may, i);
         }
@@ -476,29 +480,29 @@ static struct share our_share(const struct runner *runner, const struct muster *
     return share;
 }
 
-static void say_standing_by(struct runner *runner, const struct muster *muster)
+static void say_standing_by(struct runner *runner, const struct members_refresh *refresh)
 {
     const struct ordered *ordered = runner->ordered;
-    if (muster->ret_claimants.fixed[muster->ret_self]) {
+    if (refresh->ret_claimants.fixed[refresh->ret_self]) {
         assign_say_waiting(runner);
     } else if (ordered->part_count == 0 && !runner->retry_store_us && !ordered->drained) {
         runner_say(runner, HF_LOG_INFO, "stands by: %s has it, and is alive",
-                   muster->ret_other_name[0] ? muster->ret_other_name : "somebody else");
+                   refresh->ret_other_name[0] ? refresh->ret_other_name : "somebody else");
     }
 }
 
-static void muster(struct runner *runner, int64_t now_us)
+static void refresh_members(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     const hf_subscription_options *options = &runner->definition.options;
     char assigned[RANGES_BYTES_MAX];
-    struct muster muster = {
-        .change = {.kind = CHANGE_MUSTER, .now_us = now_us},
+    struct members_refresh refresh = {
+        .change = {.kind = CHANGE_MEMBERS_REFRESH, .now_us = now_us},
         .subscription_id = runner->definition.id,
         .lease_ms = options->lease_ms,
         .assigned = assign_text(runner, assigned),
     };
-    hf_status status = runner_run(runner, &muster.change);
+    hf_status status = runner_run(runner, &refresh.change);
     if (status == HF_NOTFOUND) {
         runner_need(runner, NEED_DEFINITION);
         return;
@@ -509,31 +513,31 @@ static void muster(struct runner *runner, int64_t now_us)
         return;
     }
     ordered->membership = MEMBERSHIP_SHARED;
-    ordered->crew = muster.ret_crew;
+    ordered->members_version = refresh.ret_members_version;
     pthread_mutex_lock(&runner->mutex);
-    runner->crew = muster.ret_crew;
+    runner->members_version = refresh.ret_members_version;
     pthread_mutex_unlock(&runner->mutex);
-    ordered->barrier = muster.ret_highest;
-    ordered->drained = is_drained(runner, &muster);
-    if (muster.ret_partitions != runner->window.partitions) {
+    ordered->barrier = refresh.ret_highest;
+    ordered->drained = is_drained(runner, &refresh);
+    if (refresh.ret_partitions != runner->window.partitions) {
         runner_need(runner, NEED_DEFINITION);
         runner_need(runner, NEED_MEMBERS);
         return;
     }
     bool force;
-    struct share share = our_share(runner, &muster, &force);
+    struct share share = our_share(runner, &refresh, &force);
     if (ordered->drained) {
         share = (struct share){0};
     }
     close_surplus(runner, &share);
-    take_share(runner, &muster, &share, force, now_us);
-    return_forgotten(runner, &muster, now_us);
+    take_share(runner, &refresh, &share, force, now_us);
+    return_forgotten(runner, &refresh, now_us);
     /* Nobody's death is news for us: there is nothing more that we would take. */
-    if ((muster.ret_members == 1 && count_ours(ordered) == muster.ret_partitions) ||
+    if ((refresh.ret_members == 1 && count_ours(ordered) == refresh.ret_partitions) ||
         assign_has_all(runner)) {
         ordered->membership = MEMBERSHIP_ALONE;
     }
-    say_standing_by(runner, &muster);
+    say_standing_by(runner, &refresh);
 }
 
 /* Does something of the closed partition run? What has only been taken is taken back. */
@@ -585,19 +589,19 @@ static void let_go(struct runner *runner, int64_t now_us)
     }
 }
 
-hf_status crew_leave(struct runner *runner, int64_t now_us)
+hf_status membership_leave(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     if (ordered->membership == MEMBERSHIP_NONE) {
         return HF_OK;
     }
-    struct muster muster = {
-        .change = {.kind = CHANGE_MUSTER, .now_us = now_us},
+    struct members_refresh refresh = {
+        .change = {.kind = CHANGE_MEMBERS_REFRESH, .now_us = now_us},
         .subscription_id = runner->definition.id,
         .lease_ms = runner->definition.options.lease_ms,
         .leaves = true,
     };
-    hf_status status = runner_run(runner, &muster.change);
+    hf_status status = runner_run(runner, &refresh.change);
     runner_need(runner, NEED_MEMBERS);
     if (status && status != HF_NOTFOUND) {
         return status;
@@ -606,7 +610,7 @@ hf_status crew_leave(struct runner *runner, int64_t now_us)
     return HF_OK;
 }
 
-bool crew_give_back(struct runner *runner, int64_t now_us)
+bool membership_give_back(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     bool all = true;
@@ -615,7 +619,7 @@ bool crew_give_back(struct runner *runner, int64_t now_us)
             give_back_part(runner, &ordered->parts[i], now_us);
         }
     }
-    crew_drop(runner);
+    membership_drop(runner);
     runner_need(runner, NEED_MEMBERS);
     for (int32_t i = 0; i < HF_PARTITIONS_MAX; i++) {
         all = all && !ordered->owing[i];
@@ -623,7 +627,7 @@ bool crew_give_back(struct runner *runner, int64_t now_us)
     return all;
 }
 
-bool crew_pay(struct runner *runner, int64_t now_us)
+bool membership_give_back_pending(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     bool all = true;
@@ -636,32 +640,34 @@ bool crew_pay(struct runner *runner, int64_t now_us)
     return all;
 }
 
-/* When to muster next (monotonic). Where the store does not look for the end of others by itself,
- * that is for us to do; else it makes news of it, and we only watch for one that stands still. */
-static int64_t muster_at(struct runner *runner)
+/* When to refresh the members next (monotonic). Where the store does not look for the end of
+ * others by itself, that is for us to do; else it makes news of it, and we only watch for one
+ * that stands still. */
+static int64_t members_refresh_at(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
     pthread_mutex_lock(&runner->mutex);
-    bool now = runner_needs(runner, NEED_MEMBERS) || runner->crew != ordered->crew ||
+    bool now = runner_needs(runner, NEED_MEMBERS) ||
+               runner->members_version != ordered->members_version ||
                ordered->membership == MEMBERSHIP_NONE || assign_changed(runner);
     pthread_mutex_unlock(&runner->mutex);
     if (now) {
         return 0;
     }
     if (runner->definition.wanted > 0) { /* how far are the others? */
-        return ordered->mustered_us + MUSTER_AGAIN_US;
+        return ordered->members_refreshed_us + MEMBERS_REFRESH_AGAIN_US;
     }
     if (ordered->membership == MEMBERSHIP_ALONE) {
         return INT64_MAX;
     }
     int64_t look_us = store_look_ms(runner->bus->store) * 1000;
-    int64_t again_us = runner->definition.options.lease_ms * 1000 / MUSTERS_PER_LEASE;
+    int64_t again_us = runner->definition.options.lease_ms * 1000 / REFRESHES_PER_LEASE;
     again_us = again_us < look_us ? again_us : look_us;
-    bool soon = runner_needs(runner, NEED_MEMBERS_SOON) || again_us < MUSTER_AGAIN_US;
-    return ordered->mustered_us + (soon ? MUSTER_AGAIN_US : again_us);
+    bool soon = runner_needs(runner, NEED_MEMBERS_SOON) || again_us < MEMBERS_REFRESH_AGAIN_US;
+    return ordered->members_refreshed_us + (soon ? MEMBERS_REFRESH_AGAIN_US : again_us);
 }
 
-bool crew_make_room(struct runner *runner)
+bool membership_make_room(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
     int32_t partitions = runner->definition.options.partitions;
@@ -672,7 +678,7 @@ bool crew_make_room(struct runner *runner)
     pthread_mutex_lock(&runner->mutex);
     bool busy = runner->window.busy > 0;
     if (!status && !busy) {
-        status = window_repartition(&runner->window, &runner->rack, partitions);
+        status = window_repartition(&runner->window, &runner->batch_pool, partitions);
     }
     pthread_mutex_unlock(&runner->mutex);
     if (status) {
@@ -714,7 +720,7 @@ static void fulfil(struct runner *runner, int64_t now_us)
 static void leave_to_others(struct runner *runner, int64_t now_us)
 {
     bool member = runner->ordered->membership != MEMBERSHIP_NONE;
-    hf_status status = crew_leave(runner, now_us);
+    hf_status status = membership_leave(runner, now_us);
     if (status) {
         runner_store_failed(runner, status, "leaving the others to work");
     } else if (member) {
@@ -732,20 +738,20 @@ static bool is_leaving(struct runner *runner)
     return leaving;
 }
 
-/* Musters if it is time. */
-static void muster_in_time(struct runner *runner, const struct turn *turn)
+/* Refreshes the members if it is time. */
+static void members_refresh_in_time(struct runner *runner, const struct turn *turn)
 {
     struct ordered *ordered = runner->ordered;
     int64_t mono_us = clock_mono_us();
-    if (mono_us < muster_at(runner)) {
+    if (mono_us < members_refresh_at(runner)) {
         return;
     }
-    ordered->mustered_us = mono_us;
+    ordered->members_refreshed_us = mono_us;
     runner_take(runner, NEED_MEMBERS | NEED_MEMBERS_SOON);
     if (ordered->membership == MEMBERSHIP_ALONE) {
         ordered->membership = MEMBERSHIP_SHARED;
     }
-    muster(runner, turn->now_us);
+    refresh_members(runner, turn->now_us);
     let_go(runner, turn->now_us);
     if (ordered->drained && ordered->part_count == 0) {
         fulfil(runner, turn->now_us);
@@ -753,7 +759,7 @@ static void muster_in_time(struct runner *runner, const struct turn *turn)
     }
 }
 
-void crew_tend(struct runner *runner, struct turn *turn)
+void membership_tend(struct runner *runner, struct turn *turn)
 {
     bool leaving = is_leaving(runner);
     if (leaving) {
@@ -766,8 +772,8 @@ void crew_tend(struct runner *runner, struct turn *turn)
     if (!runner_may_work(runner)) {
         return;
     }
-    muster_in_time(runner, turn);
-    int64_t at_us = muster_at(runner);
+    members_refresh_in_time(runner, turn);
+    int64_t at_us = members_refresh_at(runner);
     if (at_us < INT64_MAX) {
         turn_wake(turn, turn->now_us + (at_us - turn->mono_us));
     }

@@ -1,14 +1,15 @@
 /*
- * muster.c - who works for an ordered subscription: its members, and whose its partitions are.
+ * members_refresh.c - who works for an ordered subscription: its members, and whose its partitions
+ * are.
  *
  * A member is a row with the token of a process; whether that process lives is not in the row but
  * asked each time (live.h), so a member that was killed is struck off by the next one that looks,
  * and one that froze after a lease. One that was struck off while it was frozen finds out when it
- * musters next: it is a member again, the newest.
+ * refreshes next: it is a member again, the newest.
  *
  * Everything happens in one write transaction, so what is answered is one moment. Two members that
- * muster at the same time therefore see each other, one of them before the other's change; the
- * change rings, so that one looks again.
+ * refresh the members at the same time therefore see each other, one of them before the other's
+ * change; the change rings, so that one looks again.
  */
 #include <string.h>
 
@@ -31,18 +32,18 @@ struct roll {
     struct text assigned[STORE_MEMBERS_MAX];
 };
 
-static hf_status add(struct conn *conn, struct roll *roll, const struct muster *muster,
+static hf_status add(struct conn *conn, struct roll *roll, const struct members_refresh *refresh,
                      const uint8_t token[STORE_TOKEN_BYTES])
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_MEMBER_ADD);
     if (!stmt) {
         return conn_error(conn);
     }
-    bind_int(stmt, 1, muster->subscription_id);
+    bind_int(stmt, 1, refresh->subscription_id);
     bind_blob(stmt, 2, token, STORE_TOKEN_BYTES);
-    bind_text(stmt, 3, muster->assigned);
+    bind_text(stmt, 3, refresh->assigned);
     memcpy(roll->tokens[roll->count], token, STORE_TOKEN_BYTES);
-    roll->assigned[roll->count++] = muster->assigned;
+    roll->assigned[roll->count++] = refresh->assigned;
     roll->changed = true;
     return conn_run(conn, stmt);
 }
@@ -84,19 +85,19 @@ static hf_status read_roll(struct conn *conn, int64_t subscription_id, struct ro
 
 /* Strikes off those who do not live, and us if we leave or want something else than before. */
 static hf_status strike_off(struct sqlite_engine *engine, struct conn *conn,
-                            const struct muster *muster, struct roll *roll)
+                            const struct members_refresh *refresh, struct roll *roll)
 {
     size_t kept = 0;
     hf_status status = HF_OK;
     for (size_t i = 0; !status && i < roll->count; i++) {
         const uint8_t *token = roll->tokens[i];
-        enum live_state state = live_state(engine, token, muster->lease_ms);
-        bool same = text_equal(roll->assigned[i], muster->assigned);
-        if (state == LIVE_ALIVE || (state == LIVE_SELF && !muster->leaves && same)) {
+        enum live_state state = live_state(engine, token, refresh->lease_ms);
+        bool same = text_equal(roll->assigned[i], refresh->assigned);
+        if (state == LIVE_ALIVE || (state == LIVE_SELF && !refresh->leaves && same)) {
             roll->assigned[kept] = roll->assigned[i];
             memmove(roll->tokens[kept++], token, STORE_TOKEN_BYTES);
         } else {
-            status = strike(conn, roll, muster->subscription_id, token);
+            status = strike(conn, roll, refresh->subscription_id, token);
         }
     }
     roll->count = kept;
@@ -114,89 +115,93 @@ static int32_t find(const struct roll *roll, const uint8_t token[STORE_TOKEN_BYT
     return -1;
 }
 
-static hf_status join(struct sqlite_engine *engine, struct conn *conn, const struct muster *muster,
-                      struct roll *roll)
+static hf_status join(struct sqlite_engine *engine, struct conn *conn,
+                      const struct members_refresh *refresh, struct roll *roll)
 {
-    if (muster->leaves || find(roll, engine->token) >= 0) {
+    if (refresh->leaves || find(roll, engine->token) >= 0) {
         return HF_OK;
     }
     if (roll->count == STORE_MEMBERS_MAX) {
         return fail(HF_BUSY, "%d processes work for this subscription already, which is the limit",
                     STORE_MEMBERS_MAX);
     }
-    return add(conn, roll, muster, engine->token);
+    return add(conn, roll, refresh, engine->token);
 }
 
-/* Whose a partition is, as struct muster says it. */
+/* Whose a partition is, as struct members_refresh says it. */
 static int32_t owner_of(struct sqlite_engine *engine, const struct roll *roll, bool owned,
                         const uint8_t owner[STORE_TOKEN_BYTES], int64_t lease_ms)
 {
     if (!owned) {
-        return MUSTER_FREE;
+        return MEMBERS_REFRESH_FREE;
     }
     int32_t member = find(roll, owner);
     if (member >= 0) {
         return member;
     }
     enum live_state state = live_state(engine, owner, lease_ms);
-    return state == LIVE_SELF ? MUSTER_SELF : state == LIVE_ALIVE ? MUSTER_OTHER : MUSTER_FREE;
+    return state == LIVE_SELF    ? MEMBERS_REFRESH_SELF
+           : state == LIVE_ALIVE ? MEMBERS_REFRESH_OTHER
+                                 : MEMBERS_REFRESH_FREE;
 }
 
-static hf_status read_owners(struct sqlite_engine *engine, struct conn *conn, struct muster *muster,
-                             const struct roll *roll)
+static hf_status read_owners(struct sqlite_engine *engine, struct conn *conn,
+                             struct members_refresh *refresh, const struct roll *roll)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_LIST);
     if (!stmt) {
         return conn_error(conn);
     }
-    bind_int(stmt, 1, muster->subscription_id);
-    muster->ret_partitions = 0;
-    muster->ret_lowest = INT64_MAX;
-    muster->ret_highest = 0;
+    bind_int(stmt, 1, refresh->subscription_id);
+    refresh->ret_partitions = 0;
+    refresh->ret_lowest = INT64_MAX;
+    refresh->ret_highest = 0;
     for (;;) {
         bool row;
         hf_status status = conn_row(conn, stmt, &row);
         if (status || !row) {
             return status;
         }
-        if (muster->ret_partitions == HF_PARTITIONS_MAX) {
+        if (refresh->ret_partitions == HF_PARTITIONS_MAX) {
             conn_done(stmt);
             return fail(HF_CORRUPT, "the subscription has more than %d partitions",
                         HF_PARTITIONS_MAX);
         }
         int64_t checkpoint = sqlite3_column_int64(stmt, 1);
-        muster->ret_lowest = checkpoint < muster->ret_lowest ? checkpoint : muster->ret_lowest;
-        muster->ret_highest = checkpoint > muster->ret_highest ? checkpoint : muster->ret_highest;
+        refresh->ret_lowest = checkpoint < refresh->ret_lowest ? checkpoint : refresh->ret_lowest;
+        refresh->ret_highest =
+            checkpoint > refresh->ret_highest ? checkpoint : refresh->ret_highest;
         uint8_t owner[STORE_TOKEN_BYTES];
         bool owned = column_blob(stmt, 4, owner, sizeof owner);
-        int32_t whose = owner_of(engine, roll, owned, owner, muster->lease_ms);
-        muster->ret_owners[muster->ret_partitions++] = whose;
-        if (muster->ret_other_name[0] == '\0' &&
-            (whose == MUSTER_OTHER ||
+        int32_t whose = owner_of(engine, roll, owned, owner, refresh->lease_ms);
+        refresh->ret_owners[refresh->ret_partitions++] = whose;
+        if (refresh->ret_other_name[0] == '\0' &&
+            (whose == MEMBERS_REFRESH_OTHER ||
              (whose >= 0 && memcmp(owner, engine->token, sizeof owner) != 0))) {
-            snprintf(muster->ret_other_name, sizeof muster->ret_other_name, "%" TEXT_PRI,
+            snprintf(refresh->ret_other_name, sizeof refresh->ret_other_name, "%" TEXT_PRI,
                      TEXT_ARG(column_text(stmt, 5)));
         }
     }
 }
 
-static hf_status read_crew(struct conn *conn, struct muster *muster, bool changed)
+static hf_status read_members(struct conn *conn, struct members_refresh *refresh, bool changed)
 {
     hf_status status = HF_OK;
     if (changed) {
         conn->ring = true;
-        status = STATEMENT_RUN(conn, SQLITE_QUERY_CREW_CHANGED, muster->subscription_id);
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_MEMBERS_CHANGED, refresh->subscription_id);
     }
     bool found;
     return status ? status
-                  : STATEMENT_INT(conn, SQLITE_QUERY_CREW_GET, &found, &muster->ret_crew,
-                                  muster->subscription_id);
+                  : STATEMENT_INT(conn, SQLITE_QUERY_MEMBERS_GET, &found,
+                                  &refresh->ret_members_version, refresh->subscription_id);
 }
 
-hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct muster *muster)
+hf_status sqlite_members_refresh(struct sqlite_engine *engine, struct conn *conn,
+                                 struct members_refresh *refresh)
 {
     struct partition partition;
-    hf_status status = partition_load(engine, conn, muster->subscription_id, 0, &partition);
+    hf_status status = partition_load(engine, conn, refresh->subscription_id, 0, &partition);
     if (!status && partition.mode != HF_MODE_ORDERED) {
         status = fail(HF_MISUSE, "a shared subscription has no members");
     }
@@ -208,25 +213,25 @@ hf_status sqlite_muster(struct sqlite_engine *engine, struct conn *conn, struct 
         return fail(HF_NOMEM, "no memory for the members of a subscription");
     }
     arena_init(&roll->arena, ROLL_BYTES_MAX);
-    status = read_roll(conn, muster->subscription_id, roll);
+    status = read_roll(conn, refresh->subscription_id, roll);
     if (!status) {
-        status = strike_off(engine, conn, muster, roll);
+        status = strike_off(engine, conn, refresh, roll);
     }
     if (!status) {
-        status = join(engine, conn, muster, roll);
+        status = join(engine, conn, refresh, roll);
     }
     if (!status) {
-        status = read_owners(engine, conn, muster, roll);
+        status = read_owners(engine, conn, refresh, roll);
     }
     if (!status) {
-        status = read_crew(conn, muster, roll->changed);
+        status = read_members(conn, refresh, roll->changed);
     }
     if (!status) {
-        muster->ret_members = (int32_t)roll->count;
-        muster->ret_self = find(roll, engine->token);
-        claimants_init(&muster->ret_claimants);
+        refresh->ret_members = (int32_t)roll->count;
+        refresh->ret_self = find(roll, engine->token);
+        claimants_init(&refresh->ret_claimants);
         for (size_t i = 0; i < roll->count; i++) {
-            claimants_note(&muster->ret_claimants, (int32_t)i, roll->assigned[i]);
+            claimants_note(&refresh->ret_claimants, (int32_t)i, roll->assigned[i]);
         }
     }
     arena_release(&roll->arena);

@@ -1,5 +1,6 @@
 /*
- * muster.c - who works for an ordered subscription: its members, and whose its partitions are.
+ * members_refresh.c - who works for an ordered subscription: its members, and whose its partitions
+ * are.
  *
  * A member is a row with the token of a process. The server knows who of them is dead, and we know
  * who has stood still for a lease (lease.h); both are struck off by the function that is called
@@ -20,36 +21,36 @@
 
 /* Columns of the answer. */
 enum {
-    MUSTER_RING = 2,
-    MUSTER_CREW,
-    MUSTER_MEMBERS,
-    MUSTER_ASSIGNED,
-    MUSTER_OWNERS,
-    MUSTER_SEEN,
-    MUSTER_SEEN_RENEWALS,
-    MUSTER_OTHER_NAME,
-    MUSTER_LOWEST,
-    MUSTER_HIGHEST
+    MEMBERS_REFRESH_RING = 2,
+    MEMBERS_REFRESH_VERSION,
+    MEMBERS_REFRESH_MEMBERS,
+    MEMBERS_REFRESH_ASSIGNED,
+    MEMBERS_REFRESH_OWNERS,
+    MEMBERS_REFRESH_SEEN,
+    MEMBERS_REFRESH_SEEN_RENEWALS,
+    MEMBERS_REFRESH_OTHER_NAME,
+    MEMBERS_REFRESH_LOWEST,
+    MEMBERS_REFRESH_HIGHEST
 };
 
-static hf_status muster_fill(struct postgres_engine *engine, struct params *params,
-                             struct change *change)
+static hf_status members_refresh_fill(struct postgres_engine *engine, struct params *params,
+                                      struct change *change)
 {
-    const struct muster *muster = (const struct muster *)change;
+    const struct members_refresh *refresh = (const struct members_refresh *)change;
     param_int4(params, engine->namespace_id);
-    param_int8(params, muster->subscription_id);
+    param_int8(params, refresh->subscription_id);
     param_uuid(params, engine->token);
-    param_bool(params, muster->leaves);
+    param_bool(params, refresh->leaves);
     param_int4(params, STORE_MEMBERS_MAX);
-    param_text(params, muster->assigned);
-    signs_fill(engine, params, muster->lease_ms, false);
+    param_text(params, refresh->assigned);
+    signs_fill(engine, params, refresh->lease_ms, false);
     return HF_OK;
 }
 
 static void see_signs(struct postgres_engine *engine, const PGresult *result)
 {
-    struct result_array tokens = result_array(result, 0, MUSTER_SEEN);
-    struct result_array renewals = result_array(result, 0, MUSTER_SEEN_RENEWALS);
+    struct result_array tokens = result_array(result, 0, MEMBERS_REFRESH_SEEN);
+    struct result_array renewals = result_array(result, 0, MEMBERS_REFRESH_SEEN_RENEWALS);
     for (size_t i = 0; i < tokens.count && i < renewals.count; i++) {
         uint8_t token[STORE_TOKEN_BYTES];
         bool known = array_uuid(&tokens, token);
@@ -63,7 +64,7 @@ static void see_signs(struct postgres_engine *engine, const PGresult *result)
 /* The place of a token among the members; -1: none. */
 static int32_t find_member(const PGresult *result, const uint8_t token[STORE_TOKEN_BYTES])
 {
-    struct result_array members = result_array(result, 0, MUSTER_MEMBERS);
+    struct result_array members = result_array(result, 0, MEMBERS_REFRESH_MEMBERS);
     for (size_t i = 0; i < members.count; i++) {
         uint8_t member[STORE_TOKEN_BYTES];
         if (array_uuid(&members, member) && memcmp(member, token, sizeof member) == 0) {
@@ -73,68 +74,68 @@ static int32_t find_member(const PGresult *result, const uint8_t token[STORE_TOK
     return -1;
 }
 
-static void read_owners(struct postgres_engine *engine, struct muster *muster,
+static void read_owners(struct postgres_engine *engine, struct members_refresh *refresh,
                         const PGresult *result)
 {
-    struct result_array owners = result_array(result, 0, MUSTER_OWNERS);
-    muster->ret_partitions = 0;
+    struct result_array owners = result_array(result, 0, MEMBERS_REFRESH_OWNERS);
+    refresh->ret_partitions = 0;
     for (size_t i = 0; i < owners.count && i < HF_PARTITIONS_MAX; i++) {
         uint8_t owner[STORE_TOKEN_BYTES];
-        int32_t whose = MUSTER_FREE;
+        int32_t whose = MEMBERS_REFRESH_FREE;
         if (array_uuid(&owners, owner)) {
             whose = find_member(result, owner);
             if (whose < 0) {
                 bool self = memcmp(owner, engine->token, sizeof owner) == 0;
-                whose = self ? MUSTER_SELF : MUSTER_OTHER;
+                whose = self ? MEMBERS_REFRESH_SELF : MEMBERS_REFRESH_OTHER;
             }
         }
-        muster->ret_owners[muster->ret_partitions++] = whose;
+        refresh->ret_owners[refresh->ret_partitions++] = whose;
     }
 }
 
 static void read_claimants(const PGresult *result, struct claimants *claimants)
 {
-    struct result_array assigned = result_array(result, 0, MUSTER_ASSIGNED);
+    struct result_array assigned = result_array(result, 0, MEMBERS_REFRESH_ASSIGNED);
     claimants_init(claimants);
     for (size_t i = 0; i < assigned.count && i < STORE_MEMBERS_MAX; i++) {
         claimants_note(claimants, (int32_t)i, array_text(&assigned));
     }
 }
 
-static hf_status muster_read(struct postgres_engine *engine, struct change *change,
-                             const PGresult *result, bool *ret_ring)
+static hf_status members_refresh_read(struct postgres_engine *engine, struct change *change,
+                                      const PGresult *result, bool *ret_ring)
 {
-    struct muster *muster = (struct muster *)change;
+    struct members_refresh *refresh = (struct members_refresh *)change;
     hf_status status = postgres_answer(result, 0, 0);
     if (status) {
         return status;
     }
-    *ret_ring = result_bool(result, 0, MUSTER_RING);
-    size_t members = result_array(result, 0, MUSTER_MEMBERS).count;
+    *ret_ring = result_bool(result, 0, MEMBERS_REFRESH_RING);
+    size_t members = result_array(result, 0, MEMBERS_REFRESH_MEMBERS).count;
     if (members > STORE_MEMBERS_MAX) { /* by a program with another limit */
         return fail(HF_BUSY, "%zu processes work for this subscription; the limit is %d", members,
                     STORE_MEMBERS_MAX);
     }
-    muster->ret_members = (int32_t)members;
-    muster->ret_self = find_member(result, engine->token);
-    muster->ret_lowest = result_int8(result, 0, MUSTER_LOWEST, 0);
-    muster->ret_highest = result_int8(result, 0, MUSTER_HIGHEST, 0);
-    muster->ret_crew = result_int8(result, 0, MUSTER_CREW, 0);
-    snprintf(muster->ret_other_name, sizeof muster->ret_other_name, "%" TEXT_PRI,
-             TEXT_ARG(result_text(result, 0, MUSTER_OTHER_NAME)));
-    read_owners(engine, muster, result);
-    read_claimants(result, &muster->ret_claimants);
+    refresh->ret_members = (int32_t)members;
+    refresh->ret_self = find_member(result, engine->token);
+    refresh->ret_lowest = result_int8(result, 0, MEMBERS_REFRESH_LOWEST, 0);
+    refresh->ret_highest = result_int8(result, 0, MEMBERS_REFRESH_HIGHEST, 0);
+    refresh->ret_members_version = result_int8(result, 0, MEMBERS_REFRESH_VERSION, 0);
+    snprintf(refresh->ret_other_name, sizeof refresh->ret_other_name, "%" TEXT_PRI,
+             TEXT_ARG(result_text(result, 0, MEMBERS_REFRESH_OTHER_NAME)));
+    read_owners(engine, refresh, result);
+    read_claimants(result, &refresh->ret_claimants);
     see_signs(engine, result);
-    if (muster->ret_members > 1 || muster->ret_other_name[0]) {
+    if (refresh->ret_members > 1 || refresh->ret_other_name[0]) {
         keeper_guard(engine);
     }
     return HF_OK;
 }
 
-const struct verb postgres_verb_muster = {
-    .query = POSTGRES_QUERY_CHANGE_MUSTER,
-    .fill = muster_fill,
-    .read = muster_read,
+const struct verb postgres_verb_members_refresh = {
+    .query = POSTGRES_QUERY_CHANGE_MEMBERS_REFRESH,
+    .fill = members_refresh_fill,
+    .read = members_refresh_read,
 };
 
 static hf_status repartition_fill(struct postgres_engine *engine, struct params *params,

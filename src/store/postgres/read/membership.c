@@ -1,5 +1,5 @@
 /*
- * crew.c - for people who look: whose each partition is, and which keys are blocked.
+ * membership.c - for people who look: whose each partition is, and which keys are blocked.
  *
  * Each answer is one statement, so it is of one moment. Whether a process lives is asked in it;
  * nothing here counts as a sign that somebody stands still.
@@ -7,7 +7,7 @@
  * As in progress.c a checkpoint that is missing means that the journal has just been emptied, and
  * the statement is run again.
  */
-#include "store/crew.h"
+#include "store/membership.h"
 #include "base/err.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
@@ -15,30 +15,30 @@
 
 #define AGAIN_MAX 10 /* rotations in a row */
 
-enum crew_column {
-    CREW_WHAT,
-    CREW_NUMBER,
-    CREW_WORD, /* a member's assignment, or an owner's name */
-    CREW_EPOCH,
-    CREW_CHECKPOINT,
-    CREW_CHECKPOINT_AT,
-    CREW_OWNER_ALIVE,
-    CREW_MEMBER,
-    CREW_RETRYING,
-    CREW_HELD,
-    CREW_BLOCKED
+enum members_column {
+    MEMBERS_WHAT,
+    MEMBERS_NUMBER,
+    MEMBERS_WORD, /* a member's assignment, or an owner's name */
+    MEMBERS_EPOCH,
+    MEMBERS_CHECKPOINT,
+    MEMBERS_CHECKPOINT_AT,
+    MEMBERS_OWNER_ALIVE,
+    MEMBERS_MEMBER,
+    MEMBERS_RETRYING,
+    MEMBERS_HELD,
+    MEMBERS_BLOCKED
 };
 
 static bool is_partition(const PGresult *result, int row)
 {
-    return result_int8(result, row, CREW_WHAT, 0) == 1;
+    return result_int8(result, row, MEMBERS_WHAT, 0) == 1;
 }
 
 /* Every partition has its checkpoint. */
 static bool is_whole(const PGresult *result)
 {
     for (int row = 0; row < PQntuples(result); row++) {
-        if (is_partition(result, row) && result_is_null(result, row, CREW_CHECKPOINT)) {
+        if (is_partition(result, row) && result_is_null(result, row, MEMBERS_CHECKPOINT)) {
             return false;
         }
     }
@@ -65,17 +65,17 @@ static bool ask(struct pg_lookup *lookup, int64_t subscription_id)
 static struct partition_row read_partition(const PGresult *result, int row)
 {
     return (struct partition_row){
-        .partition = (int32_t)result_int8(result, row, CREW_NUMBER, 0),
-        .epoch = result_int8(result, row, CREW_EPOCH, 0),
-        .checkpoint = result_int8(result, row, CREW_CHECKPOINT, 0),
-        .checkpoint_at_us = result_time(result, row, CREW_CHECKPOINT_AT, -1),
-        .owned = !result_is_null(result, row, CREW_OWNER_ALIVE),
-        .owner_alive = result_bool(result, row, CREW_OWNER_ALIVE),
-        .member = (int32_t)result_int8(result, row, CREW_MEMBER, -1),
-        .owner_name = result_text(result, row, CREW_WORD),
-        .retrying = result_int8(result, row, CREW_RETRYING, 0),
-        .held = result_int8(result, row, CREW_HELD, 0),
-        .blocked = result_int8(result, row, CREW_BLOCKED, 0),
+        .partition = (int32_t)result_int8(result, row, MEMBERS_NUMBER, 0),
+        .epoch = result_int8(result, row, MEMBERS_EPOCH, 0),
+        .checkpoint = result_int8(result, row, MEMBERS_CHECKPOINT, 0),
+        .checkpoint_at_us = result_time(result, row, MEMBERS_CHECKPOINT_AT, -1),
+        .owned = !result_is_null(result, row, MEMBERS_OWNER_ALIVE),
+        .owner_alive = result_bool(result, row, MEMBERS_OWNER_ALIVE),
+        .member = (int32_t)result_int8(result, row, MEMBERS_MEMBER, -1),
+        .owner_name = result_text(result, row, MEMBERS_WORD),
+        .retrying = result_int8(result, row, MEMBERS_RETRYING, 0),
+        .held = result_int8(result, row, MEMBERS_HELD, 0),
+        .blocked = result_int8(result, row, MEMBERS_BLOCKED, 0),
     };
 }
 
@@ -93,7 +93,7 @@ hf_status postgres_partitions(struct engine *engine, int64_t subscription_id, me
             struct partition_row found = read_partition(lookup.result, row);
             enough = partition(&found, ctx);
         } else {
-            enough = member(result_text(lookup.result, row, CREW_WORD), ctx);
+            enough = member(result_text(lookup.result, row, MEMBERS_WORD), ctx);
         }
     }
     return pg_lookup_end(&lookup);

@@ -1,16 +1,16 @@
 /*
- * careful.c - see careful.h.
+ * prerecord.c - see prerecord.h.
  *
  * A record whose answer was lost may stand or not. The delivery is then not run, and the next try
  * writes the same record again: it carries the number of the attempt, not a step.
  */
-#include "bus/deliver/careful.h"
+#include "bus/deliver/prerecord.h"
 
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "store/story.h"
 
-hf_status careful_begin(hf_bus *bus, const struct hold *hold, const struct entry *entry)
+hf_status prerecord_begin(hf_bus *bus, const struct hold *hold, const struct entry *entry)
 {
     int64_t now_us = clock_wall_us();
     struct buf story;
@@ -53,7 +53,7 @@ hf_status careful_begin(hf_bus *bus, const struct hold *hold, const struct entry
         };
         status = store_run(bus->store, &settle.change, bus_deadline(bus));
     }
-    HF_POINT("after_careful_record");
+    HF_POINT("after_prerecord");
     buf_release(&story);
     return status;
 }

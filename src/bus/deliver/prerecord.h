@@ -1,5 +1,5 @@
 /*
- * careful.h - attempts that are recorded before they run.
+ * prerecord.h - attempts that are recorded before they run.
  *
  * Where the store has no notes of what ran (store_takes_notes; or they were lost), nobody knows
  * what a process did when it died. What it may have had in its hands is then run carefully: just
@@ -7,15 +7,15 @@
  * does die, the record stands; if it does not, what became of the attempt replaces it.
  *
  * The record that would be the last one is made only while nothing else runs in the process
- * (solo.h), so that an event does not die for what another one did.
+ * (exclusive.h), so that an event does not die for what another one did.
  */
-#ifndef HF_BUS_DELIVER_CAREFUL_H
-#define HF_BUS_DELIVER_CAREFUL_H
+#ifndef HF_BUS_DELIVER_PRERECORD_H
+#define HF_BUS_DELIVER_PRERECORD_H
 
 #include "bus/bus.h"
 
 /* Records the attempt that is about to be made of a delivery that is ours by `hold`. An ordered one
  * must have a row in retries. Anything but HF_OK: it must not run. Any thread. */
-hf_status careful_begin(hf_bus *bus, const struct hold *hold, const struct entry *entry);
+hf_status prerecord_begin(hf_bus *bus, const struct hold *hold, const struct entry *entry);
 
 #endif

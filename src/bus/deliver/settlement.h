@@ -1,21 +1,22 @@
 /*
- * harvest.h - one settle of a runner: what has ended, and what is stored about it.
+ * settlement.h - one settle of a runner: what has ended, and what is stored about it.
  *
  * The mode collects slots of its window (under the mutex), makes their outcomes, stores them in one
- * change, and then closes the slots or, if the store has refused, leaves them for the next harvest.
- * A slot whose handler's transaction has settled it is closed with the others and needs no outcome.
+ * change, and then closes the slots or, if the store has refused, leaves them for the next
+ * settlement. A slot whose handler's transaction has settled it is closed with the others and needs
+ * no outcome.
  *
  * Its memory is as large as the largest settle and lasts as long as the mode. Only the dispatcher
  * uses it.
  */
-#ifndef HF_BUS_DELIVER_HARVEST_H
-#define HF_BUS_DELIVER_HARVEST_H
+#ifndef HF_BUS_DELIVER_SETTLEMENT_H
+#define HF_BUS_DELIVER_SETTLEMENT_H
 
 #include "bus/deliver/window.h"
 
 struct runner;
 
-struct harvest {
+struct settlement {
     struct slot **slots; /* what was collected */
     size_t count;
     struct outcome *outcomes; /* of those that no transaction has settled, in their order */
@@ -26,20 +27,20 @@ struct harvest {
 };
 
 /* HF_NOMEM: nothing is allocated. */
-hf_status harvest_init(struct harvest *harvest, size_t max);
+hf_status settlement_init(struct settlement *settlement, size_t max);
 /* All zero is allowed. */
-void harvest_release(struct harvest *harvest);
+void settlement_release(struct settlement *settlement);
 
 /* Forgets what was collected. */
-void harvest_clear(struct harvest *harvest);
-bool harvest_full(const struct harvest *harvest);
+void settlement_clear(struct settlement *settlement);
+bool settlement_full(const struct settlement *settlement);
 /* It is not full. */
-void harvest_add(struct harvest *harvest, struct slot *slot);
+void settlement_add(struct settlement *settlement, struct slot *slot);
 
 /* Makes the outcomes; the pause before another attempt is counted from now. Clears *relaxed if one
  * of them must not be lost: a dead letter. The mutex is not held. */
-hf_status harvest_judge(struct harvest *harvest, struct runner *runner, bool *relaxed);
+hf_status settlement_judge(struct settlement *settlement, struct runner *runner, bool *relaxed);
 /* They are stored: tells the log of every failed attempt. */
-void harvest_log(const struct harvest *harvest, const struct runner *runner);
+void settlement_log(const struct settlement *settlement, const struct runner *runner);
 
 #endif

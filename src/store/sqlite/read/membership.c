@@ -1,11 +1,11 @@
 /*
- * crew.c - for people who look: whose each partition is, and which keys are blocked.
+ * membership.c - for people who look: whose each partition is, and which keys are blocked.
  *
  * Each answer is one snapshot; only whether a process is alive is looked at beside it. Nothing
  * here counts as a sign that a member is frozen, so one whose process exists is called alive,
- * frozen or not: taking its work away is the business of a muster.
+ * frozen or not: taking its work away is the business of a refresh.
  */
-#include "store/crew.h"
+#include "store/membership.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/sqlite/file/row.h"

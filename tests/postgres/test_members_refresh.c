@@ -1,5 +1,5 @@
 /*
- * test_muster.c - a subscription with more members than a process has room for.
+ * test_members_refresh.c - a subscription with more members than a process has room for.
  *
  * No program of ours lets so many in. Here they are written beside the store, as a program with
  * another limit would: processes without a lock, which nobody may call dead.
@@ -20,38 +20,41 @@ static void add_members(PGconn *pg, const struct fixture *f, int64_t id, int cou
               (long long)side_namespace(pg, f), count, (long long)id);
 }
 
-static hf_status muster(struct store *store, int64_t id, struct muster *ret_muster)
+static hf_status muster(struct store *store, int64_t id,
+                        struct members_refresh *ret_members_refresh)
 {
-    *ret_muster = (struct muster){.change = {.kind = CHANGE_MUSTER, .now_us = T0},
-                                  .subscription_id = id,
-                                  .lease_ms = LEASE_MS};
-    return RUN(store, ret_muster);
+    *ret_members_refresh =
+        (struct members_refresh){.change = {.kind = CHANGE_MEMBERS_REFRESH, .now_us = T0},
+                                 .subscription_id = id,
+                                 .lease_ms = LEASE_MS};
+    return RUN(store, ret_members_refresh);
 }
 
 /* A process joins, then so many others do, and it looks again. */
-static hf_status muster_among(struct fixture *f, int others, struct muster *ret_muster)
+static hf_status members_refresh_among(struct fixture *f, int others,
+                                       struct members_refresh *ret_members_refresh)
 {
     struct store *store = fixture_open(f, "a");
     PGconn *pg = side_open(f);
     int64_t id = subscribe_ordered(store, "s", 2);
-    must_answer(HF_OK, muster(store, id, ret_muster));
+    must_answer(HF_OK, muster(store, id, ret_members_refresh));
     add_members(pg, f, id, others);
     PQfinish(pg);
-    return muster(store, id, ret_muster);
+    return muster(store, id, ret_members_refresh);
 }
 
 static void as_many_members_as_there_may_be_are_told(void **state)
 {
-    struct muster seen;
-    must_answer(HF_OK, muster_among(*state, STORE_MEMBERS_MAX - 1, &seen));
+    struct members_refresh seen;
+    must_answer(HF_OK, members_refresh_among(*state, STORE_MEMBERS_MAX - 1, &seen));
     must_equal(STORE_MEMBERS_MAX, seen.ret_members);
     must_equal(0, seen.ret_self);
 }
 
 static void more_members_than_there_may_be_are_refused(void **state)
 {
-    struct muster seen;
-    must_answer(HF_BUSY, muster_among(*state, STORE_MEMBERS_MAX, &seen));
+    struct members_refresh seen;
+    must_answer(HF_BUSY, members_refresh_among(*state, STORE_MEMBERS_MAX, &seen));
 }
 
 static const struct CMUnitTest claims[] = {

@@ -1,0 +1,90 @@
+/*
+ * settlement.c - one settle of a runner. See settlement.h.
+ *
+ * What an ended slot means is decided by runner_outcome.c; here it is only done for many.
+ */
+#include "bus/deliver/settlement.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/time/clock.h"
+#include "bus/deliver/runner.h"
+#include "store/story.h"
+
+hf_status settlement_init(struct settlement *settlement, size_t max)
+{
+    *settlement = (struct settlement){
+        .slots = mem_calloc(max, sizeof(struct slot *)),
+        .outcomes = mem_calloc(max, sizeof *settlement->outcomes),
+        .stories = mem_calloc(max, sizeof *settlement->stories),
+    };
+    if (!settlement->slots || !settlement->outcomes || !settlement->stories) {
+        settlement_release(settlement);
+        return fail(HF_NOMEM, "out of memory for a subscription");
+    }
+    settlement->max = max;
+    for (size_t i = 0; i < max; i++) {
+        buf_init(&settlement->stories[i], STORY_BYTES_MAX);
+    }
+    return HF_OK;
+}
+
+void settlement_release(struct settlement *settlement)
+{
+    for (size_t i = 0; i < settlement->max; i++) {
+        buf_release(&settlement->stories[i]);
+    }
+    mem_free(settlement->slots);
+    mem_free(settlement->outcomes);
+    mem_free(settlement->stories);
+    *settlement = (struct settlement){0};
+}
+
+void settlement_clear(struct settlement *settlement)
+{
+    settlement->count = 0;
+    settlement->outcome_count = 0;
+}
+
+bool settlement_full(const struct settlement *settlement)
+{
+    return settlement->count == settlement->max;
+}
+
+void settlement_add(struct settlement *settlement, struct slot *slot)
+{
+    settlement->slots[settlement->count++] = slot;
+}
+
+hf_status settlement_judge(struct settlement *settlement, struct runner *runner, bool *relaxed)
+{
+    settlement->judged_us = clock_wall_us(); /* they may have ended long after the turn began */
+    settlement->outcome_count = 0;
+    for (size_t i = 0; i < settlement->count; i++) {
+        if (slot_is(settlement->slots[i], TRAIT_IN_TX)) {
+            continue;
+        }
+        struct outcome *outcome = &settlement->outcomes[settlement->outcome_count];
+        struct buf *story = &settlement->stories[settlement->outcome_count];
+        buf_clear(story);
+        hf_status status =
+            runner_outcome(runner, settlement->slots[i], settlement->judged_us, story, outcome);
+        if (status) {
+            return status;
+        }
+        *relaxed &= outcome->kind != OUTCOME_DEAD && outcome->kind != OUTCOME_BLOCK;
+        settlement->outcome_count++;
+    }
+    return HF_OK;
+}
+
+void settlement_log(const struct settlement *settlement, const struct runner *runner)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < settlement->count; i++) {
+        if (!slot_is(settlement->slots[i], TRAIT_IN_TX)) {
+            runner_log_failure(runner, settlement->slots[i], &settlement->outcomes[at++],
+                               settlement->judged_us);
+        }
+    }
+}
