@@ -1,5 +1,5 @@
 /*
- * store.c - a store is an engine and a group; this file forwards.
+ * store.c - a store is an engine and a group; this file forwards, by the list of verbs.def.
  *
  * It is the one place that checks what holds for every engine: a forked child must not touch its
  * parent's database, and a thread inside a transaction must not wait for itself.
@@ -202,11 +202,6 @@ const char *store_engine_name(const struct store *store)
     return store->engine->class->name;
 }
 
-bool store_poisoned(struct store *store)
-{
-    return store->engine->class->poisoned(store->engine);
-}
-
 static hf_status check_process(struct store *store)
 {
     return store_poisoned(store)
@@ -214,12 +209,48 @@ static hf_status check_process(struct store *store)
                : HF_OK;
 }
 
-/* Forwards to the engine, or refuses in a forked child. */
-#define FORWARD(store, verb, ...)                                                                  \
-    do {                                                                                           \
+/* ---- Verbs that are forwarded ---------------------------------------------------------------- */
+
+#define ENGINE struct store *store
+
+/* Refuses in a forked child. */
+#define ASK(name, params, args)                                                                    \
+    hf_status store_##name params                                                                  \
+    {                                                                                              \
+        struct engine *engine = store->engine;                                                     \
         hf_status refused = check_process(store);                                                  \
-        return refused ? refused : (store)->engine->class->verb((store)->engine, __VA_ARGS__);     \
-    } while (0)
+        return refused ? refused : engine->class->name args;                                       \
+    }
+#define SIGN(result, name, params, args)                                                           \
+    result store_##name params                                                                     \
+    {                                                                                              \
+        struct engine *engine = store->engine;                                                     \
+        return engine->class->name args;                                                           \
+    }
+#define OPTIONAL(result, name, params, args, otherwise)                                            \
+    result store_##name params                                                                     \
+    {                                                                                              \
+        struct engine *engine = store->engine;                                                     \
+        return engine->class->name ? engine->class->name args : otherwise;                         \
+    }
+#define READ(result, name, params, args)                                                           \
+    result store_##name params                                                                     \
+    {                                                                                              \
+        return reader->engine->class->name args;                                                   \
+    }
+#define COPY(result, name, params, args)                                                           \
+    result store_##name params                                                                     \
+    {                                                                                              \
+        return exporter->engine->class->name args;                                                 \
+    }
+#define WITHIN(result, name, params, args)                                                         \
+    result name params                                                                             \
+    {                                                                                              \
+        return tx->engine->class->name args;                                                       \
+    }
+#include "store/verbs.def"
+
+/* ---- Changes --------------------------------------------------------------------------------- */
 
 #define AGAIN_FIRST_MS 2 /* the first pause between attempts; each is twice the last */
 #define AGAIN_LAST_MS 50 /* the longest pause between attempts */
@@ -307,40 +338,6 @@ void store_run_together(struct store *store, struct change *const *changes, size
     }
 }
 
-hf_status store_subscription_get(struct store *store, struct text name, subscription_row_fn found,
-                                 void *ctx)
-{
-    FORWARD(store, subscription_get, name, found, ctx);
-}
-
-hf_status store_subscription_by_id(struct store *store, int64_t id, subscription_row_fn found,
-                                   void *ctx)
-{
-    FORWARD(store, subscription_by_id, id, found, ctx);
-}
-
-hf_status store_subscription_list(struct store *store, subscription_row_fn found, void *ctx)
-{
-    FORWARD(store, subscription_list, found, ctx);
-}
-
-hf_status store_namespace_list(struct store *store, struct text name, namespace_row_fn found,
-                               void *ctx)
-{
-    FORWARD(store, namespace_list, name, found, ctx);
-}
-
-hf_status store_node_list(struct store *store, struct text id, node_row_fn found, void *ctx)
-{
-    FORWARD(store, node_list, id, found, ctx);
-}
-
-hf_status store_retention_plan(struct store *store, struct text name, int64_t now_us,
-                               struct retention_plan *ret_plan)
-{
-    FORWARD(store, retention_plan, name, now_us, ret_plan);
-}
-
 hf_status store_retain(struct store *store, struct retain *retain, struct deadline deadline)
 {
     const struct engine_class *class = store->engine->class;
@@ -349,18 +346,6 @@ hf_status store_retain(struct store *store, struct retain *retain, struct deadli
         status = class->retain_command(store->engine, retain->ret_command, deadline);
     }
     return status;
-}
-
-hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
-                         epoch_fn found, void *ctx)
-{
-    FORWARD(store, standing, id, ret_standing, found, ctx);
-}
-
-hf_status store_progress_each(struct store *store, const int64_t *ids, size_t count, int64_t now_us,
-                              progress_fn found, void *ctx)
-{
-    FORWARD(store, progress, ids, count, now_us, found, ctx);
 }
 
 /* Of the only one that was asked for. */
@@ -391,107 +376,6 @@ hf_status store_progress(struct store *store, int64_t subscription_id, int64_t n
     return status;
 }
 
-hf_status store_delivery_facts(struct store *store, int64_t subscription_id, const uint8_t id[16],
-                               int64_t position, int64_t hash, struct arena *arena,
-                               struct delivery_facts *ret_facts, struct text *ret_attempts_json)
-{
-    FORWARD(store, delivery_facts, subscription_id, id, position, hash, arena, ret_facts,
-            ret_attempts_json);
-}
-
-hf_status store_event_find(struct store *store, const uint8_t id[16], struct batch *batch)
-{
-    FORWARD(store, event_find, id, batch);
-}
-
-hf_status store_head(struct store *store, int64_t *ret_head, int64_t *ret_first)
-{
-    FORWARD(store, head, ret_head, ret_first);
-}
-
-hf_status store_last(struct store *store, int64_t *ret_position)
-{
-    FORWARD(store, last, ret_position);
-}
-
-hf_status store_gaps(struct store *store, int64_t subscription_id, struct gap_facts *ret_facts)
-{
-    FORWARD(store, gaps, subscription_id, ret_facts);
-}
-
-hf_status store_now(struct store *store, struct deadline deadline, int64_t *ret_position)
-{
-    FORWARD(store, now, deadline, ret_position);
-}
-
-hf_status store_position_before(struct store *store, int64_t at_us, int64_t disorder,
-                                int64_t *ret_position)
-{
-    FORWARD(store, position_before, at_us, disorder, ret_position);
-}
-
-hf_status store_retries_due(struct store *store, const struct due_query *query, struct batch *batch,
-                            int64_t *ret_next_us)
-{
-    FORWARD(store, retries_due, query, batch, ret_next_us);
-}
-
-hf_status store_lanes(struct store *store, int64_t subscription_id, int32_t partition,
-                      lane_fn found, void *ctx)
-{
-    FORWARD(store, lanes, subscription_id, partition, found, ctx);
-}
-
-hf_status store_partitions(struct store *store, int64_t subscription_id, member_row_fn member,
-                           partition_row_fn partition, void *ctx)
-{
-    FORWARD(store, partitions, subscription_id, member, partition, ctx);
-}
-
-hf_status store_blocked(struct store *store, int64_t subscription_id, int64_t after, int32_t max,
-                        blocked_row_fn found, void *ctx)
-{
-    FORWARD(store, blocked, subscription_id, after, max, found, ctx);
-}
-
-hf_status store_ahead(struct store *store, int64_t subscription_id, int32_t partition,
-                      int64_t checkpoint, position_fn found, void *ctx)
-{
-    FORWARD(store, ahead, subscription_id, partition, checkpoint, found, ctx);
-}
-
-hf_status store_lease_read(struct store *store, int64_t subscription_id,
-                           const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch)
-{
-    FORWARD(store, lease_read, subscription_id, lease, batch);
-}
-
-hf_status store_dead_list(struct store *store, const struct dead_query *query,
-                          hf_dead_letter_fn found, void *ctx)
-{
-    FORWARD(store, dead_list, query, found, ctx);
-}
-
-hf_status store_dead_get(struct store *store, int64_t dead_id, hf_dead_letter_fn found, void *ctx)
-{
-    FORWARD(store, dead_get, dead_id, found, ctx);
-}
-
-hf_status store_dead_count(struct store *store, const struct dead_query *query, int64_t *ret_count)
-{
-    FORWARD(store, dead_count, query, ret_count);
-}
-
-hf_status store_sizes_get(struct store *store, struct store_sizes *ret_sizes)
-{
-    FORWARD(store, sizes, ret_sizes);
-}
-
-hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx)
-{
-    FORWARD(store, doctor, found, ctx);
-}
-
 hf_status store_verify(struct store *store, hf_finding_fn found, hf_verify_progress_fn progress,
                        void *ctx)
 {
@@ -499,88 +383,11 @@ hf_status store_verify(struct store *store, hf_finding_fn found, hf_verify_progr
     return refused ? refused : verify_engine(store->engine, found, progress, ctx);
 }
 
-hf_status store_schedule_get(struct store *store, struct text name, schedule_row_fn found,
-                             void *ctx)
-{
-    FORWARD(store, schedule_get, name, found, ctx);
-}
-
-hf_status store_schedule_list(struct store *store, struct text after, int32_t max, bool *ret_more,
-                              schedule_row_fn found, void *ctx)
-{
-    FORWARD(store, schedule_list, after, max, ret_more, found, ctx);
-}
-
-hf_status store_schedules_due(struct store *store, const struct due_page *page, bool *ret_more,
-                              schedule_row_fn found, void *ctx)
-{
-    FORWARD(store, schedules_due, page, ret_more, found, ctx);
-}
-
-hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int64_t before_us,
-                              int32_t max, schedule_run_fn found, void *ctx)
-{
-    FORWARD(store, schedule_runs, schedule_id, before_us, max, found, ctx);
-}
-
-hf_status store_timers_due(struct store *store, int64_t *ret_due_us)
-{
-    FORWARD(store, timers_due, ret_due_us);
-}
-
-uint64_t store_timers_news(struct store *store)
-{
-    const struct engine_class *class = store->engine->class;
-    return class->timers_news ? class->timers_news(store->engine) : class->news(store->engine);
-}
-
-int64_t store_time(struct store *store, int64_t now_us)
-{
-    const struct engine_class *class = store->engine->class;
-    return class->time ? class->time(store->engine, now_us) : now_us;
-}
-
-hf_status store_identity(struct store *store, char ret_identity[TRANSFER_IDENTITY_BYTES])
-{
-    FORWARD(store, identity, ret_identity);
-}
-
-hf_status store_transfer_facts(struct store *store, struct text name,
-                               struct transfer_facts *ret_facts)
-{
-    FORWARD(store, transfer_facts, name, ret_facts);
-}
-
-hf_status store_export_open(struct store *store, struct exporter **ret_exporter)
-{
-    FORWARD(store, export_open, ret_exporter);
-}
-
-hf_status store_export_rows(struct exporter *exporter, int64_t namespace_id,
-                            enum transfer_table table, int64_t after, int64_t upto,
-                            transfer_row_fn row, void *ctx)
-{
-    return exporter->engine->class->export_rows(exporter, namespace_id, table, after, upto, row,
-                                                ctx);
-}
-
 void store_export_close(struct exporter *exporter)
 {
     if (exporter) {
         exporter->engine->class->export_close(exporter);
     }
-}
-
-hf_status store_reader_open(struct store *store, int64_t after, bool strict,
-                            struct reader **ret_reader)
-{
-    FORWARD(store, reader_open, after, strict, ret_reader);
-}
-
-hf_status store_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
-                            struct batch *batch, int64_t *ret_floor, bool *ret_more)
-{
-    return reader->engine->class->reader_next(reader, filter, max, batch, ret_floor, ret_more);
 }
 
 void store_reader_close(struct reader *reader)
@@ -600,22 +407,6 @@ void store_reader_gap_timeout(struct reader *reader, int64_t timeout_ms)
 bool store_has_gaps(const struct store *store)
 {
     return store->engine->class->reader_gap_timeout != NULL;
-}
-
-hf_status store_tx_begin(struct store *store, struct deadline deadline, struct tx **ret_tx)
-{
-    FORWARD(store, tx_begin, deadline, ret_tx);
-}
-
-hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *entry,
-                   int64_t now_us)
-{
-    return tx->engine->class->tx_enter(tx, hold, entry, now_us);
-}
-
-hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy)
-{
-    return tx->engine->class->tx_leave(tx, keep, ret_lane_busy);
 }
 
 hf_status tx_finish(struct tx *tx, bool *ret_lane_busy)
@@ -666,26 +457,6 @@ hf_status tx_finish_unit(struct tx *tx, struct tx_member *others, size_t count, 
     return tx_finish(tx, lane_busy);
 }
 
-hf_status tx_append(struct tx *tx, struct append *append)
-{
-    return tx->engine->class->tx_append(tx, append);
-}
-
-void *tx_connection(struct tx *tx)
-{
-    return tx->engine->class->tx_connection(tx);
-}
-
-bool tx_abort(struct tx *tx)
-{
-    return tx->engine->class->tx_abort(tx);
-}
-
-hf_status tx_commit(struct tx *tx)
-{
-    return tx->engine->class->tx_commit(tx);
-}
-
 void tx_rollback(struct tx *tx)
 {
     if (tx) {
@@ -693,92 +464,12 @@ void tx_rollback(struct tx *tx)
     }
 }
 
-hf_status store_join_begin(struct store *store, void *connection, struct deadline deadline)
-{
-    FORWARD(store, join_begin, connection, deadline);
-}
-
-hf_status store_join_append(struct store *store, void *connection, struct append *append)
-{
-    FORWARD(store, join_append, connection, append);
-}
-
-hf_status store_join_commit(struct store *store, void *connection)
-{
-    FORWARD(store, join_commit, connection);
-}
-
-hf_status store_join_rollback(struct store *store, void *connection)
-{
-    FORWARD(store, join_rollback, connection);
-}
-
-uint64_t store_losses(struct store *store)
-{
-    return store->engine->class->losses(store->engine);
-}
-
-bool store_is_away(struct store *store)
-{
-    const struct engine_class *class = store->engine->class;
-    return class->is_away && class->is_away(store->engine);
-}
-
-void store_leave(struct store *store)
-{
-    const struct engine_class *class = store->engine->class;
-    if (class->leave) {
-        class->leave(store->engine);
-    }
-}
-
-bool store_is_replaced(struct store *store)
-{
-    const struct engine_class *class = store->engine->class;
-    return class->is_replaced && class->is_replaced(store->engine);
-}
-
-uint64_t store_news(struct store *store)
-{
-    return store->engine->class->news(store->engine);
-}
-
-uint64_t store_wait(struct store *store, uint64_t seen, int64_t timeout_ms)
-{
-    return store->engine->class->wait(store->engine, seen, timeout_ms);
-}
-
 int64_t store_look_ms(const struct store *store)
 {
     return store->engine->class->look_ms;
 }
 
-void store_wake(struct store *store)
-{
-    store->engine->class->wake(store->engine);
-}
-
-void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
-                int32_t attempt)
-{
-    if (store->engine->class->note) {
-        store->engine->class->note(store->engine, slot, subscription_id, position, attempt);
-    }
-}
-
-void store_note_clear(struct store *store, int32_t slot)
-{
-    if (store->engine->class->note_clear) {
-        store->engine->class->note_clear(store->engine, slot);
-    }
-}
-
 bool store_takes_notes(const struct store *store)
 {
     return store->engine->class->note != NULL;
-}
-
-void store_alive(struct store *store)
-{
-    store->engine->class->alive(store->engine);
 }

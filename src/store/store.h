@@ -86,12 +86,11 @@ bool store_poisoned(struct store *store);
 
 /* ---- Changes --------------------------------------------------------------------------------- */
 
-#define CHANGE(name) CHANGE_##name,
+#define CHANGE(KIND, name) CHANGE_##KIND,
 enum change_kind {
 #include "store/changes.def"
     CHANGE_KINDS
 };
-#undef CHANGE
 
 /* The head of every change. The caller sets kind, now_us and relaxed; group.c uses the rest. */
 struct change {

@@ -292,11 +292,11 @@ static void a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhi
 
     scene->options.shutdown_ms = 1;
     recorder = stand_at_the_door(scene, register_another, &options);
-    faulty_stop(FAULTY_SUBSCRIPTION_GET, 1);
+    faulty_stop(FAULTY_SUBSCRIPTION, 1);
     door_open(recorder->extra);
-    assert_true(faulty_stopped(FAULTY_SUBSCRIPTION_GET, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_SUBSCRIPTION, PATIENCE_MS));
     assert_status(hf_close(&scene->bus), HF_TIMEOUT);
-    faulty_go(FAULTY_SUBSCRIPTION_GET);
+    faulty_go(FAULTY_SUBSCRIPTION);
     assert_true(recorder_wait(recorder, 1));
     assert_int_equal(atomic_load(&answers.registered), HF_CLOSED);
     assert_true(wait_until(nothing_more_is_kept, &live)); /* until then its threads log to us */

@@ -204,7 +204,7 @@ static void a_full_window_is_not_asked_for_more_again_and_again(void **state)
 
 static int64_t reads(void)
 {
-    return faulty_calls(FAULTY_STANDING) + faulty_calls(FAULTY_SUBSCRIPTION_GET) +
+    return faulty_calls(FAULTY_STANDING) + faulty_calls(FAULTY_SUBSCRIPTION) +
            faulty_calls(FAULTY_RETRIES_DUE) + faulty_calls(FAULTY_READER_NEXT);
 }
 

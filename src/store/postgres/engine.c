@@ -256,7 +256,7 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-static void postgres_leave(struct engine *base)
+void postgres_leave(struct engine *base)
 {
     int64_t never = 0;
     atomic_compare_exchange_strong(&postgres_of(base)->leaving_us, &never, clock_mono_us());
@@ -306,45 +306,45 @@ static void postgres_close(struct engine *base)
 
 /* ---- Verbs that are one line ----------------------------------------------------------------- */
 
-static bool postgres_poisoned(struct engine *engine)
+bool postgres_poisoned(struct engine *engine)
 {
     return atomic_load(&postgres_of(engine)->poisoned);
 }
 
 /* The server's crash ends the keeper's connection. */
-static uint64_t postgres_losses(struct engine *engine)
+uint64_t postgres_losses(struct engine *engine)
 {
     return atomic_load(&postgres_of(engine)->keeper.connects);
 }
 
-static bool postgres_is_away(struct engine *engine)
+bool postgres_is_away(struct engine *engine)
 {
     return atomic_load(&postgres_of(engine)->dialing) > 0;
 }
 
-static uint64_t postgres_news(struct engine *engine)
+uint64_t postgres_news(struct engine *engine)
 {
     return postgres_poisoned(engine) ? 0 : keeper_news(postgres_of(engine));
 }
 
-static uint64_t postgres_timers_news(struct engine *engine)
+uint64_t postgres_timers_news(struct engine *engine)
 {
     return atomic_load(&postgres_of(engine)->keeper.timers_news);
 }
 
-static uint64_t postgres_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
+uint64_t postgres_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
 {
     return postgres_poisoned(engine) ? seen : keeper_wait(postgres_of(engine), seen, timeout_ms);
 }
 
-static void postgres_wake(struct engine *engine)
+void postgres_wake(struct engine *engine)
 {
     if (!postgres_poisoned(engine)) {
         keeper_wake(postgres_of(engine));
     }
 }
 
-static void postgres_alive(struct engine *engine)
+void postgres_alive(struct engine *engine)
 {
     if (!postgres_poisoned(engine)) {
         keeper_alive(postgres_of(engine));
@@ -358,74 +358,18 @@ const struct engine_class postgres_engine_class = {
     .schema_script = script_whole,
     .apply = postgres_apply,
     .held_by_caller = postgres_held_by_caller,
-    .poisoned = postgres_poisoned,
-    .subscription_get = postgres_subscription_get,
-    .subscription_by_id = postgres_subscription_by_id,
-    .subscription_list = postgres_subscription_list,
-    .namespace_list = postgres_namespace_list,
-    .node_list = postgres_node_list,
-    .retention_plan = postgres_retention_plan,
+#define VERB(result, name, params, args) .name = postgres_##name,
+#define OPTIONAL(result, name, params, args, otherwise)
+#include "store/verbs.def"
     .retain_command = postgres_retain_command,
-    .standing = postgres_standing,
-    .progress = postgres_progress,
-    .partitions = postgres_partitions,
-    .blocked = postgres_blocked,
-    .delivery_facts = postgres_delivery_facts,
-    .event_find = postgres_event_find,
-    .head = postgres_head,
-    .last = postgres_last,
-    .gaps = postgres_gaps,
-    .now = postgres_now,
-    .position_before = postgres_position_before,
-    .retries_due = postgres_retries_due,
-    .lanes = postgres_lanes,
-    .ahead = postgres_ahead,
-    .lease_read = postgres_lease_read,
-    .dead_list = postgres_dead_list,
-    .dead_get = postgres_dead_get,
-    .dead_count = postgres_dead_count,
-    .sizes = postgres_sizes,
-    .doctor = postgres_doctor,
-    .verify_check = postgres_verify_check,
-    .verify_scan = postgres_verify_scan,
-    .schedule_get = postgres_schedule_get,
-    .schedule_list = postgres_schedule_list,
-    .schedules_due = postgres_schedules_due,
-    .schedule_runs = postgres_schedule_runs,
-    .timers_due = postgres_timers_due,
     .timers_news = postgres_timers_news,
     .time = postgres_time,
-    .identity = postgres_identity,
-    .transfer_facts = postgres_transfer_facts,
-    .export_open = postgres_export_open,
-    .export_rows = postgres_export_rows,
-    .export_close = postgres_export_close,
-    .reader_open = postgres_reader_open,
-    .reader_next = postgres_reader_next,
-    .reader_close = postgres_reader_close,
     .reader_gap_timeout = postgres_reader_gap_timeout,
-    .tx_begin = postgres_tx_begin,
-    .tx_enter = postgres_tx_enter,
-    .tx_leave = postgres_tx_leave,
     .tx_finish = postgres_tx_finish,
     .tx_finish_unit = postgres_tx_finish_unit,
-    .tx_append = postgres_tx_append,
-    .tx_connection = postgres_tx_connection,
-    .tx_abort = postgres_tx_abort,
-    .tx_commit = postgres_tx_commit,
-    .tx_rollback = postgres_tx_rollback,
-    .join_begin = postgres_join_begin,
-    .join_append = postgres_join_append,
-    .join_commit = postgres_join_commit,
-    .join_rollback = postgres_join_rollback,
-    .news = postgres_news,
-    .losses = postgres_losses,
     .is_away = postgres_is_away,
     .leave = postgres_leave,
-    .wait = postgres_wait,
-    .wake = postgres_wake,
     .look_ms = KEEPER_LOOK_MS,
     /* No notes: there is no place that the next process could look at. See ret_unclean of struct
      * acquire, ret_prerecord of struct claim. */
-    .alive = postgres_alive,
 };

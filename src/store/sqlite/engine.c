@@ -27,7 +27,6 @@
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
 #include "store/sqlite/write/node.h"
-#include "store/sqlite/write/schedule.h"
 
 #define OPEN_GATE_MS 100   /* for the gate, if opening has nothing to write */
 #define CLOSE_WAIT_MS 5000 /* for the gate, to give back what we own */
@@ -404,51 +403,51 @@ static bool sqlite_held_by_caller(struct engine *engine)
     return gate_held_by_caller(&sqlite_of(engine)->gate);
 }
 
-static bool sqlite_poisoned(struct engine *engine)
+bool sqlite_poisoned(struct engine *engine)
 {
     return atomic_load(&sqlite_of(engine)->poisoned);
 }
 
 /* A relaxed commit outlives every process; what an outage of the machine takes, takes us, too. */
-static uint64_t sqlite_losses(struct engine *engine)
+uint64_t sqlite_losses(struct engine *engine)
 {
     (void)engine;
     return 0;
 }
 
-static uint64_t sqlite_news(struct engine *engine)
+uint64_t sqlite_news(struct engine *engine)
 {
     return sqlite_poisoned(engine) ? 0 : bell_news(sqlite_of(engine));
 }
 
-static uint64_t sqlite_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
+uint64_t sqlite_wait(struct engine *engine, uint64_t seen, int64_t timeout_ms)
 {
     return sqlite_poisoned(engine) ? seen : bell_wait(sqlite_of(engine), seen, timeout_ms);
 }
 
-static void sqlite_wake(struct engine *engine)
+void sqlite_wake(struct engine *engine)
 {
     if (!sqlite_poisoned(engine)) {
         bell_wake(&sqlite_of(engine)->bell);
     }
 }
 
-static void sqlite_note(struct engine *engine, int32_t slot, int64_t subscription_id,
-                        int64_t position, int32_t attempt)
+void sqlite_note(struct engine *engine, int32_t slot, int64_t subscription_id, int64_t position,
+                 int32_t attempt)
 {
     if (!sqlite_poisoned(engine)) {
         live_note(&sqlite_of(engine)->live, slot, subscription_id, position, attempt);
     }
 }
 
-static void sqlite_note_clear(struct engine *engine, int32_t slot)
+void sqlite_note_clear(struct engine *engine, int32_t slot)
 {
     if (!sqlite_poisoned(engine)) {
         live_note_clear(&sqlite_of(engine)->live, slot);
     }
 }
 
-static void sqlite_alive(struct engine *engine)
+void sqlite_alive(struct engine *engine)
 {
     if (sqlite_poisoned(engine)) {
         return;
@@ -459,7 +458,7 @@ static void sqlite_alive(struct engine *engine)
     live_renew(sqlite_of(engine));
 }
 
-static bool sqlite_is_replaced(struct engine *engine)
+bool sqlite_is_replaced(struct engine *engine)
 {
     return atomic_load(&sqlite_of(engine)->replaced);
 }
@@ -470,66 +469,10 @@ const struct engine_class sqlite_engine_class = {
     .close = sqlite_close,
     .apply = sqlite_apply,
     .held_by_caller = sqlite_held_by_caller,
-    .poisoned = sqlite_poisoned,
-    .subscription_get = sqlite_subscription_get,
-    .subscription_by_id = sqlite_subscription_by_id,
-    .subscription_list = sqlite_subscription_list,
-    .namespace_list = sqlite_namespace_list,
-    .node_list = sqlite_node_list,
-    .retention_plan = sqlite_retention_plan,
-    .standing = sqlite_standing,
-    .progress = sqlite_progress,
-    .partitions = sqlite_partitions,
-    .blocked = sqlite_blocked,
-    .delivery_facts = sqlite_delivery_facts,
-    .event_find = sqlite_event_find,
-    .head = sqlite_head,
-    .last = sqlite_last,
-    .gaps = sqlite_gaps,
-    .now = sqlite_now,
-    .position_before = sqlite_position_before,
-    .retries_due = sqlite_retries_due,
-    .lanes = sqlite_lanes,
-    .ahead = sqlite_ahead,
-    .lease_read = sqlite_lease_read,
-    .dead_list = sqlite_dead_list,
-    .dead_get = sqlite_dead_get,
-    .dead_count = sqlite_dead_count,
-    .sizes = sqlite_sizes,
-    .doctor = sqlite_doctor,
-    .verify_check = sqlite_verify_check,
-    .verify_scan = sqlite_verify_scan,
-    .schedule_get = sqlite_schedule_get,
-    .schedule_list = sqlite_schedule_list,
-    .schedules_due = sqlite_schedules_due,
-    .schedule_runs = sqlite_schedule_runs,
-    .timers_due = sqlite_timers_due,
-    .identity = sqlite_identity,
-    .transfer_facts = sqlite_transfer_facts,
-    .export_open = sqlite_export_open,
-    .export_rows = sqlite_export_rows,
-    .export_close = sqlite_export_close,
-    .reader_open = sqlite_reader_open,
-    .reader_next = sqlite_reader_next,
-    .reader_close = sqlite_reader_close,
-    .tx_begin = sqlite_tx_begin,
-    .tx_enter = sqlite_tx_enter,
-    .tx_leave = sqlite_tx_leave,
-    .tx_append = sqlite_tx_append,
-    .tx_connection = sqlite_tx_connection,
-    .tx_abort = sqlite_tx_abort,
-    .tx_commit = sqlite_tx_commit,
-    .tx_rollback = sqlite_tx_rollback,
-    .join_begin = sqlite_join_begin,
-    .join_append = sqlite_join_append,
-    .join_commit = sqlite_join_commit,
-    .join_rollback = sqlite_join_rollback,
-    .news = sqlite_news,
-    .losses = sqlite_losses,
+#define VERB(result, name, params, args) .name = sqlite_##name,
+#define OPTIONAL(result, name, params, args, otherwise)
+#include "store/verbs.def"
     .is_replaced = sqlite_is_replaced,
-    .wait = sqlite_wait,
-    .wake = sqlite_wake,
     .note = sqlite_note,
     .note_clear = sqlite_note_clear,
-    .alive = sqlite_alive,
 };

@@ -34,7 +34,7 @@
     "events and statements can be read and changed on the network: switch ssl on at the server, "  \
     "and set sslmode=verify-full in the URL or PGSSLMODE"
 
-hf_status postgres_sizes(struct engine *engine, struct store_sizes *ret_sizes)
+hf_status postgres_sizes_get(struct engine *engine, struct store_sizes *ret_sizes)
 {
     struct pg_lookup lookup;
     pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_SIZES);

@@ -131,8 +131,8 @@ static hf_status progress_together(struct engine *engine, const int64_t *ids, si
     return pg_lookup_end(&lookup);
 }
 
-hf_status postgres_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
-                            progress_fn found, void *ctx)
+hf_status postgres_progress_each(struct engine *engine, const int64_t *ids, size_t count,
+                                 int64_t now_us, progress_fn found, void *ctx)
 {
     (void)now_us; /* rates are counted by the server's clock: functions/journal.sql */
     hf_status status = HF_OK;

@@ -46,7 +46,7 @@ static hf_status read_value(struct conn *conn, enum sqlite_query query, char *ou
     return status;
 }
 
-hf_status sqlite_sizes(struct engine *base, struct store_sizes *ret_sizes)
+hf_status sqlite_sizes_get(struct engine *base, struct store_sizes *ret_sizes)
 {
     struct sqlite_engine *engine = sqlite_of(base);
     struct conn *conn;

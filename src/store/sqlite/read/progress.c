@@ -252,8 +252,8 @@ static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id
     return status;
 }
 
-hf_status sqlite_progress(struct engine *engine, const int64_t *ids, size_t count, int64_t now_us,
-                          progress_fn found, void *ctx)
+hf_status sqlite_progress_each(struct engine *engine, const int64_t *ids, size_t count,
+                               int64_t now_us, progress_fn found, void *ctx)
 {
     bool stop = false;
     for (size_t i = 0; i < count && !stop; i++) {

@@ -7,9 +7,7 @@
 #define HF_STORE_SQLITE_WRITE_APPEND_H
 
 #include "store/sqlite/sqlite.h"
-
-/* struct append's contract, but for durability. Sets conn->ring. */
-hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct append *append);
+#include "store/sqlite/verbs.h"
 
 /* The newest position that is stored. */
 hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head);
@@ -21,8 +19,8 @@ hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *
 hf_status append_find(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
                       bool *ret_found);
 
-/* sqlite_append in a transaction that the application's code shares: undoes itself when it
- * fails. */
+/* sqlite_append (verbs.h) in a transaction that the application's code shares: undoes itself when
+ * it fails. */
 hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append);
 
 #endif

@@ -35,7 +35,6 @@
 #include "store/sqlite/verbs.h"
 #include "store/sqlite/write/append.h"
 #include "store/sqlite/write/node.h"
-#include "store/sqlite/write/schedule.h"
 
 #include <assert.h>
 #include <string.h>
@@ -240,63 +239,13 @@ hf_status apply_ready(struct sqlite_engine *engine, struct deadline deadline)
 static hf_status run_change(struct sqlite_engine *engine, struct conn *conn, struct change *change)
 {
     switch (change->kind) {
-    case CHANGE_APPEND:
-        return sqlite_append(engine, conn, (struct append *)change);
-    case CHANGE_SUBSCRIPTION_PUT:
-        return sqlite_subscription_put(engine, conn, (struct subscription_put *)change);
-    case CHANGE_SUBSCRIPTION_REMOVE:
-        return sqlite_subscription_remove(engine, conn, (struct subscription_remove *)change);
-    case CHANGE_PAUSE:
-        return sqlite_pause(engine, conn, (struct pause *)change);
-    case CHANGE_BREAKER:
-        return sqlite_breaker_put(engine, conn, (struct breaker_put *)change);
-    case CHANGE_SEEK:
-        return sqlite_seek(engine, conn, (struct seek *)change);
-    case CHANGE_MEMBERS_REFRESH:
-        return sqlite_members_refresh(engine, conn, (struct members_refresh *)change);
-    case CHANGE_REPARTITION:
-        return sqlite_repartition(engine, conn, (struct repartition *)change);
-    case CHANGE_ACQUIRE:
-        return sqlite_acquire(engine, conn, (struct acquire *)change);
-    case CHANGE_GIVE_BACK:
-        return sqlite_give_back(engine, conn, (struct give_back *)change);
-    case CHANGE_SETTLE:
-        return sqlite_settle(engine, conn, (struct settle *)change);
-    case CHANGE_CHECKPOINTS:
-        return sqlite_checkpoints(engine, conn, (struct checkpoints *)change);
-    case CHANGE_CLAIM:
-        return sqlite_claim(engine, conn, (struct claim *)change);
-    case CHANGE_SETTLE_LEASE:
-        return sqlite_settle_lease(engine, conn, (struct settle_lease *)change);
-    case CHANGE_DEAD_RETRY:
-        return sqlite_dead_retry(engine, conn, (struct dead_retry *)change);
-    case CHANGE_DEAD_RESOLVE:
-        return sqlite_dead_resolve(engine, conn, (struct dead_resolve *)change);
-    case CHANGE_DEAD_PURGE:
-        return sqlite_dead_purge(engine, conn, (struct dead_purge *)change);
-    case CHANGE_NAMESPACE_PUT:
-        return sqlite_namespace_put(engine, conn, (struct namespace_put *)change);
-    case CHANGE_NAMESPACE_REMOVE:
-        return sqlite_namespace_remove(engine, conn, (struct namespace_remove *)change);
-    case CHANGE_NAMESPACE_GRANT:
-    case CHANGE_NAMESPACE_REVOKE:
+#define CHANGE(KIND, name)                                                                         \
+    case CHANGE_##KIND:                                                                            \
+        return sqlite_##name(engine, conn, (struct name *)change);
+#define ROLES(KIND, name)                                                                          \
+    case CHANGE_##KIND:                                                                            \
         return fail(HF_MISUSE, "SQLite has no roles: every user who may write the file may do all");
-    case CHANGE_SCHEDULE_PUT:
-        return sqlite_schedule_put(engine, conn, (struct schedule_put *)change);
-    case CHANGE_SCHEDULE_REMOVE:
-        return sqlite_schedule_remove(engine, conn, (struct schedule_remove *)change);
-    case CHANGE_SCHEDULE_PAUSE:
-        return sqlite_schedule_pause(engine, conn, (struct schedule_pause *)change);
-    case CHANGE_FIRE:
-        return sqlite_fire(engine, conn, (struct fire *)change);
-    case CHANGE_DELAY:
-        return sqlite_delay(engine, conn, (struct delay *)change);
-    case CHANGE_RELEASE:
-        return sqlite_release(engine, conn, (struct release *)change);
-    case CHANGE_RETAIN:
-        return sqlite_retain(engine, conn, (struct retain *)change);
-    case CHANGE_TRANSFER:
-        return sqlite_transfer(engine, conn, (struct transfer *)change);
+#include "store/changes.def"
     case CHANGE_KINDS:
         break;
     }

@@ -11,8 +11,8 @@
 #include "store/checksum.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
+#include "store/sqlite/verbs.h"
 #include "store/sqlite/write/append.h"
-#include "store/sqlite/write/schedule.h"
 
 static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
                       int64_t due_us)

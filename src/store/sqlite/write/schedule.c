@@ -7,7 +7,7 @@
  * moved. A process that dies before the commit has done nothing. One that dies after it and before
  * it had the answer has fired; no process repeats it, because next_at has moved.
  */
-#include "store/sqlite/write/schedule.h"
+#include "store/sqlite/verbs.h"
 
 #include "base/err.h"
 #include "store/sqlite/file/statement.h"
