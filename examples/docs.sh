@@ -1,10 +1,10 @@
 #!/bin/sh
 # docs.sh: what the documentation says is so; run by `make test`.
 #
-# In Markdown a block opened by "```c complete" is a whole program: it is compiled without a warning
-# and run. Blocks opened by "```sh runnable" are typed into a shell, those of one file one after
-# another in one directory. The example of man/holdfast.3 is a whole program, too. Besides, names are
-# compared: of functions, options, tests, fault points and files.
+# What can be typed is typed, and programs are compiled and run: scripts/doc-blocks.awk explains how a
+# page says so. Here everything runs that needs no server; tests/postgres/docs.sh runs the rest. The
+# example of man/holdfast.3 is a whole program, too. Besides, names are compared: of functions,
+# options, tests, fault points and files.
 #
 # shellcheck disable=SC2016  # patterns are full of the backquotes of Markdown
 set -eu
@@ -13,19 +13,27 @@ cd "$ROOT"
 
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-pages="README.md CONTRIBUTING.md CHANGELOG.md $(echo docs/*.md docs/adr/*.md)"
+pages="README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md $(echo docs/*.md docs/adr/*.md)"
 
-# blocks KIND FILE: writes the blocks of a kind to files in $temp, and prints their names there.
+# blocks INFO FILE: writes the blocks that are opened so to files in $temp, and prints their names.
 blocks() {
-    awk -v kind="$1" -v name="$(echo "$2" | tr / _)" -v temp="$temp" '
-        /^```/ && inside { inside = 0; close(file); next }
-        $0 == "```" kind {
-            inside = 1
-            file = temp "/" name "." ++count
-            print name "." count
-            next
-        }
-        inside { print >file }' "$2"
+    awk -v mode=write -v info="$1" -v to="$temp/$(echo "$2 $1" | tr '/ ' __)" \
+        -f scripts/doc-blocks.awk "$2"
+}
+
+# blocks_are_marked PAGE...: what can be typed is run, or the page says why not.
+blocks_are_marked() {
+    for page in "$@"; do
+        awk -v mode=check -f scripts/doc-blocks.awk "$page"
+    done >"$temp/marks"
+    cat "$temp/marks"
+    [ ! -s "$temp/marks" ]
+}
+
+# unmarked_is_refused LINE...: a page with just these lines is complained about.
+unmarked_is_refused() {
+    printf '%s\n' "$@" >"$temp/toy.md"
+    ! blocks_are_marked "$temp/toy.md"
 }
 
 # Compiles a program and runs it in a directory of its own.
@@ -36,8 +44,31 @@ program_works() {
         (cd "$1.d" && LD_LIBRARY_PATH=$HOLDFAST_LIB timeout 60 ./program)
 }
 
-shell_works() {
-    mkdir "$1.d" && (cd "$1.d" && PATH="$BUILD:$PATH" timeout 120 sh -eu "$1")
+# part_compiles FILE: statements of a page, inside of a function that has what they speak of.
+part_compiles() {
+    {
+        printf '#include <holdfast.h>\n#include <libpq-fe.h>\n#include <sqlite3.h>\n'
+        echo 'void part(hf_bus *bus, sqlite3 *db, PGconn *pg, hf_new_event event, hf_receipt receipt,'
+        echo '          hf_subscription_options options, hf_status status);'
+        echo 'void part(hf_bus *bus, sqlite3 *db, PGconn *pg, hf_new_event event, hf_receipt receipt,'
+        echo '          hf_subscription_options options, hf_status status)'
+        echo '{'
+        echo '    (void)bus, (void)db, (void)pg, (void)event, (void)receipt, (void)options, (void)status;'
+        cat "$1"
+        echo '}'
+    } >"$1.c"
+    # shellcheck disable=SC2046  # flags
+    gcc -std=gnu11 -Wall -Wextra -Werror -Wno-unused-but-set-parameter -fsyntax-only "$1.c" \
+        -I"$HOLDFAST_INCLUDE" $(pkg-config --cflags libpq)
+}
+
+# unit_is_valid FILE: systemd reads it without a complaint, the missing program aside.
+unit_is_valid() {
+    mkdir -p "$temp/units" && cp "$1" "$temp/units/$2" || return
+    systemd-analyze verify "$temp/units/$2" 2>&1 | grep -F "$2:" | grep -v 'is not executable' \
+        >"$temp/unit.err" || :
+    cat "$temp/unit.err"
+    [ ! -s "$temp/unit.err" ]
 }
 
 man_example() {
@@ -198,15 +229,34 @@ nothing_is_unfinished() {
     ! grep -nwE "$(printf 'TO''DO|FIX''ME|X''XX|TB''D|TESTS_G[0-9]+')" $pages man/holdfast.3
 }
 
+# shellcheck disable=SC2086  # a list of names without spaces
+ok "everything that can be typed is run, or its page says why not" blocks_are_marked $pages
+ok "(a command without a fence is found)" unmarked_is_refused '' '    holdfast doctor'
+ok "(and one in a fence that says nothing)" unmarked_is_refused '```' 'holdfast doctor' '```'
+ok "(and a language that nobody runs)" unmarked_is_refused '```ruby' 'puts 1' '```'
+ok "(and a reason that is missing)" unmarked_is_refused '```sh not run:' 'holdfast doctor' '```'
+ok "(and a test that does not know the page)" unmarked_is_refused '```sh run by scripts/deps' 'x' '```'
 for page in $pages; do
-    for name in $(blocks "c complete" "$page"); do
+    for name in $(blocks "c" "$page"); do
         ok "the program in $page compiles and works" program_works "$temp/$name"
     done
-    typed=$temp/$(echo "$page" | tr / _).sh
-    for name in $(blocks "sh runnable" "$page"); do
-        cat "$temp/$name" >>"$typed"
+    for name in $(blocks "c part" "$page"); do
+        ok "the statements in $page compile" part_compiles "$temp/$name"
     done
-    [ ! -e "$typed" ] || ok "what $page tells to type works" shell_works "$typed"
+    number=0
+    for name in $(blocks "ini" "$page"); do
+        number=$((number + 1))
+        if command -v systemd-analyze >/dev/null; then
+            ok "unit $number of $page is one for systemd" unit_is_valid "$temp/$name" "page-$number.service"
+        else
+            skip "unit $number of $page is one for systemd" "no systemd-analyze"
+        fi
+    done
+    status=0
+    output=$(scripts/doc-session sqlite "$page" 2>&1 </dev/null) || status=$?
+    [ "$status" -eq 3 ] || result "$status" "what $page tells to type works" <<OUTPUT
+$output
+OUTPUT
 done
 man_example >"$temp/man.c"
 ok "the example of holdfast(3) compiles and works" program_works "$temp/man.c"

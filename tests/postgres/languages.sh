@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # The programs of docs/sql.md in other languages do what stands there.
 #
-# Python's driver is Debian's, so it is Debian's python3 that runs, whatever else is in the PATH. That of
-# Node is Debian's, too, or, where Node itself is not, the one that npm fetches once into build/node.
+# Python's driver is Debian's, so it is Debian's python3 that runs, whatever else is in the PATH.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
@@ -16,7 +15,8 @@ worker=
 trap 'kill $worker 2>/dev/null; rm -rf "$temp"; cluster_stop' EXIT
 
 program() { # LANGUAGE: the block of that language
-    awk -v begin='```'"$1" '$0 == "```" { inside = 0 } inside; $0 == begin { inside = 1 }' "$ROOT/docs/sql.md"
+    awk -v mode=write -v info="$1 run by tests/postgres/languages.sh" -v to="$temp/$1" \
+        -f "$ROOT/scripts/doc-blocks.awk" "$ROOT/docs/sql.md" >/dev/null && cat "$temp/$1.1"
 }
 
 # ---- Python -------------------------------------------------------------------------------------
@@ -70,26 +70,6 @@ else
 fi
 
 # ---- JavaScript ---------------------------------------------------------------------------------
-
-fetched=$ROOT/build/node
-export NODE_PATH=/usr/share/nodejs:$fetched/node_modules
-
-finds_pg() {
-    node -e 'require("pg")' 2>/dev/null
-}
-
-# The driver where Debian's cannot be, because Node is not Debian's. Another run of the tests may be
-# fetching it, too.
-fetch_pg() {
-    local lock
-    command -v npm >/dev/null || return 1
-    mkdir -p "$fetched"
-    exec {lock}>"$fetched.lock"
-    flock "$lock"
-    finds_pg || timeout 60 npm install --prefix "$fetched" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
-    exec {lock}>&-
-    finds_pg
-}
 
 place() { # ORDER: its exit status and SQLSTATE
     local status

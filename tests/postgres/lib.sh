@@ -8,6 +8,7 @@
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
 #   becomes SQL WANTED      waits until the rows are as wanted (fails after 60 s, and shows them)
 #   fails CLAIM SQL WANTED  one test: it fails, and "SQLSTATE: message" is as wanted (a pattern)
+#   finds_pg, fetch_pg      whether Node has its driver; fetches it, where it can
 #   past MONTHS COUNT [ID]  the month so long ago, with so many events, of a namespace (1)
 #
 # Sessions that are open at the same time, each a psql of its own:
@@ -130,6 +131,29 @@ becomes() {
 
 fails() {
     ok "$1" like "$3" "$(sql "$2" | sed -n 's/^.*ERROR:  //p' | head -1)"
+}
+
+# ---- Node ---------------------------------------------------------------------------------------
+
+# Its driver is Debian's, or, where Node itself is not, the one that npm fetches once into build/node.
+fetched=$ROOT/build/node
+export NODE_PATH=/usr/share/nodejs:$fetched/node_modules
+
+finds_pg() {
+    node -e 'require("pg")' 2>/dev/null
+}
+
+# The driver where Debian's cannot be, because Node is not Debian's. Another run of the tests may be
+# fetching it, too.
+fetch_pg() {
+    local lock
+    command -v npm >/dev/null || return 1
+    mkdir -p "$fetched"
+    exec {lock}>"$fetched.lock"
+    flock "$lock"
+    finds_pg || timeout 60 npm install --prefix "$fetched" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
+    exec {lock}>&-
+    finds_pg
 }
 
 # ---- Several sessions ---------------------------------------------------------------------------
