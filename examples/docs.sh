@@ -75,6 +75,16 @@ man_example() {
     sed -n '/^\.EX$/,/^\.EE$/{/^\.E[XE]$/d; s/\\e/\\/g; s/\\-/-/g; s/\\&//g; p}' man/holdfast.3
 }
 
+# man_page: the examples of holdfast(1) as a page of shell.
+man_page() {
+    echo '<!-- setup'
+    echo 'cat >send-mail <<END_OF_PROGRAM'
+    printf '#!/bin/sh\ncat >/dev/null\nEND_OF_PROGRAM\n'
+    printf 'chmod +x send-mail\ncp send-mail send-all\n-->\n'
+    sed -n '/^\.Sh EXAMPLES/,$p' man/holdfast.1 |
+        sed 's/\\e/\\/g; s/\\-/-/g; s/\\&//g; s/^\.Bd -literal.*/```sh/; s/^\.Ed$/```/'
+}
+
 man_is_clean() {
     groff -ww -mandoc -Tutf8 -z "$1" 2>"$temp/man.err" || return 1
     cat "$temp/man.err"
@@ -164,6 +174,37 @@ tests_exist() {
         esac
     done <docs/guarantees-tests.md
     [ "$programs" -gt 40 ] || { echo "only $programs programs are named" && return 1; }
+}
+
+# named_in PAGE: the tests that a page of explanations names: paths below tests/, and claims.
+named_in() {
+    grep -oE '`[^` ]+`' "$1" | tr -d '`' >"$temp/quoted"
+    grep -E '^tests/[a-z_/]+\.(c|sh)$' "$temp/quoted" >"$temp/paths" || :
+    grep -E '^test_[a-z_]+\.c$' "$temp/quoted" >>"$temp/paths" || :
+    [ -s "$temp/paths" ] || { echo "$1 names no test" && return 1; }
+    while read -r path; do
+        case $path in
+        tests/*) [ -f "$path" ] ;;
+        *) find tests -name "$path" | grep -q . ;;
+        esac || { echo "$1: there is no $path" && return 1; }
+    done <"$temp/paths"
+    grep -E '^[a-z]+(_[a-z]+){4,}$' "$temp/quoted" >"$temp/claims" || :
+    while read -r claim; do
+        grep -rqwF --include='*.c' --include='*.sh' -e "$claim" tests src include sql ||
+            { echo "$1: no test is called $claim" && return 1; }
+    done <"$temp/claims"
+}
+
+# lines_fit PAGE...: lines of prose have at most 100 columns. Tables have one line per row.
+lines_fit() {
+    awk 'FNR == 1 { fence = 0 }
+         /^```/ { fence = !fence }
+         { text = $0; gsub(/[\200-\277]/, "", text) }
+         length(text) > 100 && !/^\|/ && !/^ *PLANNED  |^    20[0-9][0-9]-.*Z  / {
+             print FILENAME ":" FNR ": " length(text) " columns"
+             found = 1
+         }
+         END { exit found }' "$@"
 }
 
 guarantees_are_all_there() {
@@ -258,6 +299,9 @@ for page in $pages; do
 $output
 OUTPUT
 done
+man_page >"$temp/holdfast.1.md"
+ok "what the examples of holdfast(1) tell to type works" \
+    scripts/doc-session sqlite "$temp/holdfast.1.md"
 man_example >"$temp/man.c"
 ok "the example of holdfast(3) compiles and works" program_works "$temp/man.c"
 if command -v groff >/dev/null; then
@@ -274,6 +318,11 @@ ok "holdfast(3) and the changelog have this version" man_has_the_version
 ok "every option of a subscription is documented as it is" options_are_documented
 ok "every guarantee is in the README and in docs/guarantees.md, and has tests" guarantees_are_all_there
 ok "the tests that docs/guarantees-tests.md names exist" tests_exist
+ok "the tests that docs/consumers.md names exist" named_in docs/consumers.md
+ok "the tests that docs/ordering.md names exist" named_in docs/ordering.md
+# shellcheck disable=SC2046  # a list of names without spaces
+ok "lines have at most 100 columns" lines_fit $(echo "$pages" | tr ' ' '\n' | grep -v docs/adr/ |
+    grep -vxE 'docs/(architecture|configuration|ordering|postgres|sql).md')
 ok "the fault points that docs/architecture.md names exist" points_exist
 ok "docs/architecture.md describes the tables that there are" tables_exist
 ok "docs/benchmarks.md has the lines that are measured" benchmarks_are_those_that_run
