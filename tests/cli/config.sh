@@ -220,6 +220,7 @@ pid=$!
 until_true 60 begun one.pid && until_true 60 begun two.pid
 kill -TERM $pid
 until_true 60 grep -q Stopping err
+sleep 1.1 # an earlier one would count as the first
 kill -TERM $pid
 wait $pid
 is "a second SIGTERM ends it at once" "$?" 143

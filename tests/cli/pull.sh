@@ -66,10 +66,10 @@ newer=$(field out 1 '$.lease')
 exits 4 "and the old lease is stale" ack jobs "$lease"
 exits 0 "the new one is good" ack jobs "$newer"
 
-exits 0 "when there is nothing, claim prints nothing" claim jobs
+exits 5 "when there is nothing, claim prints nothing and ends with 5" claim jobs
 is "nothing at all" "$(cat out)" ''
 begin=${EPOCHREALTIME/./}
-exits 0 "--wait waits" claim jobs --wait 400ms
+exits 5 "--wait waits" claim jobs --wait 400ms
 true_that "as long as asked" test $((${EPOCHREALTIME/./} - begin)) -ge 400000
 "$HOLDFAST" claim jobs --wait 60s --json >waited 2>/dev/null &
 pid=$!
@@ -83,7 +83,7 @@ pid=$!
 until_true 60 heeds $pid
 kill -TERM $pid
 wait $pid
-is "SIGTERM ends the waiting well" "$?" 0
+is "SIGTERM ends the waiting: nothing was claimed" "$?" 5
 
 hf publish job.x
 hf sub pause jobs --reason 'for a test'

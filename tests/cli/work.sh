@@ -33,6 +33,7 @@ has "HOLDFAST_SUBSCRIPTION" out '^HOLDFAST_SUBSCRIPTION=s$'
 has "HOLDFAST_ATTEMPT" out '^HOLDFAST_ATTEMPT=1$'
 has "HOLDFAST_ATTEMPTS_MAX" out '^HOLDFAST_ATTEMPTS_MAX=4$'
 has "HOLDFAST_EVENT_PRODUCER" out '^HOLDFAST_EVENT_PRODUCER=shop$'
+has "HOLDFAST_PAYLOAD, if it is small" out '^HOLDFAST_PAYLOAD=\{"id": 1, "n": 1\.10\}$'
 has "HOLDFAST_ID" out '^HOLDFAST_ID=[0-9a-f-]{36}$'
 has "HOLDFAST_EMITTED_AT" out '^HOLDFAST_EMITTED_AT=20.*Z$'
 hf publish n.x '{}' --namespace elsewhere
@@ -77,6 +78,8 @@ is "until it succeeds" "$(grep -c ^attempt out)" 3
 has "each failure is a line on stderr" err 'v  v\.a at [0-9]+, attempt 1 of 4: exit status 75: not yet; again in'
 hf publish v.b
 drain v 'echo "cannot parse" >&2; exit 65'
+is "an event that died makes --until-empty end with 7" "$rc" 7
+has "which it says" err '1 event became a dead letter'
 hf dlq list --json --limit 1
 is "65 is a dead letter at once" "$(field out 1 '$.reason') $(field out 1 '$.attempts')" "rejected 1"
 is "with the command's words" "$(field out 1 '$.error')" "exit status 65: cannot parse"
@@ -106,8 +109,8 @@ json "bytes that are no text do no harm" out
 hf work v --exec true --until-empty --json
 hf publish v.h
 "$HOLDFAST" work v --exec 'exit 1' --retries 0 --until-empty --json --quiet >out 2>err </dev/null
-grep '"event_type"' err >records
-json "with --json the failures are objects" records
+json "with --json everything on stderr is an object" err
+grep '"attempt":1' err >records
 is "with all fields" "$(field records 1 '$.subscription') $(field records 1 '$.attempt') $(field records 1 '$.error')" \
     "v 1 exit status 1"
 
@@ -115,7 +118,9 @@ is "with all fields" "$(field records 1 '$.subscription') $(field records 1 '$.a
 head -c 900000 /dev/zero | tr '\0' x | sed 's/.*/"&"/' >large
 hf sub create io --on 'io.*' --from now
 "$HOLDFAST" publish io.large - <large >/dev/null
-drain io 'wc -c'
+drain io 'wc -c; echo ${HOLDFAST_PAYLOAD-none}'
+has "a large payload is on stdin only" out '^none$'
+sed -i /none/d out
 true_that "a large event arrives whole" test "$(tr -d ' \n' <out)" -gt 900000
 "$HOLDFAST" publish io.large - <large >/dev/null
 drain io 'exit 0'
@@ -151,7 +156,8 @@ exits 2 "a transactional subscription is not for commands" work tx --on '*' --fr
     --transactional on --exec true
 hf publish x.1
 hf sub pause two
-exits 5 "--max-time ends the waiting for a paused one" work two --exec true --until-empty --max-time 300ms
+exits 5 "--until-empty does not wait for a paused one" work two --exec true --until-empty
+has "and says so" err 'two  is paused by .*, and not everything is settled: `holdfast sub resume two`'
 exits 0 "without --until-empty the end of the time is no error" work two --exec true --max-time 200ms
 
 finish

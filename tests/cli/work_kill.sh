@@ -34,25 +34,25 @@ slowly() {
     done
 }
 slowly 'echo $$ >leader; sleep 300 & echo $! >member; echo "I wait" >&2; : >ready; wait'
-is "a command past its time ends the wait" "$rc" 0
+is "a command past its time ends the wait, with a dead letter" "$rc" 7
 true_that "after about that time" test $spent -ge 3000000 -a $spent -lt 240000000
 true_that "it is really gone" gone leader
 true_that "and so is what it started" gone member
 hf dlq list --json --limit 1
 is "the error says so, with its last words" \
-    "$(field out 1 '$.error' | sed 's/(.*)/(T)/; s/SIGKILL/SIGTERM/')" 'timed out (T): ended by SIGTERM: I wait'
+    "$(field out 1 '$.error' | sed 's/SIGKILL/SIGTERM/')" 'timed out after 6s (--timeout): ended by SIGTERM: I wait'
 slowly 'trap "" TERM; echo $$ >leader; : >ready; while :; do sleep 0.1; done'
 true_that "one that ignores SIGTERM is killed" gone leader
 hf dlq list --json --limit 1
-has "and the error says how" out '"error":"timed out \([0-9.]+m?s\): ended by SIGKILL'
+has "and the error says how" out '"error":"timed out after 6s \(--timeout\): ended by SIGKILL'
 slowly 'trap "exit 0" TERM; : >ready; sleep 300 & wait'
 hf dlq list --json --limit 1
-has "exit 0 after the time limit is no success" out '"error":"timed out \([0-9.]+m?s\): ended by SIG(TERM|KILL)'
+has "exit 0 after the time limit is no success" out '"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)'
 hf publish slow.d
 hf publish slow.e
 hf work slow --exec 'exec sleep 300' --concurrency 2 --until-empty
 hf dlq list --group-by error --type 'slow.*' --json
-has "commands that run out of time are one error" out '"count":[2-9],"error":"timed out \([0-9.]+m?s\): ended by SIG(TERM|KILL)"'
+has "commands that run out of time are one error" out '"count":[2-9],"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)"'
 
 # --- Signals ---
 hf sub create signals --on 'sig.*' --from now --timeout 30s
@@ -101,8 +101,11 @@ until_true 60 test -e begun
 kill -TERM $pid
 until_true 60 grep -q Stopping err
 kill -TERM $pid
+true_that "SIGTERM twice within a second is one" kill -0 $pid
+sleep 1.1
+kill -TERM $pid
 wait $pid
-is "a second SIGTERM ends at once" "$?" 143
+is "a later one ends at once" "$?" 143
 until_true 60 gone leader
 is "and kills the command" "$?" 0
 until_true 60 gone member

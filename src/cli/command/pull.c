@@ -100,6 +100,7 @@ static int run_claim(struct cli *cli)
     }
     if (hf_batch_count(batch) == 0) {
         code = cli_fail(hf_subscription_get(cli->bus, cli->args.words[0], say_nothing, NULL));
+        code = code ? code : EXIT_TIMEOUT;
     } else {
         if (cli->json) {
             print_json(batch);
@@ -131,10 +132,13 @@ const struct command command_claim = {
     .summary = "takes events of a shared subscription under a lease",
     .examples = "  holdfast claim mailer --max 10 --lease 1m --json\n"
                 "  holdfast claim mailer --wait 20s\n"
-                "  lease=$(holdfast claim mailer --max 1 --json | jq -r .lease)\n"
-                "  holdfast ack mailer \"$lease\"\n",
-    .details = "Prints nothing if no event is available. Events that are not settled (ack, nack,\n"
-               "release, bury) before the lease ends become available to all workers again.\n",
+                "  while event=$(holdfast claim mailer --max 1 --json); do\n"
+                "      lease=$(echo \"$event\" | jq -r .lease)\n"
+                "      ./send-mail \"$event\" && holdfast ack mailer \"$lease\"\n"
+                "  done\n",
+    .details = "If no event is available it prints nothing and exits with 5. Events that are not\n"
+               "settled (ack, nack, release, bury) before the lease ends become available to all\n"
+               "workers again.\n",
     .options = claim_options,
     .words_min = 1,
     .words_max = 1,

@@ -26,6 +26,13 @@ static int say_waiting(const hf_subscription_info *info, void *ctx)
     return 0;
 }
 
+static int ignore_info(const hf_subscription_info *info, void *ctx)
+{
+    (void)info;
+    (void)ctx;
+    return 0;
+}
+
 static int run_create(struct cli *cli)
 {
     const struct args *args = &cli->args;
@@ -47,6 +54,9 @@ static int run_create(struct cli *cli)
     code = cli_open(cli, HF_OPEN_CREATE);
     if (code) {
         return code;
+    }
+    if (hf_subscription_get(cli->bus, args->words[0], ignore_info, NULL) == HF_NOTFOUND) {
+        suboptions_for_commands(&options);
     }
     code = cli_fail(
         hf_subscription_create(cli->bus, args->words[0], patterns, count, &options, &created));

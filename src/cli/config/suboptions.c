@@ -6,7 +6,7 @@
  * table. A new field of the struct is one row here and one in the options.
  *
  * Limits and defaults are those of the library, which has them where the command does not look; a
- * unit test compares the two tables row by row.
+ * unit test compares the two tables row by row. One default differs: the time limit of commands.
  */
 #include "cli/config/suboptions.h"
 
@@ -60,7 +60,8 @@ const struct option_row suboptions_rows[] = {
     {"retry-multiplier", 0, OPTION_DECIMAL, "X", NULL, 1, 100,
      "each wait is this many times the one before (2)"},
     {"retry-jitter", 0, OPTION_NUMBER, "PERCENT", NULL, 0, 100, "random part of a wait (10)"},
-    {"timeout", 0, OPTION_DURATION, "TIME", NULL, 1, DAY_MS, "longest run of a handler (30s)"},
+    {"timeout", 0, OPTION_DURATION, "TIME", NULL, 1, SUBOPTIONS_TIMEOUT_MS,
+     "end a command that runs for longer (1d, which is the longest)"},
     {"lease", 0, OPTION_DURATION, "TIME", NULL, 10, 7 * DAY_MS,
      "after it the work of a frozen process is taken over (30s)"},
     {"checkpoint-events", 0, OPTION_NUMBER, "N", NULL, 1, 100000,
@@ -120,7 +121,7 @@ const struct suboption suboptions_fields[] = {
     PERIOD("retry-max", retry_max_ms, "retry.max", "30s"),
     FACTOR("retry-multiplier", retry_multiplier, "retry.multiplier", "2"),
     NUMBER("retry-jitter", retry_jitter_percent, "retry.jitter", "10"),
-    PERIOD("timeout", handler_timeout_ms, "handler.timeout", "30s"),
+    PERIOD("timeout", handler_timeout_ms, "handler.timeout", "1d"),
     PERIOD("lease", lease_ms, "lease", "30s"),
     NUMBER("checkpoint-events", checkpoint_events, "checkpoint.events", "100"),
     PERIOD("checkpoint-time", checkpoint_ms, "checkpoint.time", "1s"),
@@ -203,6 +204,13 @@ int suboptions_check(const struct args *args)
         return args_usage(args, "--retries is --attempts-max without the first attempt; give one");
     }
     return 0;
+}
+
+void suboptions_for_commands(hf_subscription_options *options)
+{
+    if (options->handler_timeout_ms == -1) {
+        options->handler_timeout_ms = SUBOPTIONS_TIMEOUT_MS;
+    }
 }
 
 hf_subscription_options suboptions_read(const struct args *args)

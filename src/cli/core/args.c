@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
+#include "cli/core/out.h"
 #include "cli/core/suggest.h"
 
 #include <assert.h>
@@ -269,6 +270,16 @@ static int read_word(struct args *args, const char *word)
     return 0;
 }
 
+/* Mistakes in the command line are messages, too, so this is known before the options are read. */
+static void choose_messages(const struct command *command, int argc, char **argv)
+{
+    for (int at = 1; command && command->json_messages && at < argc; at++) {
+        if (strcmp(argv[at], "--json") == 0) {
+            out_json_messages();
+        }
+    }
+}
+
 int args_parse(struct args *args, int argc, char **argv, int64_t now_us)
 {
     struct parser parser = {args, now_us, false};
@@ -293,6 +304,7 @@ int args_parse(struct args *args, int argc, char **argv, int64_t now_us)
             code = read_short(&parser, argc, argv, &at);
         } else {
             code = read_word(args, arg);
+            choose_messages(args->command, argc, argv);
         }
         if (code) {
             return code;

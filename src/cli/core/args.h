@@ -71,6 +71,7 @@ struct command {
     size_t words_min;
     size_t words_max;
     const char *word_choices;    /* what completion offers for the first word, or NULL */
+    bool json_messages;          /* with --json its messages on stderr are JSON objects, too */
     int (*run)(struct cli *cli); /* the exit code */
 };
 

@@ -11,10 +11,13 @@
 #include "cli/core/out.h"
 
 #include "base/banned.h"
+#include "base/text/json_write.h"
 #include "base/text/utf8.h"
+#include "base/time/clock.h"
 #include "base/time/time.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,6 +28,7 @@
 static struct {
     bool quiet;
     bool color;
+    bool json;         /* messages are JSON objects */
     bool complained;   /* about the failure */
     atomic_int failed; /* errno of the first failed write to stdout; 0: none */
     pthread_mutex_t lock;
@@ -62,6 +66,16 @@ bool out_is_quiet(void)
     return out.quiet;
 }
 
+void out_json_messages(void)
+{
+    out.json = true;
+}
+
+bool out_has_json_messages(void)
+{
+    return out.json;
+}
+
 /* ---- stderr ---------------------------------------------------------------------------------- */
 
 /* The first failure is the one that is told. */
@@ -96,15 +110,36 @@ bool out_write(int fd, const char *bytes, size_t length)
     return written;
 }
 
-static void stderr_line(const char *prefix, const char *format, va_list list)
+static void message_json(struct buf *line, const char *level, const char *text)
+{
+    struct json_out json;
+    char time[TIME_TEXT_BYTES];
+
+    time_format(clock_wall_us(), time);
+    json_out_init(&json, line);
+    json_object_begin(&json);
+    json_key(&json, "at");
+    json_string(&json, text_of(time));
+    json_key(&json, "level");
+    json_string(&json, text_of(level));
+    json_key(&json, "message");
+    json_string(&json, text_of(text));
+    json_object_end(&json);
+}
+
+static void stderr_line(const char *level, const char *prefix, const char *format, va_list list)
 {
     char text[OUT_LINE_BYTES_MAX / 4];
     struct buf line;
 
     vsnprintf(text, sizeof text, format, list);
-    buf_init(&line, OUT_LINE_BYTES_MAX);
-    buf_append(&line, prefix, strlen(prefix));
-    utf8_sanitize(text_of(text), &line);
+    buf_init(&line, OUT_LINE_BYTES_MAX * 2);
+    if (out.json) {
+        message_json(&line, level, text);
+    } else {
+        buf_append(&line, prefix, strlen(prefix));
+        utf8_sanitize(text_of(text), &line);
+    }
     buf_char(&line, '\n');
     out_write(STDERR_FILENO, buf_terminate(&line), line.length);
     buf_release(&line);
@@ -115,7 +150,7 @@ void out_complain(const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    stderr_line("holdfast: ", format, list);
+    stderr_line("error", "holdfast: ", format, list);
     va_end(list);
 }
 
@@ -124,7 +159,7 @@ void out_hint(const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    stderr_line("", format, list);
+    stderr_line("info", "", format, list);
     va_end(list);
 }
 
@@ -136,7 +171,7 @@ void out_say(const char *format, ...)
         return;
     }
     va_start(list, format);
-    stderr_line("", format, list);
+    stderr_line("info", "", format, list);
     va_end(list);
 }
 
@@ -201,6 +236,13 @@ void out_lose(const char *why)
 bool out_failed(void)
 {
     return atomic_load(&out.failed) || ferror(stdout);
+}
+
+bool out_is_closed(void)
+{
+    struct pollfd stdout_end = {.fd = STDOUT_FILENO};
+
+    return poll(&stdout_end, 1, 0) > 0 && (stdout_end.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 bool out_finish(void)

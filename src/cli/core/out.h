@@ -3,7 +3,8 @@
  *
  * Data goes to stdout, messages go to stderr. Everything that comes from data goes through
  * utf8_sanitize on its way to either, so that an event can never send a control character to a
- * terminal. Lines on stderr are written whole and may come from any thread.
+ * terminal. Lines on stderr are written whole and may come from any thread; a command whose stderr
+ * is read by programs writes each of them as a JSON object (out_json_messages).
  */
 #ifndef HF_CLI_CORE_OUT_H
 #define HF_CLI_CORE_OUT_H
@@ -24,6 +25,10 @@ void out_begin(void);
 /* Colours are for terminals, unless $NO_COLOR or TERM=dumb. */
 void out_init(bool quiet, bool no_color);
 bool out_is_quiet(void);
+
+/* From now on each message on stderr is an object: at, level and message. */
+void out_json_messages(void);
+bool out_has_json_messages(void);
 
 /* ---- stderr ---------------------------------------------------------------------------------- */
 
@@ -61,6 +66,10 @@ void out_lose(const char *why);
 
 /* True once writing to stdout has failed: listings should end. */
 bool out_failed(void);
+
+/* True once no program reads stdout any more: it is a pipe or a terminal whose other end is closed.
+ * Asks the system, without writing anything. Any thread. */
+bool out_is_closed(void);
 
 /* Flushes. False, after one complaint, if any of the output could not be written. */
 bool out_finish(void);

@@ -1,13 +1,14 @@
 /*
  * stop.c - the signal handler and the eventfd it writes to.
  *
- * The handler does only what signal-safety(7) allows: counts, writes eight bytes, or lets the
- * second signal do what it does by default. Threads of the bus block all signals, so it runs on the
- * main thread.
+ * The handler does only what signal-safety(7) allows: reads the clock, counts, writes eight bytes,
+ * or lets the second signal do what it does by default. Threads of the bus block all signals, so it
+ * runs on the main thread.
  */
 #include "cli/core/stop.h"
 
 #include "base/banned.h"
+#include "base/time/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -15,7 +16,8 @@
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 
-static atomic_int signals_seen;
+static atomic_bool requested;
+static _Atomic int64_t signalled_us; /* monotonic, of the first signal; 0: none has come */
 static int wake_fd = -1;
 
 void stop_request(void)
@@ -23,20 +25,26 @@ void stop_request(void)
     uint64_t one = 1;
     int saved = errno;
 
-    atomic_fetch_add(&signals_seen, 1);
+    atomic_store(&requested, true);
     if (wake_fd >= 0 && write(wake_fd, &one, sizeof one) < 0) {
         /* The counter is full: it is readable anyway. */
     }
     errno = saved;
 }
 
-static void on_signal(int signal)
+static void on_signal(int signal, siginfo_t *info, void *context)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
+    int64_t now_us = clock_mono_us();
+    int64_t first_us = 0;
     sigset_t this;
 
-    if (atomic_load(&signals_seen) == 0) {
+    (void)context;
+    if (atomic_compare_exchange_strong(&signalled_us, &first_us, now_us)) {
         stop_request();
+        return;
+    }
+    if (info->si_code != SI_KERNEL && now_us - first_us < STOP_TWICE_MS * INT64_C(1000)) {
         return;
     }
     sigaction(signal, &action, NULL);
@@ -49,7 +57,7 @@ static void on_signal(int signal)
 void stop_catch(void)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
 
     if (wake_fd < 0) {
         wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -68,7 +76,7 @@ void stop_catch(void)
 
 bool stop_requested(void)
 {
-    return atomic_load(&signals_seen) > 0;
+    return atomic_load(&requested);
 }
 
 int stop_fd(void)

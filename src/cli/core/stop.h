@@ -3,13 +3,18 @@
  *
  * The first SIGINT, SIGTERM or SIGHUP asks: stop_requested() becomes true and stop_fd() readable,
  * and the command finishes what it has begun. The second ends the process where it stands; the
- * database is made for that.
+ * database is made for that. Programs send one signal twice: timeout(1) to its child and then to
+ * the group of its child, a shell that ends together with its terminal. So a signal that a program
+ * sends within STOP_TWICE_MS of the first one is the same request. Ctrl-C, which the terminal
+ * sends, counts each time.
  */
 #ifndef HF_CLI_CORE_STOP_H
 #define HF_CLI_CORE_STOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define STOP_TWICE_MS 1000
 
 /* From now on signals are caught. */
 void stop_catch(void);

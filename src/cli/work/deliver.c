@@ -7,7 +7,9 @@
  * The command gets the event as one JSON object on stdin and its fields in the environment; of a
  * batch it gets one object per line, and in the environment their number and what they have in
  * common. The end of its stderr is the attempt's error. When the bus stops, a running command may
- * finish until the drain's deadline; then it is killed, and that attempt does not count.
+ * finish until the drain's deadline; then it is killed, and that attempt does not count. Neither
+ * does one that failed when no program reads our stdout any more, which was also the command's:
+ * SIGPIPE, or what the command made of it, is not the event's fault.
  */
 #include "cli/work/deliver.h"
 #include "cli/core/url.h"
@@ -18,13 +20,16 @@
 #include "base/time/time.h"
 #include "cli/core/out.h"
 #include "cli/core/show.h"
+#include "cli/core/stop.h"
 #include "cli/work/exec.h"
+#include "cli/work/log.h"
 
 #include <signal.h>
 #include <sysexits.h>
 
-#define VARIABLES_MAX 16 /* that a delivery sets */
+#define VARIABLES_MAX 20 /* that a delivery sets */
 #define VARIABLES_BYTES_MAX 524288
+#define PAYLOAD_BYTES_MAX 32768 /* of HOLDFAST_PAYLOAD; the kernel refuses variables of 128 KiB */
 #define INPUT_BYTES_MAX SIZE_MAX / 4
 #define GRACE_MS_MAX 1000
 #define TAIL_TEXT_BYTES_MAX (HF_ERROR_BYTES_MAX * 3) /* each byte may become U+FFFD */
@@ -46,6 +51,7 @@ static const char *const variables[] = {
     "HOLDFAST_EVENT_PRODUCER",
     "HOLDFAST_NAMESPACE",
     "HOLDFAST_EVENTS",
+    "HOLDFAST_PAYLOAD",
 };
 
 /* ---- Environment ----------------------------------------------------------------------------- */
@@ -100,15 +106,20 @@ struct environment {
     size_t count;
 };
 
-static void set_text(struct environment *set, const char *name, const char *value)
+static void set_bytes(struct environment *set, const char *name, struct text value)
 {
-    if (!value) {
-        return;
-    }
     set->starts[set->count++] = set->bytes.length;
     buf_append(&set->bytes, name, strlen(name));
     buf_char(&set->bytes, '=');
-    buf_append(&set->bytes, value, strlen(value) + 1);
+    buf_append(&set->bytes, value.bytes, value.length);
+    buf_char(&set->bytes, '\0');
+}
+
+static void set_text(struct environment *set, const char *name, const char *value)
+{
+    if (value) {
+        set_bytes(set, name, text_of(value));
+    }
 }
 
 static void set_number(struct environment *set, const char *name, int64_t number)
@@ -141,6 +152,9 @@ static void set_event(struct environment *set, const hf_event *event)
     set_time(set, "HOLDFAST_EMITTED_AT", event->emitted_at_us);
     set_time(set, "HOLDFAST_ENTERED_AT", event->entered_at_us);
     set_text(set, "HOLDFAST_EVENT_PRODUCER", event->producer);
+    if (event->payload_bytes <= PAYLOAD_BYTES_MAX) {
+        set_bytes(set, "HOLDFAST_PAYLOAD", (struct text){event->payload, event->payload_bytes});
+    }
 }
 
 static bool is_same(const char *a, const char *b)
@@ -273,8 +287,8 @@ static hf_verdict judge(const struct deliver *deliver, hf_delivery *delivery,
     case EXEC_TIMED_OUT:
         /* The limit and not the time that it took, so that equal errors are equal texts: dead
          * letters are counted by them. */
-        snprintf(what, sizeof what, "timed out (%s): ended by %s",
-                 out_duration(deliver->handler_timeout_ms, time),
+        snprintf(what, sizeof what, "timed out after %s (%s): ended by %s",
+                 out_duration(deliver->handler_timeout_ms, time), deliver->timeout_option,
                  result->killed_hard ? "SIGKILL" : "SIGTERM");
         set_error(delivery, result, what);
         return HF_RETRY;
@@ -308,11 +322,43 @@ void deliver_times(int64_t handler_timeout_ms, int64_t *ret_timeout_ms, int64_t 
     *ret_grace_ms = grace_ms;
 }
 
+/* Whether the command failed only because its stdout, which is ours, is closed. */
+static bool lost_its_reader(const struct deliver *deliver, const struct exec_result *result)
+{
+    bool failed = result->end == EXEC_SIGNALLED || (result->end == EXEC_EXITED && result->code);
+
+    return failed && deliver->inherit_stdout && out_is_closed();
+}
+
+static hf_verdict verdict_of(struct deliver *deliver, hf_delivery *delivery,
+                             const struct exec_result *result)
+{
+    hf_verdict verdict = HF_RETRY_UNCOUNTED;
+
+    if (lost_its_reader(deliver, result)) {
+        set_error(delivery, result, "the output of the worker is closed");
+    } else {
+        verdict = judge(deliver, delivery, result);
+    }
+    if (verdict == HF_RETRY_UNCOUNTED) {
+        atomic_fetch_add(&deliver->uncounted, 1);
+    }
+    return verdict;
+}
+
 /* What the running command is asked about. */
 struct run {
     struct deliver *deliver;
     hf_delivery *delivery;
+    const char *event_id; /* NULL: of a batch */
 };
+
+static void report_line(struct text line, void *ctx)
+{
+    const struct run *run = ctx;
+
+    work_log_command(hf_delivery_subscription(run->delivery), run->event_id, line);
+}
 
 static bool is_cancelled(void *ctx)
 {
@@ -329,10 +375,11 @@ static bool is_cancelled(void *ctx)
 static hf_verdict run_command(const hf_event *const *events, size_t count, bool batch,
                               hf_delivery *delivery, struct deliver *deliver)
 {
-    struct run run = {deliver, delivery};
+    struct run run = {deliver, delivery, batch ? NULL : events[0]->id};
     struct exec_job job = {.command = deliver->command,
                            .inherit_stdout = deliver->inherit_stdout,
                            .cancelled = is_cancelled,
+                           .stderr_line = out_has_json_messages() ? report_line : NULL,
                            .ctx = &run};
     struct exec_result result;
     struct environment set = {.count = 0};
@@ -360,7 +407,7 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
         job.cancel_grace_ms =
             job.grace_ms < deliver->stop_grace_ms ? job.grace_ms : deliver->stop_grace_ms;
         exec_run(&job, &result);
-        verdict = judge(deliver, delivery, &result);
+        verdict = verdict_of(deliver, delivery, &result);
     } else {
         hf_delivery_error(delivery, "no memory to start the command");
     }
@@ -370,13 +417,27 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
     return verdict;
 }
 
+/* Nothing begins once no program reads our output: the main thread is about to stop the bus. */
+static bool is_refused(hf_delivery *delivery, struct deliver *deliver)
+{
+    if (!out_is_closed()) {
+        return false;
+    }
+    stop_request();
+    hf_delivery_error(delivery, "not begun: the output of the worker is closed");
+    atomic_fetch_add(&deliver->uncounted, 1);
+    return true;
+}
+
 hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
-    return run_command(&event, 1, false, delivery, ctx);
+    return is_refused(delivery, ctx) ? HF_RETRY_UNCOUNTED
+                                     : run_command(&event, 1, false, delivery, ctx);
 }
 
 hf_verdict deliver_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
                          void *ctx)
 {
-    return run_command(events, count, true, delivery, ctx);
+    return is_refused(delivery, ctx) ? HF_RETRY_UNCOUNTED
+                                     : run_command(events, count, true, delivery, ctx);
 }

@@ -15,12 +15,14 @@ struct deliver {
     char *open_url;             /* the same without passwords, for the command */
     const char *namespace_name; /* NULL: the default one */
     int64_t handler_timeout_ms; /* of the subscription */
+    const char *timeout_option; /* what sets it, for the message of a timeout */
     int64_t stop_grace_ms;      /* SIGTERM to SIGKILL when the drain is over */
     bool inherit_stdout;        /* only one command runs at a time */
     char **environment;         /* ours without what the delivery sets; owned */
     size_t environment_count;
     _Atomic int64_t drain_until_us; /* monotonic: until then running commands may finish although
                                        the bus is stopping; 0: it is not stopping */
+    _Atomic int64_t uncounted;      /* attempts that ended without counting */
 };
 
 /* Takes the process's environment. False: no memory. */

@@ -79,8 +79,22 @@ static void keep_tail(struct exec_result *result, const char *bytes, size_t leng
     result->tail_bytes += length;
 }
 
+/* Hands the lines of stderr to the job, one by one. */
+static void report_lines(const struct exec_job *job, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        const char *newline = memchr(bytes, '\n', length);
+        size_t line = newline ? (size_t)(newline - bytes) : length;
+        size_t used = newline ? line + 1 : line;
+
+        job->stderr_line((struct text){bytes, line}, job->ctx);
+        bytes += used;
+        length -= used;
+    }
+}
+
 /* Passes on complete lines, or, with `all`, whatever there is. */
-static void pass_flush(struct pass *pass, bool all)
+static void pass_flush(const struct child *child, struct pass *pass, bool all)
 {
     const char *newline = pass->length ? memrchr(pass->bytes, '\n', pass->length) : NULL;
     size_t length = newline ? (size_t)(newline - pass->bytes) + 1 : 0;
@@ -91,7 +105,9 @@ static void pass_flush(struct pass *pass, bool all)
     if (length == 0) {
         return;
     }
-    if (!out_write(pass->target, pass->bytes, length) && pass->target == STDOUT_FILENO) {
+    if (pass == &child->err && child->job->stderr_line) {
+        report_lines(child->job, pass->bytes, length);
+    } else if (!out_write(pass->target, pass->bytes, length) && pass->target == STDOUT_FILENO) {
         stop_request(); /* the reader of the commands' output is gone */
     }
     memmove(pass->bytes, pass->bytes + length, pass->length - length);
@@ -121,7 +137,7 @@ static bool pass_read(struct child *child, struct pass *pass)
         keep_tail(child->result, pass->bytes + pass->length, (size_t)count);
     }
     pass->length += (size_t)count;
-    pass_flush(pass, false);
+    pass_flush(child, pass, false);
     return true;
 }
 
@@ -135,7 +151,7 @@ static void pass_end(struct child *child, struct pass *pass)
         pass->bytes[pass->length++] = '\n';
     }
     if (pass->bytes) {
-        pass_flush(pass, true);
+        pass_flush(child, pass, true);
     }
     close_fd(&pass->fd);
     free(pass->bytes);

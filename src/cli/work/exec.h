@@ -4,6 +4,8 @@
 #ifndef HF_CLI_WORK_EXEC_H
 #define HF_CLI_WORK_EXEC_H
 
+#include "base/text/text.h"
+
 #include <holdfast.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +21,8 @@ struct exec_job {
     int64_t cancel_grace_ms;      /* the same when it was cancelled */
     bool inherit_stdout;          /* its stdout is ours; else whole lines are passed on */
     bool (*cancelled)(void *ctx); /* asked ten times a second: end it now? */
+    /* Gets each line of its stderr, without the newline; NULL: lines are passed on to ours. */
+    void (*stderr_line)(struct text line, void *ctx);
     void *ctx;
 };
 

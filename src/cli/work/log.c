@@ -1,15 +1,18 @@
 /*
  * log.c - writes log records, which come from several threads, as whole lines.
  *
- *     12:00:03Z  mailer  user.created at 17, attempt 2 of 4: exit status 3: no route; again in 2s
+ *     2026-11-17T12:00:03Z  mailer  user.created at 17, attempt 2 of 4: exit status 3; again in 2s
  */
 #include "cli/work/log.h"
 
 #include "base/banned.h"
 #include "base/text/utf8.h"
+#include "base/time/clock.h"
 #include "base/time/time.h"
 #include "cli/core/out.h"
 #include "cli/core/show.h"
+
+#include <stdarg.h>
 
 #define LINE_BYTES_MAX 65536
 
@@ -55,7 +58,7 @@ static void write_text(struct buf *line, const hf_log_record *record)
     char words[OUT_WORDS_BYTES];
 
     time_format(record->at_us, time);
-    buf_printf(line, "%.8sZ  ", time + 11);
+    buf_printf(line, "%.19sZ  ", time);
     if (record->subscription) {
         utf8_sanitize(text_of(record->subscription), line);
         buf_append(line, "  ", 2);
@@ -75,16 +78,12 @@ static void write_text(struct buf *line, const hf_log_record *record)
     }
 }
 
-static void log_text(const hf_log_record *record, void *ctx)
+static void write_record(const hf_log_record *record)
 {
     struct buf line;
-    bool as_json = ctx != NULL;
 
-    if (record->level < HF_LOG_WARN && !record->error && out_is_quiet()) {
-        return;
-    }
     buf_init(&line, LINE_BYTES_MAX);
-    if (as_json) {
+    if (out_has_json_messages()) {
         write_json(&line, record);
     } else {
         write_text(&line, record);
@@ -96,10 +95,83 @@ static void log_text(const hf_log_record *record, void *ctx)
     buf_release(&line);
 }
 
-void work_log_options(hf_options *options, bool json)
+static void on_record(const hf_log_record *record, void *ctx)
 {
-    static char yes; /* only its address counts */
+    struct work_log *log = ctx;
 
-    options->log = log_text;
-    options->log_ctx = json ? &yes : NULL;
+    if (record->event_type && record->attempt >= 0 && record->delay_ms < 0) {
+        atomic_fetch_add(&log->dead, 1);
+    } else if (record->subscription && !record->event_type && record->level >= HF_LOG_WARN) {
+        atomic_store(&log->attention, true);
+    }
+    if (record->level < HF_LOG_WARN && !record->error && out_is_quiet()) {
+        return;
+    }
+    write_record(record);
+}
+
+void work_log_options(hf_options *options, struct work_log *log)
+{
+    options->log = on_record;
+    options->log_ctx = log;
+}
+
+static void say(hf_log_level level, const char *subscription, const char *format, va_list list)
+{
+    char message[2048];
+    hf_log_record record = {.level = level,
+                            .at_us = clock_wall_us(),
+                            .message = message,
+                            .subscription = subscription,
+                            .position = -1,
+                            .attempt = -1,
+                            .attempts_max = -1,
+                            .delay_ms = -1};
+
+    vsnprintf(message, sizeof message, format, list);
+    write_record(&record);
+}
+
+void work_log_say(const char *subscription, const char *format, ...)
+{
+    va_list list;
+
+    if (out_is_quiet()) {
+        return;
+    }
+    va_start(list, format);
+    say(HF_LOG_INFO, subscription, format, list);
+    va_end(list);
+}
+
+void work_log_complain(const char *subscription, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    say(HF_LOG_ERROR, subscription, format, list);
+    va_end(list);
+}
+
+void work_log_command(const char *subscription, const char *event_id, struct text line)
+{
+    struct buf object;
+    struct json_out json;
+
+    buf_init(&object, LINE_BYTES_MAX * (size_t)7);
+    json_out_init(&json, &object);
+    json_object_begin(&json);
+    show_time(&json, "at", clock_wall_us());
+    show_string(&json, "level", "info");
+    json_key(&json, "message");
+    json_string(&json, line);
+    show_string(&json, "subscription", subscription);
+    show_string(&json, "event_id", event_id);
+    show_string(&json, "stream", "stderr");
+    json_object_end(&json);
+    buf_char(&object, '\n');
+    if (buf_status(&object) == HF_OK) {
+        out_write(STDERR_FILENO, object.bytes, object.length);
+    }
+    buf_release(&object);
 }

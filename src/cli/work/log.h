@@ -1,13 +1,33 @@
 /*
- * log.h - the bus's log on stderr: a line per failed attempt.
+ * log.h - what `work` writes to stderr: dated lines of its own and of the bus, or JSON objects.
  */
 #ifndef HF_CLI_WORK_LOG_H
 #define HF_CLI_WORK_LOG_H
 
+#include "base/text/text.h"
+
 #include <holdfast.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
-/* Makes the bus log to stderr, as text or as JSON objects. */
-void work_log_options(hf_options *options, bool json);
+/* What the records of the bus have said so far. Written by any thread. */
+struct work_log {
+    _Atomic int64_t dead;  /* dead letters that this process made */
+    atomic_bool attention; /* the bus warned about a subscription: look whether it is still there */
+};
+
+/* Makes the bus log to stderr and count in `log`, which outlives the bus. */
+void work_log_options(hf_options *options, struct work_log *log);
+
+/* A dated line about a subscription (NULL: about none); not with --quiet. */
+void work_log_say(const char *subscription, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same for what went wrong: always shown. */
+void work_log_complain(const char *subscription, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A line of a command's stderr as an object: subscription, event_id (NULL: of a batch), stream. */
+void work_log_command(const char *subscription, const char *event_id, struct text line);
 
 #endif

@@ -1,18 +1,15 @@
 /*
  * work.c - the command `work`: subscriptions whose handlers are shell commands.
  *
- * The main thread waits for a signal, for the end of the backlog (--until-empty) or for the time
- * limit; the bus's threads run the commands (deliver.c). The first signal stops taking events and
- * lets running commands finish; a second one ends this process, and whenever this process dies, the
- * guard ends its commands.
+ * The main thread waits for the end (wait.c); the bus's threads run the commands (deliver.c). The
+ * first signal, or a closed stdout, stops taking events and lets running commands finish; a second
+ * signal ends this process, and whenever this process dies, the guard ends its commands.
  */
 #include "cli/work/work.h"
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/text/glob.h"
-#include "base/thread.h"
 #include "base/time/clock.h"
-#include "base/time/deadline.h"
 #include "cli/config/suboptions.h"
 #include "cli/config/work_options.h"
 #include "cli/core/args_value.h"
@@ -20,15 +17,9 @@
 #include "cli/core/guard.h"
 #include "cli/core/out.h"
 #include "cli/core/stop.h"
-#include "cli/work/log.h"
-
-#include <errno.h>
-#include <sys/eventfd.h>
+#include "cli/core/url.h"
 
 #define DRAIN_MARGIN_MS 1500 /* the longest margin_ms */
-#define JOIN_MS 5000
-#define CHECK_MS 1000   /* between two looks whether the bus can go on */
-#define REASONS_MS 5000 /* between two looks at why a backlog does not end */
 
 /* ---- Subscribing ----------------------------------------------------------------------------- */
 
@@ -37,6 +28,7 @@ static int note_stored(const hf_subscription_info *info, void *ctx)
     struct work_stored *stored = ctx;
 
     stored->exists = true;
+    stored->created_at_us = info->created_at_us;
     stored->options = info->options;
     stored->pattern_count = 0;
     for (size_t i = 0; i < info->pattern_count && i < HF_PATTERNS_MAX; i++) {
@@ -142,6 +134,9 @@ static int subscribe(struct work *work, struct work_item *item)
     if (!code) {
         code = work_assign_check(work, item);
     }
+    if (!code && !item->stored.exists) {
+        suboptions_for_commands(&item->options);
+    }
     if (!code) {
         code = work->file ? declare(work, item) : check_fit(&work->cli->args, item);
     }
@@ -158,85 +153,9 @@ static int subscribe(struct work *work, struct work_item *item)
         return cli_fail(status);
     }
     item->deliver.handler_timeout_ms = item->stored.options.handler_timeout_ms;
+    item->deliver.timeout_option = work->file ? "handler.timeout" : "--timeout";
     item->deliver.inherit_stdout = work->count == 1 && item->stored.options.concurrency == 1;
     return work_assign(work, item);
-}
-
-/* ---- Waiting --------------------------------------------------------------------------------- */
-
-/* hf_wait on a thread of its own, so that the main thread can answer signals. */
-struct waiter {
-    struct work *work;
-    pthread_t thread;
-    int done_fd; /* readable when it has answered */
-    hf_status status;
-    char message[1024]; /* hf_errmsg belongs to its thread */
-};
-
-static void *wait_until_empty(void *ctx)
-{
-    struct waiter *waiter = ctx;
-    const struct work *work = waiter->work;
-    hf_bus *bus = work->cli->bus;
-    uint64_t one = 1;
-
-    for (size_t i = 0; i < work->count && !waiter->status; i++) {
-        waiter->status = hf_wait(bus, work->items[i].name, -1, -1);
-    }
-    snprintf(waiter->message, sizeof waiter->message, "%s", hf_errmsg());
-    if (write(waiter->done_fd, &one, sizeof one) < 0) {
-        stop_request();
-    }
-    return NULL;
-}
-
-static bool is_readable(int fd)
-{
-    uint64_t count;
-    return fd >= 0 && read(fd, &count, sizeof count) == (ssize_t)sizeof count;
-}
-
-static int note_reason(const hf_subscription_info *info, void *ctx)
-{
-    struct work_item *item = ctx;
-
-    if (info->not_moving && strcmp(info->not_moving, item->waits_for) != 0) {
-        out_say("%s waits: %s.", item->name, info->not_moving);
-    }
-    snprintf(item->waits_for, sizeof item->waits_for, "%s",
-             info->not_moving ? info->not_moving : "");
-    return 0;
-}
-
-/* Who waits for the end of a backlog is told why it does not come: a blocked key, a pause. */
-static void say_reasons(struct work *work)
-{
-    for (size_t i = 0; i < work->count; i++) {
-        hf_subscription_get(work->cli->bus, work->items[i].name, note_reason, &work->items[i]);
-    }
-}
-
-/* True when everything is settled; false when it was stopped, the time is up, or the bus cannot go
- * on. */
-static bool wait_for_end(struct work *work, int done_fd)
-{
-    struct deadline deadline = deadline_after_ms(args_number(&work->cli->args, "max-time", -1));
-
-    struct deadline reasons = deadline_after_ms(REASONS_MS);
-
-    while (!stop_requested() && !deadline_passed(deadline) && hf_check(work->cli->bus) == HF_OK) {
-        int64_t left_ms = deadline_left_ms(deadline);
-
-        stop_wait(done_fd, left_ms < 0 || left_ms > CHECK_MS ? CHECK_MS : left_ms);
-        if (is_readable(done_fd)) {
-            return true;
-        }
-        if (done_fd >= 0 && !stop_requested() && deadline_passed(reasons)) {
-            say_reasons(work);
-            reasons = deadline_after_ms(REASONS_MS);
-        }
-    }
-    return false;
 }
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
@@ -252,105 +171,74 @@ static int stop_working(struct work *work)
     }
     status = hf_shutdown(work->cli->bus, work->drain_ms);
     if (status != HF_TIMEOUT && hf_stats_get(work->cli->bus, &stats) == HF_OK) {
-        out_say("%" PRId64 " done, %" PRId64 " failed attempt%s.", stats.delivered, stats.failed,
-                stats.failed == 1 ? "" : "s");
+        for (size_t i = 0; i < work->count; i++) {
+            stats.failed -= atomic_load(&work->items[i].deliver.uncounted);
+        }
+        work_log_say(NULL, "%" PRId64 " done, %" PRId64 " failed attempt%s.", stats.delivered,
+                     stats.failed, stats.failed == 1 ? "" : "s");
     }
     return cli_fail(status);
 }
 
-/* A wait that is not needed any more ends with the bus. */
-static void end_waiter(struct work *work, struct waiter *waiter)
-{
-    struct timespec until;
-
-    hf_shutdown(work->cli->bus, 0);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += JOIN_MS / 1000;
-    if (pthread_timedjoin_np(waiter->thread, NULL, &until) != 0) {
-        work->cli->bus = NULL;
-        work->abandoned = true;
-    }
-}
-
 /* The file was replaced: what runs may finish, although what it answers cannot be stored. The
  * supervisor starts a process that opens the file which is there now. */
-static int give_up(struct work *work, struct waiter *waiter, bool until_empty)
+static int give_up(struct work *work)
 {
     int code = cli_fail(hf_check(work->cli->bus));
 
     hf_stop(work->cli->bus, work->drain_ms);
-    if (until_empty) {
-        end_waiter(work, waiter);
-    }
+    hf_shutdown(work->cli->bus, 0);
+    work_wait_end(work);
     return code;
 }
 
+/* The first line names the database: what is worked for may be somewhere else than expected. */
 static void say_begin(const struct work *work)
 {
+    const struct cli *cli = work->cli;
+    char url[URL_SHOWN_BYTES];
+    char what[HF_NAME_BYTES_MAX + 512];
+
     if (work->count == 1) {
-        out_say("Working for %s. Ctrl-C stops.", work->items[0].name);
+        snprintf(what, sizeof what, "%s", work->items[0].name);
     } else {
-        out_say("Working for %zu subscriptions of %s. Ctrl-C stops.", work->count, work->file);
+        snprintf(what, sizeof what, "%zu subscriptions of %s", work->count, work->file);
     }
+    work_log_say(NULL, "Working for %s on %s%s%s. Ctrl-C stops.", what, url_shown(cli->url, url),
+                 cli->namespace_name ? ", namespace " : "",
+                 cli->namespace_name ? cli->namespace_name : "");
 }
 
-/* With --until-empty: a thread that waits until everything is settled. */
-static int start_waiter(struct waiter *waiter)
+static void say_end(enum work_end end)
 {
-    waiter->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return cli_fail(thread_start(&waiter->thread, "wait", wait_until_empty, waiter));
-}
-
-/* The exit code of a stop with --until-empty that nothing went wrong in. */
-static int until_empty_code(const struct waiter *waiter, bool empty)
-{
-    if (empty) {
-        if (waiter->status) {
-            out_complain("%s", waiter->message);
-        }
-        return cli_exit_code(waiter->status);
+    if (end == WORK_END_SIGNAL) {
+        work_log_say(NULL, "Stopping: running commands may finish. Ctrl-C again kills them.");
+    } else if (end == WORK_END_OUTPUT) {
+        work_log_say(NULL, "Stopping: no program reads the output any more.");
     }
-    if (out_failed() || stop_requested()) {
-        return EXIT_ERROR;
-    }
-    out_complain("not everything was settled in time");
-    return EXIT_TIMEOUT;
 }
 
 static int work_until_end(struct work *work)
 {
-    static struct waiter waiter = {.done_fd = -1, .status = HF_OK};
-    bool until_empty = args_given(&work->cli->args, "until-empty");
-    waiter.work = work;
     int code = cli_fail(hf_start(work->cli->bus));
     if (code) {
         return code;
     }
     say_begin(work);
-    code = until_empty ? start_waiter(&waiter) : EXIT_OK;
+    code = work_wait_begin(work);
     if (code) {
+        hf_shutdown(work->cli->bus, 0);
+        work_wait_end(work);
         return code;
     }
-    bool empty = wait_for_end(work, waiter.done_fd);
-    if (!empty && hf_check(work->cli->bus)) {
-        return give_up(work, &waiter, until_empty);
+    enum work_end end = work_wait(work);
+    if (end == WORK_END_STORE) {
+        return give_up(work);
     }
-    if (!empty && stop_requested()) {
-        out_say("Stopping: running commands may finish. Ctrl-C again kills them.");
-    }
+    say_end(end);
     code = stop_working(work);
-    if (until_empty && empty) {
-        pthread_join(waiter.thread, NULL);
-    } else if (until_empty) {
-        end_waiter(work, &waiter);
-    }
-    if (code) {
-        return code;
-    }
-    if (until_empty) {
-        return until_empty_code(&waiter, empty);
-    }
-    return out_failed() ? EXIT_ERROR : EXIT_OK;
+    work_wait_end(work);
+    return code ? code : work_exit_code(work, end);
 }
 
 static bool init_items(struct work *work)
@@ -378,7 +266,7 @@ static int run_planned(struct work *work, hf_options *options)
     if (!guard_start() || !init_items(work)) {
         return EXIT_ERROR;
     }
-    work_log_options(options, cli->json);
+    work_log_options(options, &work->log);
     options->shutdown_ms = work->drain_ms;
     code = cli_open_with(cli, options);
     for (size_t i = 0; i < work->count && !code; i++) {
@@ -450,13 +338,18 @@ const struct command command_work = {
                "environment: HOLDFAST_ID, _TYPE, _POSITION, _KEY, _TENANT, _SUBSCRIPTION,\n"
                "_ATTEMPT ... Exit status 0: done. 65: dead letter now. 75 and any other: failed,\n"
                "tried again by the retry policy, then dead letter. The end of its stderr is kept\n"
-               "as the attempt's error. Just before the timeout its whole process group gets\n"
-               "SIGTERM, a second later SIGKILL.\n"
+               "as the attempt's error. A small payload is also in HOLDFAST_PAYLOAD.\n"
+               "A command may run for a day; its event stays leased meanwhile. With --timeout\n"
+               "its whole process group gets SIGTERM just before that time, and a second later\n"
+               "SIGKILL.\n"
                "With --batch-by it gets several events, one JSON object per line;\n"
                "$HOLDFAST_EVENTS says how many, and the exit status is that of all of them.\n"
                "Processes that work for one subscription share its partitions out. With\n"
                "--partition a process takes exactly those, and the others leave them to it.\n"
                "A subscription that does not exist is created and needs --on and --from.\n"
+               "Exit status: 0, also after a signal; 1 if no program reads the output any more;\n"
+               "3 if the subscription was removed. With --until-empty also: 5 if it is paused or\n"
+               "the time is over, 7 if an event became a dead letter, 1 after a signal.\n"
                "With --config the file says what to work for: all its subscriptions, or those\n"
                "that are named. Options of the command line win over the file. Without SUB and\n"
                "--config the file is holdfast.yaml; `holdfast config keys` lists what may be in\n"
@@ -464,5 +357,6 @@ const struct command command_work = {
     .options = options_rows,
     .more = suboptions_rows,
     .words_max = CONFIG_SUBSCRIPTIONS_MAX,
+    .json_messages = true,
     .run = run_work,
 };
