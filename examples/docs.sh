@@ -176,6 +176,34 @@ tests_exist() {
     [ "$programs" -gt 40 ] || { echo "only $programs programs are named" && return 1; }
 }
 
+# help_examples: the examples of all help texts, one per line.
+help_examples() {
+    "$HOLDFAST" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p' |
+        while read -r command; do
+            # shellcheck disable=SC2086  # one or two words
+            "$HOLDFAST" help $command | sed -n '/^Examples:/,/^$/s/^  //p'
+        done | sed -e :again -e '/[\\|]$/{N;s/\\\{0,1\}\n *//;b again' -e '}'
+}
+
+# examples_are_understood: no example of a help text is refused for its words. What it speaks of is
+# not there, so most of them fail otherwise; those that take long are left out.
+examples_are_understood() {
+    help_examples | grep '^holdfast ' |
+        grep -vE '^holdfast (demo|bench|work|copy|completion) |--follow|--wait' >"$temp/examples"
+    [ "$(wc -l <"$temp/examples")" -gt 80 ] || { echo "hardly an example is found" && return 1; }
+    mkdir "$temp/examples.d"
+    bad=0
+    while IFS= read -r line; do
+        (cd "$temp/examples.d" && PATH=$BUILD:$PATH timeout 20 sh -c "$line") >/dev/null \
+            2>"$temp/said" </dev/null || :
+        if grep -q "^Try 'holdfast\|not found$" "$temp/said"; then
+            echo "$line" && cat "$temp/said"
+            bad=1
+        fi
+    done <"$temp/examples"
+    return $bad
+}
+
 # named_in PAGE: the tests that a page of explanations names: paths below tests/, and claims.
 named_in() {
     grep -oE '`[^` ]+`' "$1" | tr -d '`' >"$temp/quoted"
@@ -193,6 +221,11 @@ named_in() {
         grep -rqwF --include='*.c' --include='*.sh' -e "$claim" tests src include sql ||
             { echo "$1: no test is called $claim" && return 1; }
     done <"$temp/claims"
+}
+
+# tables_are_whole PAGE...: a row is one line. One that was wrapped ends the table.
+tables_are_whole() {
+    ! grep -n '^| ' "$@" | grep -v '|$'
 }
 
 # lines_fit PAGE...: lines of prose have at most 100 columns. Tables have one line per row.
@@ -299,6 +332,7 @@ for page in $pages; do
 $output
 OUTPUT
 done
+ok "the examples of the help texts are understood" examples_are_understood
 man_page >"$temp/holdfast.1.md"
 ok "what the examples of holdfast(1) tell to type works" \
     scripts/doc-session sqlite "$temp/holdfast.1.md"
@@ -320,6 +354,8 @@ ok "every guarantee is in the README and in docs/guarantees.md, and has tests" g
 ok "the tests that docs/guarantees-tests.md names exist" tests_exist
 ok "the tests that docs/consumers.md names exist" named_in docs/consumers.md
 ok "the tests that docs/ordering.md names exist" named_in docs/ordering.md
+# shellcheck disable=SC2086  # a list of names without spaces
+ok "rows of tables are whole" tables_are_whole $pages
 # shellcheck disable=SC2046  # a list of names without spaces
 ok "lines have at most 100 columns" lines_fit $(echo "$pages" | tr ' ' '\n' | grep -v docs/adr/ |
     grep -vxE 'docs/(architecture|configuration|ordering|postgres|sql).md')
