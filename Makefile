@@ -180,8 +180,10 @@ SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
 
 # sql/<engine>/*/*.sql becomes gen/<engine>_sql.h.
 ENGINES := $(sort $(patsubst sql/%/tables/,%,$(dir $(wildcard sql/*/tables/*.sql))))
-# The headers whose constants SQL may name.
-SQL_CONSTANTS := $(wildcard include/holdfast/*.h) src/store/store.h src/store/retry.h
+# The headers whose constants SQL may name, and the options of a subscription.
+SQL_CONSTANTS := $(wildcard include/holdfast/*.h) \
+                 $(addprefix src/store/,store.h retry.h cause.h story.h claimants.h) \
+                 src/bus/options.def
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 
 # A build with fault points has no modules: their state must exist once (src/store/module.h).
@@ -406,7 +408,8 @@ $(BUILD)/gen/build.h: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/*) \
-    scripts/embed-sql scripts/embed-sql.awk scripts/enum-names.awk $(SQL_CONSTANTS)
+    scripts/embed-sql scripts/embed-sql.awk scripts/enum-names.awk scripts/options.awk \
+    $(SQL_CONSTANTS)
 	@mkdir -p $(@D)
 	$(call say,SQL)
 	$(Q)scripts/embed-sql $* sql/$* $(SQL_CONSTANTS) >$@.new

@@ -77,6 +77,8 @@ FNR == 1 {
         next
     } else if (name ~ /\.\.\// || folder_of(name) == "") {
         refuse("write it from src/, as \"base/text/buf.h\"")
+    } else if (layer == "cli" && name == "bus/options.def") {
+        next # the options of a subscription are listed once, for the library and the command
     } else if (layer == "cli" && name ~ /^base\//) {
         if (!(name in helper))
             refuse("not one of the helpers that the command may use")

@@ -140,9 +140,10 @@ function begin_functions(file)
 BEGIN {
     upper = toupper(prefix)
     while (names != "" && (getline constant < names) > 0) {
-        split(constant, field, " ")
-        value_of[field[1]] = field[2]
-        named[substr(field[1], 1, index(field[1], "_"))] = 1
+        at = index(constant, " ")
+        word = substr(constant, 1, at - 1)
+        value_of[word] = substr(constant, at + 1)
+        named[substr(word, 1, index(word, "_"))] = 1
     }
 }
 
@@ -170,7 +171,9 @@ closer == "" && /^-- *name:/ {
         next
     if (kind == "")
         die("there is SQL before the first `-- name:` line")
-    add_line(name_values(stripped))
+    count = split(name_values(stripped), parts, "\f") # of OPTION_ROWS
+    for (i = 1; i <= count; i++)
+        add_line(parts[i])
 }
 
 END {

@@ -1,5 +1,7 @@
-# The constants of C headers for embed-sql: prints "NAME VALUE" for each constant of an enum, and for each
-# line X(NAME, VALUE, ...) of a list. Values are decimal numbers, or one more than the one before.
+# The constants of C headers for embed-sql: prints "NAME VALUE" for each constant of an enum, for each
+# line X(NAME, VALUE, ...) of a list, and for each #define of a number. Values are decimal numbers; in an
+# enum also one more than the one before. Of a list of words, `#define CAUSES(X)` with X(DIED, "died") and
+# so on, CAUSE_DIED is the quoted word, and CAUSE_ANY all of them, with commas.
 
 function die(message)
 {
@@ -50,6 +52,27 @@ function tell_all(list,    parts, count, i, part, value)
     if (index(line, "/*")) {
         line = substr(line, 1, index(line, "/*") - 1)
         comment = 1
+    }
+}
+
+line ~ /^#define [A-Z][A-Z0-9]*_[A-Z0-9_]* (INT64_C\()?-?[0-9]+\)? *$/ {
+    split(line, field, / +/)
+    gsub(/INT64_C|[()]/, "", field[3])
+    tell(field[2], field[3])
+}
+
+line ~ /^#define [A-Z]+S\(X\)/ {
+    list_name = substr(line, 9, index(line, "(") - 10)
+    words = ""
+}
+
+line ~ /^ *X\([A-Z][A-Z0-9_]*, "[a-z_]+"\)/ && list_name != "" {
+    split(line, field, /[(,") ]+/)
+    tell(list_name "_" field[3], "'" field[4] "'")
+    words = words (words == "" ? "" : ", ") "'" field[4] "'"
+    if (line !~ /\\$/) {
+        tell(list_name "_ANY", words)
+        list_name = ""
     }
 }
 

@@ -79,7 +79,7 @@ typedef struct hf_subscription_options {
     hf_on_poison on_poison;         /* skip */
     hf_toggle transactional;        /* off: handlers run in a transaction of the database */
     hf_toggle breaker;              /* off: circuit breaker */
-    int32_t partitions;             /* 1..1024, for processes to share; 1 if shared or strict */
+    int32_t partitions;             /* 1: for processes to share; 1 if shared or strict; 1..1024 */
     int32_t batch;                  /* 100: events read or claimed at once; 1..10 000 */
     int32_t concurrency;            /* 1: handlers at once in one process; 1..256 */
     int32_t inflight_max;         /* 1000: events in hand, read ahead of the checkpoint, which come
@@ -87,24 +87,27 @@ typedef struct hf_subscription_options {
                                      many of a partition; 1..100 000 */
     int32_t attempts_max;         /* 4: one try and three retries; 1..100 */
     int32_t retry_jitter_percent; /* 10; 0..100 */
-    int64_t retry_base_ms;        /* 1000 */
-    int64_t retry_max_ms;         /* 30 000 */
+    int64_t retry_base_ms;        /* 1000; 0..31 622 400 000, which is 366 days */
+    int64_t retry_max_ms;         /* 30 000; 0..31 622 400 000 */
     double retry_multiplier;      /* 2.0; 1..100. -1: not given */
     int64_t handler_timeout_ms;   /* 30 000; 1..86 400 000 */
-    int64_t lease_ms;             /* 30 000: after it, the work of a frozen process is taken over */
-    int32_t checkpoint_events;    /* 100: store the checkpoint after so many; 1 is after each */
-    int64_t checkpoint_ms;        /* 1000: ... or after this time */
-    int64_t wait_period_ms;       /* 1000, on PostgreSQL 10 000: look for work at least this often
-                                     without a wake-up */
-    int64_t tx_max_ms;            /* 1000: the longest that a transactional handler may run, and
+    int64_t lease_ms;             /* 30 000: after it, the work of a frozen process is taken over;
+                                     10..604 800 000 */
+    int32_t checkpoint_events;    /* 100: store the checkpoint after so many; 1 is after each;
+                                     1..100 000 */
+    int64_t checkpoint_ms;     /* 1000: store the checkpoint after this time, too; 0..3 600 000 */
+    int64_t wait_period_ms;    /* 1000, on PostgreSQL 10 000: look for work at least this often
+                                     without a wake-up; 1..3 600 000 */
+    int64_t tx_max_ms;         /* 1000: the longest that a transactional handler may run, and
                                      others wait for its transaction; 1..60 000 */
-    int64_t gap_timeout_ms;       /* 0, off; only where a server hides its locks */
-    int32_t stuck_max;            /* 16: handlers past their timeout before it pauses */
-    int32_t breaker_events;       /* 20: first attempts in the window before it may open */
-    int32_t breaker_percent;      /* 50: opens when more than this failed */
-    int64_t breaker_window_ms;    /* 60 000 */
-    int64_t breaker_pause_ms;     /* 30 000: then one probe */
-    hf_batch_by batch_by;         /* none; this and what follows: for batch handlers */
+    int64_t gap_timeout_ms;    /* 0, off; only where a server hides its locks; 0..86 400 000 */
+    int32_t stuck_max;         /* 16: handlers past their timeout before it pauses; 1..256 */
+    int32_t breaker_events;    /* 20: first attempts in the window before it may open;
+                                     1..100 000 */
+    int32_t breaker_percent;   /* 50: opens when more than this failed; 0..99 */
+    int64_t breaker_window_ms; /* 60 000; 10..86 400 000 */
+    int64_t breaker_pause_ms;  /* 30 000: then one probe; 1..86 400 000 */
+    hf_batch_by batch_by;      /* none; this and what follows: for batch handlers */
     hf_on_batch_failure on_batch_failure; /* dead_letter_unit */
     int32_t batch_extend_max; /* 1000: with batch_by key, by how many more than `batch` events a
                                      run of one key is not cut; 0..10 000 */

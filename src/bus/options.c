@@ -1,9 +1,9 @@
 /*
- * options.c - the options of a subscription, driven by one table. See options.h.
+ * options.c - the options of a subscription, driven by the list in options.def. See options.h.
  *
- * A row of `rows` is all that is known about an option: where it is in the struct, what kind of
+ * A row of `rows` is what options.def says about an option: where it is in the struct, what kind of
  * value it is, its default and its limits. Defaults, merging, checking, writing as JSON and reading
- * back are loops over the table, so a new option is one row and one field of holdfast.h.
+ * back are loops over the table, so a new option is one line there and one field of holdfast.h.
  *
  * Limits are kept as double, which holds every one of them exactly (they are far below 2^53).
  *
@@ -23,11 +23,10 @@
 #include "base/text/json_write.h"
 #include "base/time/time.h"
 
-#define DAY_MS 86400000.0
 #define PATTERNS_JSON_BYTES_MAX (HF_PATTERNS_MAX * (6 * HF_TYPE_BYTES_MAX + 3) + 2)
 
 enum row_kind {
-    ROW_WORD, /* an enum, stored as a word: its value is the index into words, from 1 */
+    ROW_WORD, /* an enum, stored as a word: its value is the word's number, from 1 */
     ROW_INT32,
     ROW_INT64,
     ROW_DOUBLE,
@@ -40,68 +39,68 @@ struct row {
     double initial; /* the default */
     double min;
     double max;
-    const char *const *words; /* ROW_WORD: max of them */
+    const char *words; /* ROW_WORD: max of them, as "ordered|shared" */
 };
 
-static const char *const mode_words[HF_MODE_SHARED] = {"ordered", "shared"};
-static const char *const order_words[HF_ORDER_STRICT] = {"relaxed", "strict"};
-static const char *const instance_words[HF_INSTANCE_SINGLE] = {"coordinated", "single"};
-static const char *const unhandled_words[HF_UNHANDLED_DEAD_LETTER] = {"skip", "dead_letter"};
-static const char *const poison_words[HF_POISON_HALT] = {"skip", "block_key", "halt"};
-static const char *const toggle_words[HF_ON] = {"off", "on"};
-static const char *const batch_words[HF_BATCH_KEY] = {"none", "key"};
-static const char *const batch_failure_words[HF_BATCH_SPLIT] = {"dead_letter_unit", "split"};
-
-#define AT(field) #field, offsetof(hf_subscription_options, field)
-#define WORDS(words, last) 1, last, words /* the last value of the enum */
-
+#define ROW(field, kind, initial, min, max, words)                                                 \
+    {#field,        offsetof(hf_subscription_options, field),                                      \
+     kind,          (double)(initial),                                                             \
+     (double)(min), (double)(max),                                                                 \
+     words},
+#define CHOICE(field, last, initial, others, flag, key, help)                                      \
+    ROW(field, ROW_WORD, 1, 1, last, initial "|" others)
+#define NUMBER(field, initial, min, max, flag, unit, key, help)                                    \
+    ROW(field, ROW_INT32, initial, min, max, NULL)
+#define PERIOD(field, initial, min, max, flag, key, help)                                          \
+    ROW(field, ROW_INT64, initial, min, max, NULL)
+#define FACTOR(field, initial, min, max, flag, unit, key, help)                                    \
+    ROW(field, ROW_DOUBLE, initial, min, max, NULL)
 static const struct row rows[] = {
-    {AT(mode), ROW_WORD, HF_MODE_ORDERED, WORDS(mode_words, HF_MODE_SHARED)},
-    {AT(order), ROW_WORD, HF_ORDER_RELAXED, WORDS(order_words, HF_ORDER_STRICT)},
-    {AT(instance_mode), ROW_WORD, HF_INSTANCE_COORDINATED,
-     WORDS(instance_words, HF_INSTANCE_SINGLE)},
-    {AT(on_unhandled), ROW_WORD, HF_UNHANDLED_SKIP,
-     WORDS(unhandled_words, HF_UNHANDLED_DEAD_LETTER)},
-    {AT(on_poison), ROW_WORD, HF_POISON_SKIP, WORDS(poison_words, HF_POISON_HALT)},
-    {AT(transactional), ROW_WORD, HF_OFF, WORDS(toggle_words, HF_ON)},
-    {AT(breaker), ROW_WORD, HF_OFF, WORDS(toggle_words, HF_ON)},
-    {AT(partitions), ROW_INT32, 1, 1, HF_PARTITIONS_MAX, NULL},
-    {AT(batch), ROW_INT32, 100, 1, HF_CLAIM_MAX, NULL},
-    {AT(concurrency), ROW_INT32, 1, 1, 256, NULL},
-    {AT(inflight_max), ROW_INT32, 1000, 1, 100000, NULL},
-    {AT(attempts_max), ROW_INT32, 4, 1, RETRY_ATTEMPTS_MAX, NULL},
-    {AT(retry_jitter_percent), ROW_INT32, 10, 0, 100, NULL},
-    {AT(retry_base_ms), ROW_INT64, 1000, 0, (double)RETRY_DELAY_MS_MAX, NULL},
-    {AT(retry_max_ms), ROW_INT64, 30000, 0, (double)RETRY_DELAY_MS_MAX, NULL},
-    {AT(retry_multiplier), ROW_DOUBLE, 2.0, 1.0, RETRY_MULTIPLIER_MAX, NULL},
-    {AT(handler_timeout_ms), ROW_INT64, 30000, 1, DAY_MS, NULL},
-    {AT(lease_ms), ROW_INT64, 30000, 10, LEASE_MS_MAX, NULL},
-    {AT(checkpoint_events), ROW_INT32, 100, 1, 100000, NULL},
-    {AT(checkpoint_ms), ROW_INT64, 1000, 0, 3600000, NULL},
-    {AT(wait_period_ms), ROW_INT64, 1000, 1, 3600000, NULL},
-    {AT(tx_max_ms), ROW_INT64, 1000, 1, 60000, NULL},
-    {AT(gap_timeout_ms), ROW_INT64, 0, 0, DAY_MS, NULL},
-    {AT(stuck_max), ROW_INT32, 16, 1, 256, NULL},
-    {AT(breaker_events), ROW_INT32, 20, 1, 100000, NULL},
-    {AT(breaker_percent), ROW_INT32, 50, 0, 99, NULL},
-    {AT(breaker_window_ms), ROW_INT64, 60000, BREAKER_STEPS, (double)BREAKER_MS_MAX, NULL},
-    {AT(breaker_pause_ms), ROW_INT64, 30000, 1, (double)BREAKER_MS_MAX, NULL},
-    {AT(batch_by), ROW_WORD, HF_BATCH_NONE, WORDS(batch_words, HF_BATCH_KEY)},
-    {AT(on_batch_failure), ROW_WORD, HF_BATCH_DEAD_LETTER_UNIT,
-     WORDS(batch_failure_words, HF_BATCH_SPLIT)},
-    {AT(batch_extend_max), ROW_INT32, 1000, 0, 10000, NULL},
+#include "bus/options.def"
 };
 
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
 
-/* Enums are read and written through int, which is what the compiler makes of them. */
-_Static_assert(sizeof(hf_mode) == sizeof(int32_t) && sizeof(hf_order) == sizeof(int32_t) &&
-                   sizeof(hf_instance_mode) == sizeof(int32_t) &&
-                   sizeof(hf_on_unhandled) == sizeof(int32_t) &&
-                   sizeof(hf_on_poison) == sizeof(int32_t) &&
-                   sizeof(hf_toggle) == sizeof(int32_t) && sizeof(hf_batch_by) == sizeof(int32_t) &&
-                   sizeof(hf_on_batch_failure) == sizeof(int32_t),
-               "an enum is not as wide as an int32_t");
+/* Fields are read and written by their kind; an enum as int, which is what the compiler makes of
+ * it. */
+#define WIDE(field, type)                                                                          \
+    _Static_assert(sizeof((hf_subscription_options *)0)->field == sizeof(type),                    \
+                   #field " is not as wide as its kind");
+#define CHOICE(field, last, initial, others, flag, key, help) WIDE(field, int32_t)
+#define NUMBER(field, initial, min, max, flag, unit, key, help) WIDE(field, int32_t)
+#define PERIOD(field, initial, min, max, flag, key, help) WIDE(field, int64_t)
+#define FACTOR(field, initial, min, max, flag, unit, key, help) WIDE(field, double)
+#include "bus/options.def"
+
+/* What the modules behind the options can bear. */
+#define NUMBER(field, initial, min, max, flag, unit, key, help)                                    \
+    MIN_##field = min, MAX_##field = max,
+#define PERIOD(field, initial, min, max, flag, key, help) MIN_##field = min, MAX_##field = max,
+#define FACTOR(field, initial, min, max, flag, unit, key, help)                                    \
+    MIN_##field = min, MAX_##field = max,
+enum limit {
+#include "bus/options.def"
+};
+_Static_assert(MAX_attempts_max == RETRY_ATTEMPTS_MAX && MAX_retry_base_ms == RETRY_DELAY_MS_MAX &&
+                   MAX_retry_max_ms == RETRY_DELAY_MS_MAX &&
+                   MAX_retry_multiplier == (int)RETRY_MULTIPLIER_MAX,
+               "limits of retries differ from those of retry.h");
+_Static_assert(MIN_breaker_window_ms == BREAKER_STEPS && MAX_breaker_window_ms == BREAKER_MS_MAX &&
+                   MAX_breaker_pause_ms == BREAKER_MS_MAX,
+               "limits of the breaker differ from those of breaker.h");
+_Static_assert(MAX_lease_ms == LEASE_MS_MAX, "leases are as long here as in hf_claim");
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+/* The word of this number, which is one of 1 to max. */
+static struct text word_of(const struct row *row, size_t number)
+{
+    const char *at = row->words;
+    for (; number > 1; number--) {
+        at += strcspn(at, "|") + 1;
+    }
+    return (struct text){at, strcspn(at, "|")};
+}
 
 /* ---- One value ------------------------------------------------------------------------------- */
 
@@ -236,7 +235,7 @@ static hf_status refuse(double value, const struct row *row)
         struct buf words;
         buf_init(&words, 256);
         for (size_t i = 0; i < (size_t)row->max; i++) {
-            buf_printf(&words, "%s%s", i ? ", " : "", row->words[i]);
+            buf_printf(&words, "%s%" TEXT_PRI, i ? ", " : "", TEXT_ARG(word_of(row, i + 1)));
         }
         hf_status status = fail(HF_INVALID, "%s is %.0f; it must be one of 1 to %.0f (%s)",
                                 row->name, value, row->max, buf_terminate(&words));
@@ -301,8 +300,8 @@ hf_status options_write(const hf_subscription_options *options, struct buf *out)
         double value = value_get(options, row);
         json_key(&json, row->name);
         if (row->kind == ROW_WORD) {
-            json_string(&json, value_allowed(value, row) ? text_of(row->words[(size_t)value - 1])
-                                                         : TEXT_ABSENT);
+            json_string(&json,
+                        value_allowed(value, row) ? word_of(row, (size_t)value) : TEXT_ABSENT);
         } else if (row->kind == ROW_DOUBLE) {
             json_double(&json, value);
         } else {
@@ -326,7 +325,7 @@ static hf_status corrupt(const struct row *row, struct text raw)
 static size_t word_find(const struct row *row, struct text raw)
 {
     for (size_t i = 0; i < (size_t)row->max; i++) {
-        struct text word = text_of(row->words[i]);
+        struct text word = word_of(row, i + 1);
         struct text inner = {raw.bytes + 1, word.length};
         if (raw.length == word.length + 2 && raw.bytes[0] == '"' && text_equal(inner, word)) {
             return i + 1;

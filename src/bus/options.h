@@ -1,7 +1,8 @@
 /*
- * options.h - the options of a subscription: one table of names, defaults and limits.
+ * options.h - the options of a subscription: defaults, limits, and how they are stored.
  *
- * The table is what documentation, checking, storing (JSON) and reading back are made from.
+ * options.def is the one list of them; documents and the command are made from it, or checked
+ * against it.
  */
 #ifndef HF_BUS_OPTIONS_H
 #define HF_BUS_OPTIONS_H

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/text/json_check.h"
 #include "bus/options.h"
+#include "support/option_fields.h"
 
 static hf_subscription_options defaults(void)
 {
@@ -105,44 +106,6 @@ static void what_is_given_replaces_field_by_field(void **state)
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
-struct limit {
-    const char *name;
-    size_t offset;
-    size_t bytes; /* 4 or 8 */
-    int64_t min;
-    int64_t max;
-};
-
-#define LIMIT(field, low, high)                                                                    \
-    {                                                                                              \
-#field, offsetof(hf_subscription_options, field),                                          \
-            sizeof(((hf_subscription_options *)0)->field), low, high                               \
-    }
-
-static const struct limit limits[] = {
-    LIMIT(mode, 1, 2),
-    LIMIT(order, 1, 2),
-    LIMIT(instance_mode, 1, 2),
-    LIMIT(on_unhandled, 1, 2),
-    LIMIT(on_poison, 1, 3),
-    LIMIT(transactional, 1, 2),
-    LIMIT(breaker, 1, 2),
-    LIMIT(batch, 1, 10000),
-    LIMIT(concurrency, 1, 256),
-    LIMIT(inflight_max, 1, 100000),
-    LIMIT(attempts_max, 1, 100),
-    LIMIT(retry_jitter_percent, 0, 100),
-    LIMIT(handler_timeout_ms, 1, 86400000),
-    LIMIT(breaker_percent, 0, 99),
-};
-
-static void set_field(hf_subscription_options *options, const struct limit *limit, int64_t value)
-{
-    int32_t small = (int32_t)value;
-    memcpy((char *)options + limit->offset, limit->bytes == 4 ? (void *)&small : (void *)&value,
-           limit->bytes);
-}
-
 static void options_are_equal_by_value_and_not_by_padding(void **state)
 {
     (void)state;
@@ -162,25 +125,80 @@ static void options_are_equal_by_value_and_not_by_padding(void **state)
     assert_false(options_equal(&a, &b));
 }
 
-static void limits_are_exact_and_named(void **state)
+/* The defaults, but that no other option speaks against a retry_base_ms or retry_max_ms. */
+static hf_subscription_options loose(void)
+{
+    hf_subscription_options o = defaults();
+    o.retry_base_ms = 0;
+    return o;
+}
+
+/* The option with a value beyond its limits is refused by a sentence that names it, its value and
+ * the limit. */
+static void refused(const struct option_field *field, double value)
+{
+    hf_subscription_options o = loose();
+    int digits = field->kind == OPTION_DOUBLE ? 2 : 0;
+    char part[128];
+    option_field_set(&o, field, value);
+    assert_int_equal(options_check(&o), HF_INVALID);
+    snprintf(part, sizeof part, "%s is %.*f; it must be ", field->name, digits, value);
+    assert_message(part);
+    snprintf(part, sizeof part, " to %.*f", digits, field->max);
+    assert_message(part);
+}
+
+static void limits_of_every_option_are_exact_and_named(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(limits); i++) {
-        hf_subscription_options o = defaults();
-        set_field(&o, &limits[i], limits[i].min);
+    for (size_t i = 0; i < OPTION_FIELDS; i++) {
+        const struct option_field *field = &option_fields[i];
+        hf_subscription_options o = loose();
+        option_field_set(&o, field, field->min);
         assert_ok(options_check(&o));
-        set_field(&o, &limits[i], limits[i].max);
+        o = loose();
+        o.retry_max_ms = INT64_C(366) * 86400000;
+        option_field_set(&o, field, field->max);
         assert_ok(options_check(&o));
-        char value[64];
-        set_field(&o, &limits[i], limits[i].min - 1);
-        assert_int_equal(options_check(&o), HF_INVALID);
-        assert_message(limits[i].name);
-        set_field(&o, &limits[i], limits[i].max + 1);
-        assert_int_equal(options_check(&o), HF_INVALID);
-        snprintf(value, sizeof value, "%s is %lld;", limits[i].name, (long long)limits[i].max + 1);
-        assert_message(value);
-        snprintf(value, sizeof value, " to %lld", (long long)limits[i].max);
-        assert_message(value);
+        refused(field, field->min - 1);
+        refused(field, field->max + 1);
+    }
+}
+
+static void every_word_of_an_option_has_its_number(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < OPTION_FIELDS; i++) {
+        const struct option_field *field = &option_fields[i];
+        const char *word = field->words;
+        for (int number = 1; word && number <= (int)field->max; number++) {
+            char json[128];
+            int length = (int)strcspn(word, "|");
+            hf_subscription_options expected = defaults();
+            hf_subscription_options o;
+            snprintf(json, sizeof json, "{\"%s\":\"%.*s\"}", field->name, length, word);
+            option_field_set(&expected, field, number);
+            assert_ok(options_read(text_of(json), &o));
+            assert_same(&expected, &o);
+            word += length + (word[length] == '|');
+        }
+        assert_true(!word || *word == '\0'); /* there are no more words than values */
+    }
+}
+
+static void every_option_of_the_wrong_type_is_corrupt_by_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < OPTION_FIELDS; i++) {
+        const struct option_field *field = &option_fields[i];
+        const char *const wrong[] = {field->words ? "1" : "\"1\"", "null", "true", "[1]", "{}"};
+        for (size_t j = 0; j < COUNT_OF(wrong); j++) {
+            char json[128];
+            hf_subscription_options o;
+            snprintf(json, sizeof json, "{\"%s\":%s}", field->name, wrong[j]);
+            assert_int_equal(options_read(text_of(json), &o), HF_CORRUPT);
+            assert_message(field->name);
+        }
     }
 }
 
@@ -372,7 +390,9 @@ int main(void)
         cmocka_unit_test(nothing_given_changes_nothing),
         cmocka_unit_test(what_is_given_replaces_field_by_field),
         cmocka_unit_test(options_are_equal_by_value_and_not_by_padding),
-        cmocka_unit_test(limits_are_exact_and_named),
+        cmocka_unit_test(limits_of_every_option_are_exact_and_named),
+        cmocka_unit_test(every_word_of_an_option_has_its_number),
+        cmocka_unit_test(every_option_of_the_wrong_type_is_corrupt_by_name),
         cmocka_unit_test(extreme_values_are_refused_and_not_wrapped),
         cmocka_unit_test(a_multiplier_that_is_no_number_is_refused),
         cmocka_unit_test(retry_max_below_base_is_refused),

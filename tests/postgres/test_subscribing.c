@@ -7,6 +7,7 @@
  */
 #include "postgres/support_side.h"
 #include "support/fixture.h"
+#include "support/option_fields.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -324,81 +325,15 @@ static void as_many_patterns_are_allowed(void **state)
 
 /* ---- Options --------------------------------------------------------------------------------- */
 
-enum kind { WORD, INT32, INT64, DOUBLE };
-
-struct field {
-    const char *name;
-    size_t offset;
-    enum kind kind;
-};
-
-#define FIELD(field, kind)                                                                         \
-    {                                                                                              \
-#field, offsetof(hf_subscription_options, field), kind                                     \
-    }
-
-static const struct field fields[] = {
-    FIELD(mode, WORD),
-    FIELD(order, WORD),
-    FIELD(instance_mode, WORD),
-    FIELD(on_unhandled, WORD),
-    FIELD(on_poison, WORD),
-    FIELD(transactional, WORD),
-    FIELD(breaker, WORD),
-    FIELD(partitions, INT32),
-    FIELD(batch, INT32),
-    FIELD(concurrency, INT32),
-    FIELD(inflight_max, INT32),
-    FIELD(attempts_max, INT32),
-    FIELD(retry_jitter_percent, INT32),
-    FIELD(retry_base_ms, INT64),
-    FIELD(retry_max_ms, INT64),
-    FIELD(retry_multiplier, DOUBLE),
-    FIELD(handler_timeout_ms, INT64),
-    FIELD(lease_ms, INT64),
-    FIELD(checkpoint_events, INT32),
-    FIELD(checkpoint_ms, INT64),
-    FIELD(wait_period_ms, INT64),
-    FIELD(tx_max_ms, INT64),
-    FIELD(gap_timeout_ms, INT64),
-    FIELD(stuck_max, INT32),
-    FIELD(breaker_events, INT32),
-    FIELD(breaker_percent, INT32),
-    FIELD(breaker_window_ms, INT64),
-    FIELD(breaker_pause_ms, INT64),
-    FIELD(batch_by, WORD),
-    FIELD(on_batch_failure, WORD),
-    FIELD(batch_extend_max, INT32),
-};
-
-static const struct field *field_of(const char *name)
+static const struct option_field *field_of(const char *name)
 {
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (strcmp(fields[i].name, name) == 0) {
-            return &fields[i];
+    for (size_t i = 0; i < OPTION_FIELDS; i++) {
+        if (strcmp(option_fields[i].name, name) == 0) {
+            return &option_fields[i];
         }
     }
-    check_fail(__FILE__, __LINE__, "this test does not know the option %s", name);
+    check_fail(__FILE__, __LINE__, "there is no option %s", name);
     return NULL;
-}
-
-static void field_set(hf_subscription_options *options, const struct field *field, double value)
-{
-    char *at = (char *)options + field->offset;
-    int32_t small = (int32_t)value;
-    int64_t large = (int64_t)value;
-    switch (field->kind) {
-    case WORD:
-    case INT32:
-        memcpy(at, &small, sizeof small);
-        break;
-    case INT64:
-        memcpy(at, &large, sizeof large);
-        break;
-    case DOUBLE:
-        memcpy(at, &value, sizeof value);
-        break;
-    }
 }
 
 /* A row of the table that SQL has. */
@@ -410,9 +345,9 @@ struct option {
 
 static struct wish wish_for(const struct option *option, double value, char json[TEXT_MAX])
 {
-    const struct field *field = field_of(option->name);
+    const struct option_field *field = field_of(option->name);
     struct wish wish = wish_of("o");
-    field_set(&wish.options, field, value);
+    option_field_set(&wish.options, field, value);
     snprintf(json, TEXT_MAX, "{\"%s\": %.15g}", option->name, value);
     wish.options_json = json;
     return wish;
@@ -469,18 +404,42 @@ static void options_have_the_same_limits(void **state)
 {
     struct scene s = scene_of(*state);
     PGresult *result = PQexec(s.pg, "SELECT name, low, high FROM holdfast.option_rows()");
-    must_equal((int)(sizeof fields / sizeof fields[0]), PQntuples(result));
+    must_equal((int)OPTION_FIELDS, PQntuples(result));
     for (int row = 0; row < PQntuples(result); row++) {
         struct option option = {PQgetvalue(result, row, 0),
                                 strtod(PQgetvalue(result, row, 1), NULL),
                                 strtod(PQgetvalue(result, row, 2), NULL)};
-        if (field_of(option.name)->kind == WORD) {
+        must_equal((int64_t)field_of(option.name)->min, (int64_t)option.low);
+        must_equal((int64_t)field_of(option.name)->max, (int64_t)option.high);
+        if (field_of(option.name)->kind == OPTION_WORD) {
             word_is_judged_alike(&s, &option);
         } else {
             number_is_judged_alike(&s, &option);
         }
     }
     PQclear(result);
+    scene_end(&s);
+}
+
+/* Every option with a value of another type, which the library's struct cannot even hold. */
+static void a_value_of_the_wrong_type_is_refused_by_name(void **state)
+{
+    struct scene s = scene_of(*state);
+    for (size_t i = 0; i < OPTION_FIELDS; i++) {
+        const struct option_field *field = &option_fields[i];
+        const char *const wrong[] = {field->words ? "1" : "\"1\"", "true", "[1]", "{}"};
+        for (size_t j = 0; j < sizeof wrong / sizeof wrong[0]; j++) {
+            char json[TEXT_MAX];
+            char begin[TEXT_MAX];
+            struct wish wish = wish_of("o");
+            snprintf(json, sizeof json, "{\"%s\": %s}", field->name, wrong[j]);
+            wish.options_json = json;
+            struct answer answer = wish_by_sql(&s, &wish);
+            must_equal(HF_INVALID, answer.status);
+            snprintf(begin, sizeof begin, "%s is ", field->name);
+            must_contain(begin, answer.message);
+        }
+    }
     scene_end(&s);
 }
 
@@ -688,6 +647,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(patterns_are_judged_alike),
     CLAIM(as_many_patterns_are_allowed),
     CLAIM(options_have_the_same_limits),
+    CLAIM(a_value_of_the_wrong_type_is_refused_by_name),
     CLAIM(options_have_the_same_names_in_the_same_order),
     CLAIM(fractions_are_stored_alike),
     CLAIM(what_does_not_go_together_is_refused_alike),

@@ -1,6 +1,6 @@
 -- Options of subscriptions: defaults, limits, and how they are written down.
 
--- The table of src/bus/options.c. words: the option is one of these, and initial is its number, from 1;
+-- The list of src/bus/options.def. words: the option is one of these, and initial is its number, from 1;
 -- NULL: it is a number, of so many decimal places.
 CREATE OR REPLACE FUNCTION holdfast.option_rows()
     RETURNS TABLE (place integer, name text, initial numeric, low numeric, high numeric,
@@ -9,37 +9,7 @@ CREATE OR REPLACE FUNCTION holdfast.option_rows()
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     VALUES
-        (1, 'mode', 1, 1, 2, 0, '{ordered,shared}'::text[]),
-        (2, 'order', 1, 1, 2, 0, '{relaxed,strict}'),
-        (3, 'instance_mode', 1, 1, 2, 0, '{coordinated,single}'),
-        (4, 'on_unhandled', 1, 1, 2, 0, '{skip,dead_letter}'),
-        (5, 'on_poison', 1, 1, 3, 0, '{skip,block_key,halt}'),
-        (6, 'transactional', 1, 1, 2, 0, '{off,on}'),
-        (7, 'breaker', 1, 1, 2, 0, '{off,on}'),
-        (8, 'partitions', 1, 1, 1024, 0, NULL),
-        (9, 'batch', 100, 1, 10000, 0, NULL),
-        (10, 'concurrency', 1, 1, 256, 0, NULL),
-        (11, 'inflight_max', 1000, 1, 100000, 0, NULL),
-        (12, 'attempts_max', 4, 1, 100, 0, NULL),
-        (13, 'retry_jitter_percent', 10, 0, 100, 0, NULL),
-        (14, 'retry_base_ms', 1000, 0, 31622400000, 0, NULL),
-        (15, 'retry_max_ms', 30000, 0, 31622400000, 0, NULL),
-        (16, 'retry_multiplier', 2, 1, 100, 2, NULL),
-        (17, 'handler_timeout_ms', 30000, 1, 86400000, 0, NULL),
-        (18, 'lease_ms', 30000, 10, 604800000, 0, NULL),
-        (19, 'checkpoint_events', 100, 1, 100000, 0, NULL),
-        (20, 'checkpoint_ms', 1000, 0, 3600000, 0, NULL),
-        (21, 'wait_period_ms', 1000, 1, 3600000, 0, NULL),
-        (22, 'tx_max_ms', 1000, 1, 60000, 0, NULL),
-        (23, 'gap_timeout_ms', 0, 0, 86400000, 0, NULL),
-        (24, 'stuck_max', 16, 1, 256, 0, NULL),
-        (25, 'breaker_events', 20, 1, 100000, 0, NULL),
-        (26, 'breaker_percent', 50, 0, 99, 0, NULL),
-        (27, 'breaker_window_ms', 60000, 10, 86400000, 0, NULL),
-        (28, 'breaker_pause_ms', 30000, 1, 86400000, 0, NULL),
-        (29, 'batch_by', 1, 1, 2, 0, '{none,key}'),
-        (30, 'on_batch_failure', 1, 1, 2, 0, '{dead_letter_unit,split}'),
-        (31, 'batch_extend_max', 1000, 0, 10000, 0, NULL)
+        OPTION_ROWS
 $$;
 
 -- The known option that has most pairs of letters in common with a mistyped one; NULL: none has many.

@@ -51,7 +51,6 @@ int suboptions_check(const struct args *args);
 
 /* A new subscription that the command makes is for commands, which take as long as they take: if no
  * time limit is given it is the longest that there is, and not the one of handlers in C. */
-#define SUBOPTIONS_TIMEOUT_MS INT64_C(86400000)
 void suboptions_for_commands(hf_subscription_options *options);
 
 /* What the command line says; everything else stays "not given". */
