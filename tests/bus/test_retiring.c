@@ -261,6 +261,7 @@ static void one_that_is_subscribed_again_before_its_workers_end_goes_on(void **s
     point_arm("worker_begins", 2, POINT_STOP_THREAD); /* it does not see that it is to end */
     id = subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", NULL, "1");
+    publish(scene->bus, "x", NULL, "2"); /* for a second worker */
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_true(point_wait_blocked("worker_begins", PATIENCE_MS));
@@ -270,9 +271,9 @@ static void one_that_is_subscribed_again_before_its_workers_end_goes_on(void **s
     subscribe(scene->bus, "a", "*", recorder, NULL);
     point_release("worker_begins");
     point_release("before_drain");
-    publish(scene->bus, "x", NULL, "2");
+    publish(scene->bus, "x", NULL, "3");
     settle_all(scene->bus, "a");
-    assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
+    assert_int_equal(recorder_calls(recorder, 3, NULL), 1);
 }
 
 static void a_stop_waits_for_one_that_is_being_given_back(void **state)

@@ -253,22 +253,10 @@ static struct turn begin_turn(struct runner *runner)
     return turn;
 }
 
-/* The mutex is held. */
-static hf_status keep_workers(struct runner *runner)
-{
-    hf_status status = HF_OK;
-    while (!status && runner->course == COURSE_WORK &&
-           runner->worker_count < runner->definition.options.concurrency) {
-        status = worker_start(runner);
-    }
-    return status;
-}
-
 /* Sees to the workers. */
 static void end_turn(struct runner *runner, struct turn *turn)
 {
     pthread_mutex_lock(&runner->mutex);
-    hf_status status = keep_workers(runner);
     runner_signal_work(runner);
     if (runner->rest_until_us > 0) {
         turn_wake(turn, turn->now_us + (runner->rest_until_us - turn->mono_us));
@@ -277,9 +265,6 @@ static void end_turn(struct runner *runner, struct turn *turn)
         }
     }
     pthread_mutex_unlock(&runner->mutex);
-    if (status) {
-        runner_say(runner, HF_LOG_ERROR, "cannot start a worker: %s", err_message());
-    }
     HF_POINT("after_step");
 }
 

@@ -382,6 +382,8 @@ static void adopt_breaker(struct runner *runner, const struct definition *fresh)
     }
     if (!on) {
         runner_lower(runner, BAR_BREAKER);
+    } else if (runner->breaker.state != BREAKER_CLOSED && !runner->probe_wanted) {
+        runner_raise(runner, BAR_BREAKER); /* before anything is read: ask_breaker may lower it */
     }
 }
 

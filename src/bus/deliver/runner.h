@@ -82,7 +82,7 @@ struct runner {
     struct worker *aborting; /* stuck ones whose transaction is still to be rolled back */
     int32_t worker_count;
     int32_t stuck;                 /* workers whose turn was taken and that still run */
-    int32_t idle;                  /* workers waiting for work */
+    int32_t idle;                  /* workers that wait for work, or are about to look for it */
     bool waiting;                  /* the dispatcher waits */
     _Atomic uint32_t needs;        /* enum need; see plan.h */
     uint32_t bars;                 /* enum bar, those that were raised; runner_bars has all */
@@ -263,7 +263,9 @@ int64_t runner_keep_time(struct runner *runner, int64_t mono_us);
 void runner_expect_timeout(struct runner *runner, int64_t mono_us);
 /* Does something run, or may something? Mutex held. */
 bool runner_has_work(const struct runner *runner);
-/* Wakes workers if there is work for them. Mutex held. */
+/* Starts a worker if something may begin and no worker waits for it. Mutex held. */
+void runner_start_worker(struct runner *runner);
+/* Wakes workers if there is work for them, or starts one. Mutex held. */
 void runner_signal_work(struct runner *runner);
 
 /* For the workers; mutex held. */

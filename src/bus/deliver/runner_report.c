@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
@@ -15,17 +16,6 @@
 #define LOOK_AGAIN_US 20000 /* a handler that is over its time has not begun, or has just ended */
 #define ABORT_PAUSE_US_MIN 1000  /* between two tries to roll back under a handler's feet ... */
 #define ABORT_PAUSE_US_MAX 64000 /* ... this grows, for a statement that does not end */
-
-void runner_signal_work(struct runner *runner)
-{
-    if (runner->idle > 0 && runner->window.ready > 0) {
-        if (runner->idle == 1 || runner->window.ready == 1) {
-            pthread_cond_signal(&runner->work);
-        } else {
-            pthread_cond_broadcast(&runner->work);
-        }
-    }
-}
 
 bool runner_has_work(const struct runner *runner)
 {
@@ -81,6 +71,32 @@ static bool may_begin(const struct runner *runner)
         return false; /* the checkpoint of the last one comes first */
     }
     return runner->rest_until_us == 0 || clock_mono_us() >= runner->rest_until_us;
+}
+
+void runner_start_worker(struct runner *runner)
+{
+    if (runner->idle > 0 || runner->course != COURSE_WORK ||
+        runner->worker_count >= runner->definition.options.concurrency || !may_begin(runner)) {
+        return;
+    }
+    if (worker_start(runner)) { /* the next turn tries again; while there is work one comes */
+        snprintf(runner->trouble, sizeof runner->trouble, "cannot start a worker: %s",
+                 err_message());
+    }
+}
+
+void runner_signal_work(struct runner *runner)
+{
+    if (runner->window.ready == 0) {
+        return;
+    }
+    if (runner->idle == 0) {
+        runner_start_worker(runner);
+    } else if (runner->idle == 1 || runner->window.ready == 1) {
+        pthread_cond_signal(&runner->work);
+    } else {
+        pthread_cond_broadcast(&runner->work);
+    }
 }
 
 size_t runner_chunk_size(struct runner *runner)
@@ -237,9 +253,7 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
         runner_is_urgent(runner) || runner_bars(runner) || atomic_load(&runner->bus->waiters) > 0) {
         runner_call(runner, NEED_TURN); /* also in the middle of a step: it looks once more */
     }
-    if (runner->idle > 0 && window->ready > 0) {
-        runner_signal_work(runner);
-    }
+    runner_signal_work(runner);
 }
 
 /* ---- Timeouts -------------------------------------------------------------------------------- */

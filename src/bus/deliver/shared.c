@@ -352,11 +352,12 @@ static void put_all(struct runner *runner, struct event_batch *event_batch, stru
 }
 
 /* All workers have been busy with one handler each for long: what waits behind them had better go
- * to somebody else. Answers when that will be so (monotonic); INT64_MAX if somebody is free. The
- * mutex is held. */
+ * to somebody else. Answers when that will be so (monotonic); INT64_MAX if a worker is free, or may
+ * be started. The mutex is held. */
 static int64_t stalls_at(struct runner *runner)
 {
-    int64_t newest_us = runner->worker_count > 0 ? 0 : INT64_MAX;
+    bool all = runner->worker_count >= runner->definition.options.concurrency;
+    int64_t newest_us = all ? 0 : INT64_MAX;
     for (struct worker *worker = runner->workers; worker; worker = worker->next) {
         struct chunk_place place;
         bool busy = chunk_look(&worker->chunk, &place) && place.running;

@@ -13,6 +13,11 @@
  * are gone, so they count as never run. A chunk of one delivery is ended and committed in one step
  * (unit_finish). If it has several events (unit.h) and fails, all of its transaction is undone.
  *
+ * A worker is started when something may begin and no worker waits for it (runner_start_worker): by
+ * the dispatcher that got deliveries, or by the worker that has taken the first of them. It ends
+ * when it has had nothing to do for WORKER_IDLE_MS. So a subscription without work has no workers,
+ * and one with work has as many as find something to do, and at most one more.
+ *
  * Whose fault is it that a transaction was not kept?
  *   the handler's (HF_MISUSE; HF_CONFLICT of a commit with nothing else in it)   a failed attempt
  *   nobody's (HF_BUSY: a deadlock, a lock ...; a connection that went away)      it does not count
@@ -29,6 +34,8 @@
 #include "base/time/clock.h"
 #include "bus/deliver/prerecord.h"
 #include "bus/deliver/runner.h"
+
+#define WORKER_IDLE_MS 1000 /* without work: then the thread ends */
 
 static int32_t note_take(hf_bus *bus)
 {
@@ -385,21 +392,51 @@ static void worker_free(struct worker *worker)
 }
 
 /* Nothing to take: takes over, or waits. Where there is a bar, too: what is taken over is READY
- * when it is lifted, and workers are woken for that. The mutex is held. */
-static void find_work(struct runner *runner)
+ * when it is lifted, and workers are woken for that. False: the worker has been idle until `leave`.
+ * The mutex is held. */
+static bool find_work(struct runner *runner, struct deadline leave)
 {
     bool soon = false;
     if (runner->window.busy > 0 && chunk_take_over(runner, &soon)) {
         runner_chunk_reported(runner, 0, 0);
-        return;
+        return true;
     }
     runner->idle++;
-    if (soon) {
-        cond_wait_until(&runner->work, &runner->mutex, deadline_after_ms(1));
-    } else {
-        pthread_cond_wait(&runner->work, &runner->mutex);
-    }
+    struct deadline until = soon ? deadline_earlier(leave, deadline_after_ms(1)) : leave;
+    cond_wait_until(&runner->work, &runner->mutex, until);
     runner->idle--;
+    return !deadline_passed(leave);
+}
+
+/* Runs chunks until there is nothing to do for WORKER_IDLE_MS, or the runner wants fewer workers.
+ * True: the turn was taken away, and the worker is stuck. The mutex is held. */
+static bool work(struct worker *worker)
+{
+    struct runner *runner = worker->runner;
+    struct deadline leave = deadline_after_ms(WORKER_IDLE_MS);
+    bool stuck = false;
+    bool leaves = false; /* unless there is something to take after all: a wake-up may be ours */
+    while (!stuck && runner->course == COURSE_WORK &&
+           runner->worker_count <= runner->definition.options.concurrency) {
+        if (!take_chunk(worker)) {
+            if (leaves) {
+                break;
+            }
+            leaves = !find_work(runner, leave);
+            continue;
+        }
+        runner_start_worker(runner); /* for what is left */
+        pthread_mutex_unlock(&runner->mutex);
+        stuck = !run_chunk(worker);
+        HF_POINT("before_report");
+        pthread_mutex_lock(&runner->mutex);
+        if (!stuck) {
+            report_chunk(worker);
+            leave = deadline_after_ms(WORKER_IDLE_MS);
+            leaves = false;
+        }
+    }
+    return stuck;
 }
 
 static void *worker_main(void *ctx)
@@ -408,22 +445,8 @@ static void *worker_main(void *ctx)
     struct runner *runner = worker->runner;
     HF_POINT("worker_begins");
     pthread_mutex_lock(&runner->mutex);
-    bool stuck = false;
-    while (!stuck && runner->course == COURSE_WORK &&
-           runner->worker_count <= runner->definition.options.concurrency) {
-        if (!take_chunk(worker)) {
-            find_work(runner);
-            continue;
-        }
-        pthread_mutex_unlock(&runner->mutex);
-        stuck = !run_chunk(worker);
-        HF_POINT("before_report");
-        pthread_mutex_lock(&runner->mutex);
-        if (!stuck) {
-            report_chunk(worker);
-        }
-    }
-    if (stuck) {
+    runner->idle--;
+    if (work(worker)) {
         forget_abort(worker);
         runner->stuck--;
     } else {
@@ -452,9 +475,11 @@ hf_status worker_start(struct runner *runner)
     worker->next = runner->workers;
     runner->workers = worker;
     runner->worker_count++;
+    runner->idle++; /* until it looks for work */
     pthread_t thread;
     hf_status status = thread_start(&thread, "hf-worker", worker_main, worker);
     if (status) {
+        runner->idle--;
         unlink_worker(worker);
         worker_free(worker);
         return status;
