@@ -2,8 +2,8 @@
  * bus.h - the handle: what all files of the bus share. docs/architecture.md
  * has the map of its folders.
  *
- * Lock order: bus->life, bus->making, bus->mutex, the timekeeper's list, then a runner's mutex. The
- * last three are not held while the store is called.
+ * Lock order: bus->life, bus->making, bus->mutex, the timekeeper's list, a runner's mutex, then
+ * that of the dispatchers. The last four are not held while the store is called.
  */
 #ifndef HF_BUS_BUS_H
 #define HF_BUS_BUS_H
@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "base/text/text.h"
+#include "bus/deliver/dispatchers.h"
 #include "bus/deliver/exclusive.h"
 #include "bus/deliver/ordered/assign.h"
 #include "bus/deliver/timekeeper.h"
@@ -74,6 +75,7 @@ struct hf_bus {
     struct definition_cache *definition_cache; /* of shared subscriptions, by name */
     struct assignments assignments;            /* which partitions are fixed */
     struct exclusive exclusive;                /* who runs handlers, and who must run alone */
+    struct dispatchers dispatchers;            /* serve all subscriptions of the list */
     struct timekeeper timekeeper;              /* ends handlers whose time is up */
     atomic_bool notes[STORE_NOTES_MAX];        /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */

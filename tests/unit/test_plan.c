@@ -486,6 +486,10 @@ static void perform(struct model *m, enum action action)
         break;
     case ACTION_WAIT:
     case ACTION_END:
+    case ACTION_RESUME:
+    case ACTION_FINISH:
+    case ACTION_RETIRE:
+    case ACTION_LEAVE:
         break;
     }
     m->s.hand &= ~(uint32_t)HAND_BUSY;

@@ -30,6 +30,7 @@
 #include "bus/api/definition_cache.h"
 #include "bus/api/node.h"
 #include "bus/deliver/attempt.h"
+#include "bus/deliver/runner.h"
 #include "bus/subscription.h"
 #include "bus/timers/retention.h"
 #include "bus/timers/schedule.h"
@@ -180,6 +181,7 @@ void bus_unreference(hf_bus *bus)
         pthread_mutex_destroy(&bus->life);
         exclusive_release(&bus->exclusive);
         timekeeper_release(&bus->timekeeper);
+        dispatchers_release(&bus->dispatchers);
         assignments_release(&bus->assignments);
     }
     mem_free(bus->node_name);
@@ -266,6 +268,28 @@ static hf_status open_store(hf_bus *bus, const char *url, const hf_options *opti
     return store_open(url, &store_options, &bus->store);
 }
 
+static void reference(void *ctx)
+{
+    bus_reference(ctx);
+}
+
+static void unreference(void *ctx)
+{
+    bus_unreference(ctx);
+}
+
+static hf_status init_dispatchers(hf_bus *bus)
+{
+    struct dispatchers_owner owner = {
+        .turn = runner_turn,
+        .left = runner_left,
+        .reference = reference,
+        .unreference = unreference,
+        .ctx = bus,
+    };
+    return dispatchers_init(&bus->dispatchers, owner);
+}
+
 static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
 {
     bus->log = (struct log){.write = options->log,
@@ -297,6 +321,9 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     }
     if (!status) {
         status = timekeeper_init(&bus->timekeeper, bus);
+    }
+    if (!status) {
+        status = init_dispatchers(bus);
     }
     if (!status) {
         status = definition_cache_new(&bus->definition_cache);
@@ -468,6 +495,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     bool joined = scheduler_stop_end(bus, threads);
     joined = retention_stop_end(bus, threads) && joined;
     timekeeper_stop(&bus->timekeeper);
+    dispatchers_join(&bus->dispatchers);
     subscriptions_reap(bus);
     pthread_mutex_unlock(&bus->life);
     subscriptions_reap_if_due(bus);

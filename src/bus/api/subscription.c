@@ -9,7 +9,7 @@
  * not the watch, which shows the signs of life of all of them.
  *
  * An entry whose last handler is unregistered leaves the list, with all that it costs: at once if
- * it has no thread, else its dispatcher takes it out when it has given back what it had, which may
+ * it has no turns, else its dispatcher takes it out when it has given back what it had, which may
  * be after handlers that still run. Meanwhile it stays in the list, so that hf_stop waits for it
  * and a handler that is registered again finds it: one process never has two runners for a
  * subscription. A subscription that was removed loses its runner in the same way; its entry stays
@@ -580,7 +580,6 @@ enum retired subscription_retired(struct runner *runner)
                                                    : RETIRED_NOT_YET;
     if (retired == RETIRED_GONE) {
         timekeeper_remove(&bus->timekeeper, runner);
-        companion_leave(&runner->companion);
         gone = take_runner(bus, runner);
         tell_leases(bus);
         pthread_cond_broadcast(&bus->retired);
@@ -592,7 +591,7 @@ enum retired subscription_retired(struct runner *runner)
     return retired;
 }
 
-/* Has it neither handlers, nor a thread, nor anything left for a stop? bus->life is held. */
+/* Has it neither handlers, nor turns, nor anything left for a stop? bus->life is held. */
 static bool is_empty(const struct subscription *subscription)
 {
     struct runner *runner = subscription->runner;
@@ -605,7 +604,7 @@ static bool is_empty(const struct subscription *subscription)
     pthread_mutex_lock(&runner->mutex);
     bool halted = runner->course == COURSE_HALT && runner->stuck == 0;
     pthread_mutex_unlock(&runner->mutex);
-    return halted && !runner->companion.present && !runner->finish_status;
+    return halted && !runner_is_present(runner) && !runner->finish_status;
 }
 
 void subscriptions_reap(hf_bus *bus)
@@ -652,7 +651,7 @@ hf_status subscriptions_start(hf_bus *bus)
     pthread_mutex_lock(&bus->mutex);
     struct subscription *subscription = bus->subscriptions;
     for (; subscription && !status; subscription = subscription->next) {
-        if (subscription->runner && !subscription->runner->companion.present) {
+        if (subscription->runner && !runner_is_present(subscription->runner)) {
             status = runner_start(subscription->runner);
         }
     }
@@ -728,10 +727,7 @@ void subscriptions_free(hf_bus *bus)
     while (all) {
         struct subscription *subscription = all;
         all = subscription->next;
-        if (subscription->runner) {
-            companion_leave(&subscription->runner->companion); /* it has a reference of its own */
-        }
-        entry_free(subscription);
+        entry_free(subscription); /* a runner that is still present has another reference */
     }
 }
 

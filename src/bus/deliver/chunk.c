@@ -116,8 +116,7 @@ size_t chunk_take(struct chunk *chunk)
     int64_t ended = runner->window.ended;
     take_units(chunk, most);
     if (runner->window.ended > ended && (runner_is_urgent(runner) || chunk->count == 0)) {
-        runner_need(runner, NEED_TURN); /* some ended on the way, and nobody will report soon */
-        pthread_cond_signal(&runner->wake);
+        runner_call(runner, 0); /* some ended on the way, and no worker will report soon */
     }
     if (chunk->count > 0) {
         runner->singly -= runner->singly > 0 ? 1 : 0;

@@ -1,21 +1,21 @@
 /*
- * dispatcher.c - the turns of a dispatcher: survey, plan, perform, wait. See plan.h.
+ * dispatcher.c - the turns of a runner: survey, plan, perform. See plan.h.
  *
- *     begin_turn -> ( survey -> plan -> perform ) ... -> end_turn -> wait
+ *     begin_turn -> ( survey -> plan -> perform ) ... -> end_turn
  *
  * plan() decides, perform() acts: it, and what it calls, is all that talks to the store for a
  * subscription that works (runner_life.c does when one ends). What an action finds is told by needs
  * and bars, by the time at which it wants to be looked at again (turn_wake), and by steps that it
  * takes out of the turn.
  *
- * The dispatcher sleeps on one condition. It is woken by workers that report something to be
- * settled, by the watch when there is news in the store, by handlers being registered, and by its
- * own clock: the time that the plan names, or the wait period as the backstop for everything else
- * (unless the store looks as often and makes news of what it finds). Handlers that are over their
- * time are not its business but the timekeeper's: the dispatcher may wait for the store. A wake-up
- * that comes too often costs a look; one that is missed costs at most the wait period, never an
- * event, because every look asks the store.
+ * Between two turns the runner waits among the dispatchers of the bus (dispatchers.h). It is called
+ * by workers that report something to be settled, by the watch when there is news in the store, by
+ * handlers being registered, and by its own clock (wake_at). Handlers that are over their time are
+ * not its business but the timekeeper's: a turn may wait for the store. A call that comes too often
+ * costs a look; one that is missed costs at most the wait period, never an event, because every
+ * look asks the store.
  */
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -113,6 +113,7 @@ static void pause_for_stuck(struct runner *runner)
 static struct situation survey(struct runner *runner, const struct turn *turn)
 {
     struct situation situation = {
+        .phase = runner->phase,
         .steps = turn->steps,
         .now_us = turn->now_us,
         .mono_us = turn->mono_us,
@@ -121,13 +122,16 @@ static struct situation survey(struct runner *runner, const struct turn *turn)
         .retry_us = INT64_MAX,
         .claim_us = INT64_MAX,
         .wake_us = turn->wake_us,
+        .pause_us = runner->pause_us,
     };
     pthread_mutex_lock(&runner->mutex);
     situation.bars = runner_bars(runner);
     situation.needs = atomic_load(&runner->needs); /* after the bars: see runner_raise */
-    situation.hand = (runner->window.busy > 0 ? HAND_BUSY : 0) |
-                     (has_stuck(runner) ? HAND_STUCK : 0) |
-                     (runner_breaks(runner) ? HAND_BREAKS : 0);
+    situation.hand =
+        (runner->window.busy > 0 ? HAND_BUSY : 0) | (has_stuck(runner) ? HAND_STUCK : 0) |
+        (runner_breaks(runner) ? HAND_BREAKS : 0) | (runner->worker_count > 0 ? HAND_WORKERS : 0) |
+        (runner->stuck > 0 ? HAND_STRAYS : 0) | (runner->aborting ? HAND_ABORTING : 0) |
+        (runner->finish_status ? HAND_OWING : 0);
     pthread_mutex_unlock(&runner->mutex);
     runner->mode->survey(runner, &situation);
     return situation;
@@ -159,15 +163,19 @@ static void perform(struct runner *runner, enum action action, struct turn *turn
         runner->mode->perform(runner, action, turn);
         break;
     case ACTION_WAIT:
-    case ACTION_END:
     case ACTION_TURN:
-        break;
+    case ACTION_END:
+    case ACTION_RESUME:
+    case ACTION_FINISH:
+    case ACTION_RETIRE:
+    case ACTION_LEAVE:
+        break; /* the turn ends: runner_turn */
     }
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* How long the dispatcher may sleep while something is in hand: what begins or ends meanwhile has
+/* How long the runner may wait while something is in hand: what begins or ends meanwhile has
  * its own times (a checkpoint, a stall), of which nobody tells it; but of what is to be stored
  * sooner than RUNNER_PROMPT_MS workers do. */
 static int64_t tend_ms(const hf_subscription_options *options)
@@ -176,7 +184,7 @@ static int64_t tend_ms(const hf_subscription_options *options)
     return store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
 }
 
-/* The dispatcher's time is up: it looks at everything, because nobody tells of everything: a hole
+/* The runner's time has come: it looks at everything, because not everything makes news: a hole
  * that ends, for one. If it was only to tend what is in hand, and has just looked, it need not. The
  * mutex is held. */
 static void look_around(struct runner *runner, bool tend)
@@ -188,13 +196,10 @@ static void look_around(struct runner *runner, bool tend)
     }
 }
 
-bool runner_is_over(const struct runner *runner)
-{
-    return runner->course == COURSE_HALT ||
-           (runner->course == COURSE_RETIRE && runner->window.busy == 0);
-}
-
-static void wait_until(struct runner *runner, int64_t wake_us)
+/* Until when the runner waits, if it is not called (monotonic). Its clock is the time that the plan
+ * names, or the wait period as the backstop for everything else (unless the store looks as often
+ * and makes news of what it finds). */
+static int64_t wake_at(struct runner *runner, int64_t wake_us)
 {
     int64_t now_us = clock_wall_us();
     int64_t wait_ms = runner->definition.options.wait_period_ms;
@@ -207,26 +212,26 @@ static void wait_until(struct runner *runner, int64_t wake_us)
         int64_t ms = wake_us <= now_us ? 0 : (wake_us - now_us + 999) / 1000;
         deadline = deadline_earlier(deadline, deadline_after_ms(ms));
     }
-    struct deadline tend = DEADLINE_NEVER;
+    runner->look_deadline = deadline;
     pthread_mutex_lock(&runner->mutex);
     if (runner_has_work(runner)) {
-        tend = deadline_after_ms(tend_ms(&runner->definition.options));
+        int64_t ms = tend_ms(&runner->definition.options);
+        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
     }
-    runner->waiting = true;
-    bool in_time = true;
-    while (!runner_needs(runner, NEED_TURN) && !runner_is_over(runner) && in_time) {
-        in_time = cond_wait_until(&runner->wake, &runner->mutex, deadline_earlier(deadline, tend));
-    }
-    if (!in_time) {
-        look_around(runner, !deadline_passed(deadline));
-    }
-    runner->waiting = false;
     pthread_mutex_unlock(&runner->mutex);
+    return deadline.mono_us;
+}
+
+/* The same in a phase that waits for something else than work. */
+static int64_t pause_end(int64_t wake_us)
+{
+    int64_t left_us = wake_us - clock_wall_us();
+    return wake_us == INT64_MAX ? INT64_MAX : clock_mono_us() + (left_us > 0 ? left_us : 0);
 }
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
-static struct turn begin_turn(struct runner *runner)
+static struct turn begin_turn(struct runner *runner, bool by_clock)
 {
     struct turn turn = {
         .now_us = clock_wall_us(),
@@ -238,6 +243,9 @@ static struct turn begin_turn(struct runner *runner)
     memcpy(trouble, runner->trouble, sizeof trouble);
     runner->trouble[0] = '\0';
     runner_take(runner, NEED_TURN);
+    if (by_clock) {
+        look_around(runner, !deadline_passed(runner->look_deadline));
+    }
     chunk_report_all(runner, turn.mono_us);
     pthread_mutex_unlock(&runner->mutex);
     runner_log_notices(runner);
@@ -268,34 +276,32 @@ static void end_turn(struct runner *runner, struct turn *turn)
     HF_POINT("after_step");
 }
 
-void runner_turn(struct runner *runner)
+struct seat_next runner_turn(struct seat *seat, bool by_clock)
 {
-    struct turn turn = begin_turn(runner);
+    struct runner *runner = (struct runner *)((char *)seat - offsetof(struct runner, seat));
+    bool works = runner->phase == PHASE_WORK;
+    struct turn turn = begin_turn(runner, by_clock && works);
     struct plan next;
     for (;;) {
         struct situation situation = survey(runner, &turn);
         next = plan(&situation);
-        if (next.action <= ACTION_TURN) {
+        if (next.action < ACTION_REFRESH) {
             break;
         }
         perform(runner, next.action, &turn);
     }
-    end_turn(runner, &turn);
-    if (next.action == ACTION_WAIT) {
+    if (works) {
+        end_turn(runner, &turn);
+    }
+    switch (next.action) {
+    case ACTION_WAIT:
         turn_wake(&turn, next.wake_us);
-        wait_until(runner, turn.wake_us);
+        return (struct seat_next){SEAT_WAIT,
+                                  works ? wake_at(runner, turn.wake_us) : pause_end(next.wake_us)};
+    case ACTION_TURN:
+        return (struct seat_next){.kind = SEAT_AGAIN};
+    default:
+        return (struct seat_next){.kind = runner_end_phase(runner, next.action) ? SEAT_AGAIN
+                                                                                : SEAT_LEAVE};
     }
-}
-
-bool runner_drain(struct runner *runner)
-{
-    HF_POINT("before_drain");
-    pthread_mutex_lock(&runner->mutex);
-    while (runner->course != COURSE_WORK && (runner->window.busy > 0 || runner->worker_count > 0)) {
-        pthread_cond_wait(&runner->wake, &runner->mutex);
-    }
-    bool drained = runner->worker_count == 0;
-    pthread_mutex_unlock(&runner->mutex);
-    runner_log_notices(runner);
-    return drained;
 }

@@ -100,7 +100,33 @@ static struct plan next_of_hand(const struct situation *s)
     return reset ? (struct plan){.action = ACTION_RESET} : next_step(s);
 }
 
-struct plan plan(const struct situation *s)
+static struct plan plan_drain(const struct situation *s)
+{
+    bool works = !(s->bars & (BAR_STOPPING | BAR_RETIRING));
+    bool workers = s->hand & HAND_WORKERS;
+    if (!workers && (works || !(s->hand & HAND_BUSY))) {
+        return (struct plan){.action = ACTION_FINISH};
+    }
+    return works ? (struct plan){.action = ACTION_RESUME}
+                 : (struct plan){.action = ACTION_WAIT, .wake_us = INT64_MAX};
+}
+
+static struct plan plan_pause(const struct situation *s)
+{
+    bool kept = s->hand & (HAND_OWING | HAND_STRAYS);
+    if (kept && (s->bars & BAR_RETIRING) && s->mono_us < s->pause_us) {
+        return (struct plan){.action = ACTION_WAIT, .wake_us = wall_us(s, s->pause_us)};
+    }
+    return (struct plan){.action = ACTION_FINISH};
+}
+
+static struct plan plan_halt(const struct situation *s)
+{
+    return s->hand & HAND_ABORTING ? (struct plan){.action = ACTION_WAIT, .wake_us = INT64_MAX}
+                                   : (struct plan){.action = ACTION_LEAVE};
+}
+
+static struct plan plan_work(const struct situation *s)
 {
     bool busy = s->hand & HAND_BUSY;
     if ((s->bars & BAR_STOPPING) || ((s->bars & BAR_RETIRING) && !busy)) {
@@ -126,4 +152,23 @@ struct plan plan(const struct situation *s)
         return busy ? rest(s, INT64_MAX) : (struct plan){.action = ACTION_DROP};
     }
     return next_of_hand(s);
+}
+
+struct plan plan(const struct situation *s)
+{
+    switch (s->phase) {
+    case PHASE_WORK:
+        return plan_work(s);
+    case PHASE_DRAIN:
+        return plan_drain(s);
+    case PHASE_RETIRE:
+        return (struct plan){.action = ACTION_RETIRE};
+    case PHASE_PAUSE:
+        return plan_pause(s);
+    case PHASE_HALT:
+        return plan_halt(s);
+    case PHASE_OVER:
+        break;
+    }
+    return (struct plan){.action = ACTION_LEAVE};
 }

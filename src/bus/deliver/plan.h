@@ -1,6 +1,6 @@
 /*
- * plan.h - what the dispatcher of a subscription does next: a pure function of two words, the steps
- * of its turn, and the clocks.
+ * plan.h - what the dispatcher of a subscription does next: a pure function of its phase, two
+ * words, the steps of its turn, and the clocks.
  *
  * `needs` has one bit for everything that is to be done or looked into. A bit is set when something
  * has happened (runner_need), by the thread that learns of it, and cleared when the dispatcher
@@ -11,19 +11,31 @@
  * raised (runner_raise) by the thread that learns of the reason, worker or dispatcher, and lowered
  * (runner_lower) by the dispatcher alone, when the reason is gone.
  *
- * Threads: `needs` is atomic; threads other than the dispatcher set bits with the runner's mutex
- * held, so that a dispatcher that is about to wait does not miss them. `bars` is guarded by that
- * mutex.
+ * Threads: the dispatcher is the thread that takes the runner's turn (dispatchers.h). `needs` is
+ * atomic; `bars` is guarded by the runner's mutex.
  *
- * A turn begins when the dispatcher is woken: by a need, or by its clock. It has steps, each of
- * which is taken at most once in a turn, if there is reason to. The dispatcher asks plan() for the
- * next action, performs it (dispatcher.c, the only part that talks to the store), and asks again,
- * until nothing is left that can be done now. So an action that cannot get on does not keep the
- * others from being done, and is not tried again before the next turn.
+ * A turn begins when the runner is called, because of a need, or by its clock. It has steps, each
+ * of which is taken at most once in a turn, if there is reason to. The dispatcher asks plan() for
+ * the next action, performs it (dispatcher.c, the only part that talks to the store), and asks
+ * again, until nothing is left that can be done now. So an action that cannot get on does not keep
+ * the others from being done, and is not tried again before the next turn.
  *
- *     first that applies            unless
+ * Phases
+ *     A runner is in one phase at a time (enum phase; runner_life.c changes it and draws how they
+ *     follow each other). A turn ends where a phase does.
+ *
+ *     WORK     the table below
+ *     DRAIN    FINISH when no worker is left and nothing runs; RESUME if it is to work again and
+ *              workers are left; else WAIT for their reports
+ *     RETIRE   RETIRE
+ *     PAUSE    FINISH when its time has come, when the runner is not to retire any more, or when
+ *              nothing keeps it from that; else WAIT
+ *     HALT     LEAVE when no transaction is left that is to be rolled back; else WAIT
+ *     OVER     LEAVE
+ *
+ *     WORK: first that applies      unless
  *     ---------------------------   ------------------------------------------------------------
- *     END      stopping             it retires, and something still runs
+ *     END      stopping, retiring   it retires, and something still runs
  *     WAIT     removed
  *     REFRESH  DEFINITION,          its last try failed and is too recent
  *              STANDING
@@ -45,7 +57,7 @@
  *                                   named; when the store or the definition may be asked again;
  *                                   when what was not due is
  *
- * Nothing here blocks, and waiting is an answer: a thread may serve many subscriptions.
+ * Nothing here blocks, and waiting is an answer: a thread serves many subscriptions.
  */
 #ifndef HF_BUS_DELIVER_PLAN_H
 #define HF_BUS_DELIVER_PLAN_H
@@ -88,11 +100,26 @@ enum bar {
     BAR_AWAY = 1 << 8,      /* the store does not take what ends: until it does (runner_away) */
 };
 
+enum phase {
+    PHASE_WORK,   /* it gets deliveries and stores what becomes of them */
+    PHASE_DRAIN,  /* it begins nothing more, and waits until nothing runs */
+    PHASE_RETIRE, /* it has given back what it had, or could not: what becomes of it? */
+    PHASE_PAUSE,  /* it retires, but cannot yet, and tries again later */
+    PHASE_HALT,   /* a stop waits for it */
+    PHASE_OVER,   /* it takes no more turns */
+};
+
 /* What the dispatcher can do. The steps of a turn are among these: see STEP. */
 enum action {
-    ACTION_WAIT,    /* until the plan's time, or a need */
-    ACTION_END,     /* the loop is over */
-    ACTION_TURN,    /* begin a new turn */
+    ACTION_WAIT, /* until the plan's time, or a need */
+    ACTION_TURN, /* begin a new turn */
+    /* These end the turn, too: they are about the phase. */
+    ACTION_END,    /* WORK is over: DRAIN */
+    ACTION_RESUME, /* DRAIN is over: WORK, with the workers that are left */
+    ACTION_FINISH, /* store the rest and give back what is ours: RETIRE */
+    ACTION_RETIRE, /* find out what becomes of it: WORK, PAUSE, HALT or OVER */
+    ACTION_LEAVE,  /* OVER */
+    /* The actions of WORK. */
     ACTION_REFRESH, /* read the definition, if it has changed */
     ACTION_PAUSE,   /* pause the subscription: too many handlers are stuck */
     ACTION_DROP,    /* drop what is in hand */
@@ -110,14 +137,19 @@ enum action {
 
 /* What is in hand. */
 enum hand {
-    HAND_BUSY = 1 << 0,   /* something runs */
-    HAND_OWNED = 1 << 1,  /* ordered: a partition, also one that is about to go; shared: always */
-    HAND_STUCK = 1 << 2,  /* too many handlers are past their time, and it is not paused */
-    HAND_BREAKS = 1 << 3, /* there is a breaker */
+    HAND_BUSY = 1 << 0,     /* something runs */
+    HAND_OWNED = 1 << 1,    /* ordered: a partition, also one that is about to go; shared: always */
+    HAND_STUCK = 1 << 2,    /* too many handlers are past their time, and it is not paused */
+    HAND_BREAKS = 1 << 3,   /* there is a breaker */
+    HAND_WORKERS = 1 << 4,  /* it has workers */
+    HAND_STRAYS = 1 << 5,   /* handlers that were given up have not returned */
+    HAND_ABORTING = 1 << 6, /* a transaction of one of them is still to be rolled back */
+    HAND_OWING = 1 << 7,    /* the last FINISH could not store or give back everything */
 };
 
 /* All that the plan depends on. Times are in microseconds; INT64_MAX: never. */
 struct situation {
+    enum phase phase;
     uint32_t needs;
     uint32_t bars;
     uint32_t hand;
@@ -129,6 +161,7 @@ struct situation {
     int64_t retry_us;   /* wall clock; when a retry is due */
     int64_t claim_us;   /* wall clock; shared: when something to claim is due */
     int64_t wake_us;    /* wall clock; what was done in this turn wants to be looked at then */
+    int64_t pause_us;   /* monotonic; PHASE_PAUSE: until then */
 };
 
 struct plan {

@@ -57,6 +57,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->mode = ordered ? &ordered_mode : &shared_mode;
     runner->definition.id = definition->id;
     runner->needs = NEED_DEFINITION;
+    runner->phase = PHASE_OVER;
     breaker_init(&runner->breaker);
     definition_init(&runner->definition);
     runner->definition.id = definition->id;
@@ -77,13 +78,10 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
         status = mutex_init(&runner->mutex);
     }
     if (!status) {
-        status = cond_init(&runner->wake);
+        status = cond_init(&runner->changed);
     }
     if (!status) {
         status = cond_init(&runner->work);
-    }
-    if (!status) {
-        status = companion_init(&runner->companion);
     }
     if (status) {
         ordered_free(runner->ordered);
@@ -130,9 +128,8 @@ void runner_unreference(struct runner *runner)
         mem_free(notice);
     }
     pthread_mutex_destroy(&runner->mutex);
-    pthread_cond_destroy(&runner->wake);
+    pthread_cond_destroy(&runner->changed);
     pthread_cond_destroy(&runner->work);
-    companion_release(&runner->companion);
     hf_bus *bus = runner->bus;
     mem_free(runner->name);
     mem_free(runner);
@@ -149,9 +146,7 @@ void runner_need(struct runner *runner, uint32_t needs)
 void runner_call(struct runner *runner, uint32_t needs)
 {
     runner_need(runner, needs | NEED_TURN);
-    if (runner->waiting) {
-        pthread_cond_signal(&runner->wake);
-    }
+    dispatchers_call(&runner->bus->dispatchers, &runner->seat);
 }
 
 uint32_t runner_take(struct runner *runner, uint32_t needs)
@@ -204,7 +199,7 @@ static void end_asking(struct runner *runner)
 hf_status runner_run(struct runner *runner, struct change *change)
 {
     struct deadline deadline = bus_deadline(runner->bus);
-    if (runner->finishing) {
+    if (runner_is_finishing(runner)) {
         deadline = deadline_earlier(deadline, runner->finish_deadline);
         if (deadline_passed(deadline)) { /* a store that hangs is not asked once more */
             return change->status = fail(HF_TIMEOUT, "the time to stop in is over");
@@ -249,8 +244,7 @@ void runner_note(struct runner *runner, const char *format, ...)
     }
     *at = notice;
     runner->notice_count++;
-    runner_need(runner, NEED_TURN);
-    pthread_cond_signal(&runner->wake);
+    runner_call(runner, 0);
 }
 
 void runner_log_notices(struct runner *runner)
@@ -283,7 +277,6 @@ void runner_set_handlers(struct runner *runner, struct handlers *handlers)
     runner->handlers = handlers;
     atomic_fetch_add(&runner->handlers_version, 1);
     runner_raise(runner, BAR_HELD_BACK); /* until it is known whether these cover the patterns */
-    runner_need(runner, NEED_TURN);
     if (runner->course != COURSE_HALT) {
         runner->course = handlers->count > 0 ? COURSE_WORK : COURSE_RETIRE;
     }
@@ -297,7 +290,7 @@ void runner_course_changed(struct runner *runner)
     if (runner->course != COURSE_WORK) {
         pthread_cond_broadcast(&runner->work);
     }
-    pthread_cond_signal(&runner->wake);
+    runner_call(runner, 0);
 }
 
 /* ---- The definition -------------------------------------------------------------------------- */

@@ -1,19 +1,20 @@
 /*
  * runner.h - what keeps one subscription moving in this process.
  *
- * A runner is a thread (here called the dispatcher) and some workers. The dispatcher alone talks to
- * the store about progress: it gets work into the window, workers run it, the dispatcher settles
- * what has ended. How work is got and settled is the mode's: ordered.c owns a partition and moves a
- * checkpoint, shared.c claims leases and acknowledges them.
+ * A runner has turns, and workers while there is something to run. The thread that takes a turn
+ * (here called the dispatcher; dispatchers.h) alone talks to the store about progress: it gets work
+ * into the window, workers run it, the dispatcher settles what has ended. How work is got and
+ * settled is the mode's: ordered.c owns a partition and moves a checkpoint, shared.c claims leases
+ * and acknowledges them.
  *
- *     dispatcher:  turn (plan and perform: settle what ended, fill the window ...) -> wait
+ *     dispatcher:  turn (plan and perform: settle what ended, fill the window ...)
  *     worker:      take a chunk -> run it -> report
  */
 #ifndef HF_BUS_DELIVER_RUNNER_H
 #define HF_BUS_DELIVER_RUNNER_H
 
 #include "base/breaker.h"
-#include "base/companion.h"
+#include "bus/deliver/dispatchers.h"
 #include "bus/deliver/plan.h"
 #include "bus/deliver/worker.h"
 #include "bus/subscription.h"
@@ -28,7 +29,7 @@ struct notice;
 #define RUNNER_NOTICES_MAX 64   /* messages that wait for the dispatcher */
 #define RUNNER_PROMPT_MS 100    /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
-/* A turn of the dispatcher, from its waking to its waiting: see plan.h. */
+/* A turn: see plan.h. */
 struct turn {
     int64_t now_us;  /* wall clock, when it began */
     int64_t mono_us; /* the same, monotonic */
@@ -50,9 +51,9 @@ struct runner_mode {
 };
 
 /*
- * What the dispatcher is to do. Guarded by the runner's mutex.
+ * What the runner is to do; its phase (plan.h) says what it does. Guarded by the runner's mutex.
  *
- *     COURSE_HALT    nothing: it has no thread, or its thread ends by stop_deadline
+ *     COURSE_HALT    nothing: it has no turns, or ends by stop_deadline
  *     COURSE_WORK    its work (runner_start)
  *     COURSE_RETIRE  no handler is left, or the subscription was removed: when nothing runs any
  *                    more it gives back what it has, takes its entry out of the bus' list
@@ -66,14 +67,15 @@ enum course { COURSE_HALT, COURSE_WORK, COURSE_RETIRE };
 struct runner {
     hf_bus *bus; /* counted */
     const struct runner_mode *mode;
-    atomic_int references;        /* the subscription, the dispatcher, every worker */
+    atomic_int references;        /* the subscription, its seat, every worker */
     char *name;                   /* of the subscription */
     struct definition definition; /* changed only by the dispatcher, under the mutex */
-    struct companion companion;   /* the dispatcher's thread */
+    struct seat seat;             /* among the dispatchers of the bus */
     struct runner *timed_next;    /* in the timekeeper's list */
 
     pthread_mutex_t mutex;             /* guards what follows */
-    pthread_cond_t wake;               /* the dispatcher waits here */
+    pthread_cond_t changed;            /* a stop waits here: for the end of its turns, and of
+                                          stuck workers */
     pthread_cond_t work;               /* workers wait here */
     struct handlers *handlers;         /* counted */
     _Atomic uint32_t handlers_version; /* rises when they change; read without the mutex */
@@ -83,7 +85,7 @@ struct runner {
     int32_t worker_count;
     int32_t stuck;                 /* workers whose turn was taken and that still run */
     int32_t idle;                  /* workers that wait for work, or are about to look for it */
-    bool waiting;                  /* the dispatcher waits */
+    bool present;                  /* it has turns, or will have: its seat is not AWAY */
     _Atomic uint32_t needs;        /* enum need; see plan.h */
     uint32_t bars;                 /* enum bar, those that were raised; runner_bars has all */
     enum course course;            /* BAR_STOPPING, unless it is to work */
@@ -105,12 +107,15 @@ struct runner {
     size_t notice_count;
 
     /* the dispatcher's own */
-    bool finishing;                  /* nothing runs any more, what is ours is given back ... */
-    struct deadline finish_deadline; /* ... by then */
+    enum phase phase;                /* changed by enter (runner_life.c) */
+    struct deadline look_deadline;   /* while it waits: then it looks at everything */
+    struct deadline finish_deadline; /* after PHASE_DRAIN: what is ours is given back by then */
     hf_status finish_status;         /* how giving back went ... */
     enum course finish_course;       /* ... and on which course it was tried last */
     char finish_message[256];
-    bool left;         /* the last stop did not wait for its thread */
+    int64_t pause_ms;  /* between the last two tries to give back */
+    int64_t pause_us;  /* monotonic; PHASE_PAUSE: until then */
+    bool left;         /* the last stop did not wait for it */
     char trouble[256]; /* why a transaction could not be kept; for the log */
     struct batch_pool batch_pool;
     int64_t refreshed_us;     /* monotonic; when the definition was last read */
@@ -148,9 +153,11 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline);
 hf_status runner_stop_end(struct runner *runner, const struct stop_deadlines *stop_deadlines);
 /* Does no handler run, and is nothing to be stored of what ran? */
 bool runner_is_idle(struct runner *runner);
-/* Waits for a dispatcher that was asked to stop, and for nothing else. HF_TIMEOUT: it still waits
- * for the store. */
+/* Waits for the last turn of a runner that was asked to stop, and for nothing else. HF_TIMEOUT: it
+ * still waits for the store. */
 hf_status runner_join(struct runner *runner, struct deadline deadline);
+/* Has it turns, or will it have? */
+bool runner_is_present(struct runner *runner);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
 /* There may be something new in the store. */
@@ -165,7 +172,7 @@ void turn_wake(struct turn *turn, int64_t at_us);
 
 /* Sets bits of `needs`: the dispatcher, or another thread that holds the mutex. */
 void runner_need(struct runner *runner, uint32_t needs);
-/* The same for another thread, and it is not to wait: it is woken. The mutex is held. */
+/* The same, and the runner gets a turn that begins after this. The mutex is held. */
 void runner_call(struct runner *runner, uint32_t needs);
 /* Clears bits of `needs` and answers which were set. Only the dispatcher does that. */
 uint32_t runner_take(struct runner *runner, uint32_t needs);
@@ -178,15 +185,16 @@ void runner_lower(struct runner *runner, uint32_t bars);
 /* What keeps workers from beginning anything; 0: nothing does. The mutex is held. */
 uint32_t runner_bars(const struct runner *runner);
 
-/* For the dispatcher's thread. */
+/* For the dispatcher. */
 
-/* One turn of the loop. */
-void runner_turn(struct runner *runner);
-/* Has the loop no more to do? The mutex is held. */
-bool runner_is_over(const struct runner *runner);
-/* After that: until no handler runs and all workers have ended. The timekeeper gives up those that
- * still run at the deadline of a stop. False: there are handlers again, and it works on. */
-bool runner_drain(struct runner *runner);
+/* One turn of the runner that has this seat; `by_clock`: its time has come. */
+struct seat_next runner_turn(struct seat *seat, bool by_clock);
+/* That was its last turn. */
+void runner_left(struct seat *seat);
+/* An action that ends a phase; false: the runner is over. */
+bool runner_end_phase(struct runner *runner, enum action action);
+/* Is what is ours being given back? Then the store is asked until finish_deadline only. */
+bool runner_is_finishing(const struct runner *runner);
 
 /* Tells the log what runner_note has left. The mutex is not held. */
 void runner_log_notices(struct runner *runner);

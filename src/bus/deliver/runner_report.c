@@ -279,8 +279,7 @@ static void gave_up(struct runner *runner, struct worker *worker)
         worker->next = runner->aborting;
         runner->aborting = worker;
     }
-    runner_need(runner, NEED_TURN); /* somebody has to take its place */
-    pthread_cond_signal(&runner->wake);
+    runner_call(runner, 0); /* another worker has to take its place */
 }
 
 static void end_by_timeout(struct runner *runner, struct worker *worker, struct unit *unit)
@@ -328,7 +327,7 @@ static int64_t abort_again(struct runner *runner, int64_t mono_us)
         if (worker->abort_at_us <= mono_us) {
             if (tx_abort(worker->tx)) {
                 *at = worker->next;
-                pthread_cond_signal(&runner->wake); /* a stop may wait for that */
+                runner_call(runner, 0); /* a stop may wait for that */
                 continue;
             }
             bool longest = worker->abort_pause_us >= ABORT_PAUSE_US_MAX;

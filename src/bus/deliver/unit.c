@@ -298,8 +298,7 @@ enum taken {
 static void ask_for_more(struct runner *runner)
 {
     if (!runner_needs(runner, NEED_READ_ON)) {
-        runner_need(runner, NEED_READ_ON | NEED_TURN);
-        pthread_cond_signal(&runner->wake);
+        runner_call(runner, NEED_READ_ON);
     }
 }
 

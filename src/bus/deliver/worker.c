@@ -453,7 +453,10 @@ static void *worker_main(void *ctx)
         unlink_worker(worker);
         runner_signal_work(runner); /* what woke us up may have been meant for another */
     }
-    pthread_cond_signal(&runner->wake);
+    pthread_cond_broadcast(&runner->changed);
+    if (runner->course != COURSE_WORK) {
+        runner_call(runner, 0); /* it may wait for the last one */
+    }
     pthread_mutex_unlock(&runner->mutex);
     worker_free(worker);
     return NULL;

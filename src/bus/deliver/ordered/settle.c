@@ -272,7 +272,7 @@ static bool flush_ended(struct runner *runner, int64_t now_us, bool move, bool *
  * is slow again and again. The mutex is held. */
 static bool asks_if_taken(const struct runner *runner)
 {
-    return (runner->bars & BAR_AWAY) && !runner->finishing && runner_has_work(runner);
+    return (runner->bars & BAR_AWAY) && !runner_is_finishing(runner) && runner_has_work(runner);
 }
 
 static int64_t earlier(int64_t a_us, int64_t b_us)

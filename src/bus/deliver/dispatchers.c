@@ -1,0 +1,492 @@
+/*
+ * dispatchers.c - a few threads that serve all runners of a bus. See dispatchers.h.
+ *
+ * Threads that take turns (hf-dispatch) take the first seat of the queue, perform its turn without
+ * a lock, and put the seat back as the turn says: at the end of the queue, or into a heap by its
+ * time. A turn is bounded, and the queue is in the order in which seats became ready, so a
+ * subscription with much to do does not keep others waiting for more than a turn.
+ *
+ * The supervisor (hf-supervisor) is the one thread that never takes a turn. It sleeps until the
+ * earliest time of the heap and puts the seats whose time has come into the queue.
+ *
+ * How many threads there are
+ *   A turn may last: it waits for the store, which may be slow, or locked by a handler's
+ *   transaction. One slow subscription must not slow another, so a seat in the queue gets a thread:
+ *
+ *     a thread is idle                       it is called
+ *     there is no thread                     one is started
+ *     the seat has waited for                the supervisor starts another one, up to
+ *     DISPATCHERS_LATE_US                    DISPATCHERS_QUICK: more would only share the cores;
+ *     ... and no seat was taken meanwhile:   up to DISPATCHERS_MAX, since they wait
+ *     all threads are in turns that last
+ *
+ *   The idle thread that is called is the one that has waited shortest. So those that are too many
+ *   wait on, and one that had nothing to do for DISPATCHERS_IDLE_MS ends, unless it is the last.
+ *   When no seat is left all threads end, the supervisor, too.
+ *
+ *   With DISPATCHERS_MAX threads in turns that last, others wait. No turn waits for another: a
+ *   handler's transaction ends without a dispatcher (worker.c, timekeeper.c), and so does a call of
+ *   the store, by its deadline.
+ *
+ * No call is lost
+ *   A caller first notes what it calls for, then looks at the state; a thread first changes the
+ *   state to RUNNING, then looks at what was noted. Both are sequentially consistent.
+ *
+ *     the caller sees    then
+ *     ---------------    ------------------------------------------------------------------------
+ *     QUEUED             the turn has not begun: it sees what was noted
+ *     RUNNING            RUNNING_AGAIN, by compare and swap. The thread leaves RUNNING by compare
+ *                        and swap, too: one of the two is first. If it is the caller, the thread
+ *                        queues the seat again; if it is the thread, the caller looks again
+ *     RUNNING_AGAIN      the next turn has not begun: it sees what was noted
+ *     IDLE               QUEUED, under the mutex. If its time came at that moment it is QUEUED, or
+ *                        RUNNING: the caller looks again
+ *     AWAY               nobody is to take a turn; dispatchers_add begins with one
+ *
+ * Failure: memory is allocated by dispatchers_add only. If no thread can be started the supervisor
+ * tries again every DISPATCHERS_LATE_US while a seat is queued.
+ */
+#include "bus/deliver/dispatchers.h"
+
+#include <assert.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/point.h"
+#include "base/time/clock.h"
+
+#define NO_PLACE SIZE_MAX
+
+hf_status dispatchers_init(struct dispatchers *dispatchers, struct dispatchers_owner owner)
+{
+    *dispatchers = (struct dispatchers){.owner = owner, .alarm_us = INT64_MAX};
+    hf_status status = mutex_init(&dispatchers->mutex);
+    if (!status) {
+        status = cond_init(&dispatchers->alarm);
+    }
+    return status ? status : cond_init(&dispatchers->ended);
+}
+
+void dispatchers_release(struct dispatchers *dispatchers)
+{
+    pthread_cond_destroy(&dispatchers->ended);
+    pthread_cond_destroy(&dispatchers->alarm);
+    pthread_mutex_destroy(&dispatchers->mutex);
+    mem_free(dispatchers->heap);
+}
+
+/* Real time, also when a test has stopped the library's clocks: how long turns last. */
+static int64_t real_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* ---- The heap -------------------------------------------------------------------------------- */
+
+static void heap_set(struct dispatchers *dispatchers, size_t place, struct seat *seat)
+{
+    dispatchers->heap[place] = seat;
+    seat->place = place;
+}
+
+/* Moves the seat, which belongs at this place or above, to where it belongs. */
+static void heap_rise(struct dispatchers *dispatchers, size_t place, struct seat *seat)
+{
+    while (place > 0 && dispatchers->heap[(place - 1) / 2]->wake_us > seat->wake_us) {
+        heap_set(dispatchers, place, dispatchers->heap[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    heap_set(dispatchers, place, seat);
+}
+
+/* The same, at this place or below. */
+static void heap_sink(struct dispatchers *dispatchers, size_t place, struct seat *seat)
+{
+    for (;;) {
+        size_t child = 2 * place + 1;
+        if (child + 1 < dispatchers->heap_count &&
+            dispatchers->heap[child + 1]->wake_us < dispatchers->heap[child]->wake_us) {
+            child++;
+        }
+        if (child >= dispatchers->heap_count ||
+            dispatchers->heap[child]->wake_us >= seat->wake_us) {
+            break;
+        }
+        heap_set(dispatchers, place, dispatchers->heap[child]);
+        place = child;
+    }
+    heap_set(dispatchers, place, seat);
+}
+
+static void heap_put(struct dispatchers *dispatchers, struct seat *seat)
+{
+    assert(dispatchers->heap_count < dispatchers->heap_room);
+    dispatchers->heap_count++;
+    heap_rise(dispatchers, dispatchers->heap_count - 1, seat);
+}
+
+static void heap_remove(struct dispatchers *dispatchers, struct seat *seat)
+{
+    size_t place = seat->place;
+    struct seat *moved = dispatchers->heap[--dispatchers->heap_count];
+    seat->place = NO_PLACE;
+    if (moved == seat) {
+        return;
+    }
+    if (place > 0 && dispatchers->heap[(place - 1) / 2]->wake_us > moved->wake_us) {
+        heap_rise(dispatchers, place, moved);
+    } else {
+        heap_sink(dispatchers, place, moved);
+    }
+}
+
+/* ---- Threads for the queue ------------------------------------------------------------------- */
+
+/* A thread that takes turns, while it waits. */
+struct idler {
+    struct idler *next;
+    pthread_cond_t changed;
+    bool called;
+};
+
+static void *dispatch_main(void *ctx);
+
+/* False: it could not be started. */
+static bool start_thread(struct dispatchers *dispatchers)
+{
+    pthread_t thread;
+    dispatchers->owner.reference(dispatchers->owner.ctx);
+    dispatchers->threads++;
+    if (thread_start(&thread, "hf-dispatch", dispatch_main, dispatchers)) {
+        dispatchers->threads--;
+        dispatchers->owner.unreference(dispatchers->owner.ctx);
+        return false;
+    }
+    pthread_detach(thread);
+    return true;
+}
+
+/* The supervisor is to look at this time, or earlier. */
+static void set_alarm(struct dispatchers *dispatchers, int64_t at_us)
+{
+    if (at_us < dispatchers->alarm_us) {
+        dispatchers->alarm_us = at_us;
+        pthread_cond_signal(&dispatchers->alarm);
+    }
+}
+
+/* There is one seat more in the queue: who takes it? */
+static void find_thread(struct dispatchers *dispatchers)
+{
+    struct idler *idler = dispatchers->idlers;
+    if (idler) {
+        dispatchers->idlers = idler->next;
+        dispatchers->calls++;
+        idler->called = true;
+        pthread_cond_signal(&idler->changed);
+    } else if (dispatchers->threads > 0 || !start_thread(dispatchers)) {
+        set_alarm(dispatchers, clock_mono_us() + DISPATCHERS_LATE_US);
+    }
+}
+
+/* The seat is QUEUED from now on. */
+static void enqueue(struct dispatchers *dispatchers, struct seat *seat, bool by_clock)
+{
+    seat->by_clock = by_clock;
+    seat->next = NULL;
+    seat->queued_us = real_us();
+    if (dispatchers->first) {
+        dispatchers->last->next = seat;
+    } else {
+        dispatchers->first = seat;
+    }
+    dispatchers->last = seat;
+    atomic_store(&seat->state, SEAT_QUEUED);
+}
+
+/* The first seat of the queue is RUNNING from now on. */
+static struct seat *take(struct dispatchers *dispatchers)
+{
+    struct seat *seat = dispatchers->first;
+    dispatchers->first = seat->next;
+    dispatchers->progress_us = real_us();
+    atomic_store(&seat->state, SEAT_RUNNING);
+    return seat;
+}
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+/* The seat leaves; with the last one all threads end. */
+static void leave(struct dispatchers *dispatchers, struct seat *seat)
+{
+    atomic_store(&seat->state, SEAT_AWAY);
+    dispatchers->seats--;
+    if (dispatchers->seats == 0) {
+        for (struct idler *idler = dispatchers->idlers; idler; idler = idler->next) {
+            pthread_cond_signal(&idler->changed);
+        }
+        pthread_cond_signal(&dispatchers->alarm);
+    }
+}
+
+/* The seat waits for its time, or a call. False: it was called during its turn. */
+static bool sit_down(struct dispatchers *dispatchers, struct seat *seat, int64_t wake_us)
+{
+    enum seat_state running = SEAT_RUNNING;
+    seat->wake_us = wake_us;
+    seat->place = NO_PLACE;
+    if (wake_us < INT64_MAX) {
+        heap_put(dispatchers, seat);
+    }
+    if (!atomic_compare_exchange_strong(&seat->state, &running, SEAT_IDLE)) {
+        if (wake_us < INT64_MAX) {
+            heap_remove(dispatchers, seat);
+        }
+        return false;
+    }
+    set_alarm(dispatchers, wake_us);
+    return true;
+}
+
+/* One turn of a seat that is RUNNING, and what becomes of it. The mutex is held, and is given up
+ * meanwhile. */
+static void serve(struct dispatchers *dispatchers, struct seat *seat)
+{
+    bool by_clock = seat->by_clock;
+    pthread_mutex_unlock(&dispatchers->mutex);
+    HF_POINT("dispatch_taken");
+    struct seat_next next = dispatchers->owner.turn(seat, by_clock);
+    HF_POINT("dispatch_turned");
+    pthread_mutex_lock(&dispatchers->mutex);
+    switch (next.kind) {
+    case SEAT_LEAVE:
+        leave(dispatchers, seat);
+        pthread_mutex_unlock(&dispatchers->mutex);
+        HF_POINT("dispatch_left");
+        dispatchers->owner.left(seat);
+        pthread_mutex_lock(&dispatchers->mutex);
+        return;
+    case SEAT_WAIT:
+        if (sit_down(dispatchers, seat, next.wake_us)) {
+            return;
+        }
+        break;
+    case SEAT_AGAIN:
+        break;
+    }
+    enqueue(dispatchers, seat, false); /* this thread is there to take it, or one before it */
+}
+
+/* Waits for a call. False: it did not come for so long that the thread is to end. */
+static bool wait_for_call(struct dispatchers *dispatchers, struct idler *idler)
+{
+    struct deadline deadline = deadline_after_ms(DISPATCHERS_IDLE_MS);
+    bool in_time = true;
+    idler->called = false;
+    idler->next = dispatchers->idlers;
+    dispatchers->idlers = idler;
+    while (!idler->called && dispatchers->seats > 0 &&
+           (in_time || dispatchers->threads <= DISPATCHERS_KEPT)) {
+        in_time = cond_wait_until(&idler->changed, &dispatchers->mutex,
+                                  in_time ? deadline : DEADLINE_NEVER);
+    }
+    if (idler->called) {
+        dispatchers->calls--;
+        return true;
+    }
+    struct idler **at = &dispatchers->idlers;
+    while (*at != idler) {
+        at = &(*at)->next;
+    }
+    *at = idler->next;
+    return false;
+}
+
+/* A thread is about to end. The mutex is held. */
+static void say_ended(struct dispatchers *dispatchers)
+{
+    if (dispatchers->threads == 0 && !dispatchers->supervised) {
+        pthread_cond_broadcast(&dispatchers->ended);
+    }
+}
+
+static void *dispatch_main(void *ctx)
+{
+    struct dispatchers *dispatchers = ctx;
+    struct dispatchers_owner owner = dispatchers->owner;
+    struct idler idler = {0};
+    bool goes_on = cond_init(&idler.changed) == HF_OK;
+    pthread_mutex_lock(&dispatchers->mutex);
+    while (goes_on && dispatchers->seats > 0) {
+        if (dispatchers->first) {
+            serve(dispatchers, take(dispatchers));
+        } else {
+            goes_on = wait_for_call(dispatchers, &idler);
+        }
+    }
+    dispatchers->threads--;
+    say_ended(dispatchers);
+    pthread_mutex_unlock(&dispatchers->mutex);
+    pthread_cond_destroy(&idler.changed);
+    owner.unreference(owner.ctx);
+    return NULL;
+}
+
+/* ---- The supervisor -------------------------------------------------------------------------- */
+
+/* Puts the seats whose time has come into the queue. */
+static void promote(struct dispatchers *dispatchers, int64_t mono_us)
+{
+    while (dispatchers->heap_count > 0 && dispatchers->heap[0]->wake_us <= mono_us) {
+        struct seat *seat = dispatchers->heap[0];
+        heap_remove(dispatchers, seat);
+        enqueue(dispatchers, seat, true);
+        find_thread(dispatchers);
+    }
+}
+
+/* Starts a thread if the first seat of the queue is late. */
+static void relieve(struct dispatchers *dispatchers)
+{
+    int64_t late_us = real_us() - DISPATCHERS_LATE_US;
+    bool late = dispatchers->first->queued_us <= late_us;
+    bool lasts = dispatchers->progress_us <= late_us;
+    int32_t most = lasts ? DISPATCHERS_MAX : DISPATCHERS_QUICK;
+    if (dispatchers->calls == 0 && dispatchers->threads < most &&
+        (late || dispatchers->threads == 0) && start_thread(dispatchers)) {
+        dispatchers->progress_us = real_us();
+    }
+}
+
+static void *supervise(void *ctx)
+{
+    struct dispatchers *dispatchers = ctx;
+    struct dispatchers_owner owner = dispatchers->owner;
+    pthread_mutex_lock(&dispatchers->mutex);
+    while (dispatchers->seats > 0) {
+        int64_t mono_us = clock_mono_us();
+        dispatchers->alarm_us = 0; /* no thread need wake it */
+        promote(dispatchers, mono_us);
+        if (dispatchers->first) {
+            relieve(dispatchers);
+        }
+        int64_t next_us = dispatchers->heap_count > 0 ? dispatchers->heap[0]->wake_us : INT64_MAX;
+        if (dispatchers->first && next_us > mono_us + DISPATCHERS_LATE_US) {
+            next_us = mono_us + DISPATCHERS_LATE_US;
+        }
+        dispatchers->alarm_us = next_us;
+        cond_wait_until(&dispatchers->alarm, &dispatchers->mutex, (struct deadline){next_us});
+    }
+    dispatchers->supervised = false;
+    say_ended(dispatchers);
+    pthread_mutex_unlock(&dispatchers->mutex);
+    owner.unreference(owner.ctx);
+    return NULL;
+}
+
+static hf_status start_supervisor(struct dispatchers *dispatchers)
+{
+    pthread_t thread;
+    dispatchers->owner.reference(dispatchers->owner.ctx);
+    hf_status status = thread_start(&thread, "hf-supervisor", supervise, dispatchers);
+    if (status) {
+        dispatchers->owner.unreference(dispatchers->owner.ctx);
+        return status;
+    }
+    dispatchers->supervised = true;
+    pthread_detach(thread);
+    return HF_OK;
+}
+
+/* ---- Its owner ------------------------------------------------------------------------------- */
+
+/* Room in the heap for one more seat. */
+static hf_status make_room(struct dispatchers *dispatchers)
+{
+    if ((size_t)dispatchers->seats < dispatchers->heap_room) {
+        return HF_OK;
+    }
+    size_t room = dispatchers->heap_room > 0 ? 2 * dispatchers->heap_room : 16;
+    struct seat **heap = mem_realloc(dispatchers->heap, room * sizeof *heap);
+    if (!heap) {
+        return fail(HF_NOMEM, "out of memory for a subscription");
+    }
+    dispatchers->heap = heap;
+    dispatchers->heap_room = room;
+    return HF_OK;
+}
+
+hf_status dispatchers_add(struct dispatchers *dispatchers, struct seat *seat)
+{
+    assert(atomic_load(&seat->state) == SEAT_AWAY);
+    pthread_mutex_lock(&dispatchers->mutex);
+    hf_status status = make_room(dispatchers);
+    dispatchers->seats++; /* threads that were about to end go on */
+    if (!status && !dispatchers->supervised) {
+        status = start_supervisor(dispatchers);
+    }
+    if (!status && dispatchers->threads == 0 && !start_thread(dispatchers)) {
+        status = fail(HF_NOMEM, "there is no thread for a subscription");
+    }
+    if (status) {
+        dispatchers->seats--;
+        pthread_cond_signal(&dispatchers->alarm);
+    } else {
+        enqueue(dispatchers, seat, false);
+        find_thread(dispatchers);
+    }
+    pthread_mutex_unlock(&dispatchers->mutex);
+    return status;
+}
+
+/* A seat that was IDLE is QUEUED. False: it is not IDLE any more. */
+static bool stand_up(struct dispatchers *dispatchers, struct seat *seat)
+{
+    HF_POINT("dispatch_call_idle");
+    pthread_mutex_lock(&dispatchers->mutex);
+    bool idle = atomic_load(&seat->state) == SEAT_IDLE;
+    if (idle) {
+        if (seat->place != NO_PLACE) {
+            heap_remove(dispatchers, seat);
+        }
+        enqueue(dispatchers, seat, false);
+        find_thread(dispatchers);
+    }
+    pthread_mutex_unlock(&dispatchers->mutex);
+    return idle;
+}
+
+void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat)
+{
+    for (;;) {
+        enum seat_state state = atomic_load(&seat->state);
+        switch (state) {
+        case SEAT_AWAY:
+        case SEAT_QUEUED:
+        case SEAT_RUNNING_AGAIN:
+            return;
+        case SEAT_RUNNING:
+            if (atomic_compare_exchange_strong(&seat->state, &state, SEAT_RUNNING_AGAIN)) {
+                return;
+            }
+            break;
+        case SEAT_IDLE:
+            if (stand_up(dispatchers, seat)) {
+                return;
+            }
+            break;
+        }
+    }
+}
+
+void dispatchers_join(struct dispatchers *dispatchers)
+{
+    pthread_mutex_lock(&dispatchers->mutex);
+    while (dispatchers->seats == 0 && (dispatchers->threads > 0 || dispatchers->supervised)) {
+        pthread_cond_wait(&dispatchers->ended, &dispatchers->mutex);
+    }
+    pthread_mutex_unlock(&dispatchers->mutex);
+}

@@ -1,0 +1,186 @@
+/*
+ * Tests of many subscriptions in one process: a few threads serve all of them, and one that waits
+ * for the store does not make the others wait.
+ */
+#include "support_scene.h"
+
+#include <dirent.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/point.h"
+
+#define NAMES 40       /* of each mode; on PostgreSQL each ordered one has a session */
+#define THREADS_MAX 11 /* of the whole process, while no handler runs; 4 of them take turns */
+
+/* Threads of this process whose name begins so; "": all. */
+static int threads_named(const char *prefix)
+{
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300];
+        char line[64] = "";
+        if (task->d_name[0] == '.') {
+            continue;
+        }
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file) {
+            (void)!fgets(line, sizeof line, file);
+            fclose(file);
+        }
+        found += strncmp(line, prefix, strlen(prefix)) == 0;
+    }
+    closedir(tasks);
+    return found;
+}
+
+static hf_subscription_options options_of(hf_mode mode)
+{
+    hf_subscription_options options = quick_options();
+    options.mode = mode;
+    options.concurrency = 4;
+    options.wait_period_ms = 60000; /* they are to be called, not to look by themselves */
+    return options;
+}
+
+/* NAMES subscriptions to their own type of event each, and to "all". */
+static void subscribe_many(struct scene *scene, struct recorder *recorder, hf_mode mode,
+                           hf_handler_id *ids)
+{
+    hf_subscription_options options = options_of(mode);
+    for (int i = 0; i < NAMES; i++) {
+        char name[32];
+        char type[32];
+        snprintf(name, sizeof name, "%d-%d", (int)mode, i);
+        snprintf(type, sizeof type, "own.%d", i);
+        ids[2 * i] = subscribe(scene->bus, name, type, recorder, &options);
+        ids[2 * i + 1] = subscribe(scene->bus, name, "all", recorder, NULL);
+    }
+}
+
+static void settle_many(struct scene *scene, hf_mode mode)
+{
+    for (int i = 0; i < NAMES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d-%d", (int)mode, i);
+        settle_all(scene->bus, name);
+    }
+}
+
+static bool has_few_threads(void *ctx)
+{
+    (void)ctx;
+    return threads_named("hf-worker") == 0 && threads_named("") <= THREADS_MAX;
+}
+
+static void print_threads(void)
+{
+    static const char *const names[] = {
+        "",          "hf-watch",    "hf-timekeeper", "hf-scheduler", "hf-retention",
+        "hf-keeper", "hf-dispatch", "hf-supervisor", "hf-worker"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        print_error("%d threads %s\n", threads_named(names[i]), names[i]);
+    }
+}
+
+static bool has_none_of_ours(void *ctx)
+{
+    (void)ctx;
+    return threads_named("hf-worker") + threads_named("hf-dispatch") +
+               threads_named("hf-supervisor") ==
+           0;
+}
+
+static void many_subscriptions_have_few_threads(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_handler_id ordered[2 * NAMES];
+    hf_handler_id shared[2 * NAMES];
+
+    assert_ok(hf_start(scene->bus));
+    subscribe_many(scene, recorder, HF_MODE_ORDERED, ordered);
+    subscribe_many(scene, recorder, HF_MODE_SHARED, shared);
+    publish(scene->bus, "all", NULL, "1");
+    settle_many(scene, HF_MODE_ORDERED);
+    settle_many(scene, HF_MODE_SHARED);
+    assert_int_equal(recorder_count(recorder), 2 * NAMES);
+    if (!wait_until(has_few_threads, NULL)) {
+        print_threads();
+        fail();
+    }
+    publish(scene->bus, "own.7", NULL, "1"); /* for one of each mode */
+    settle_many(scene, HF_MODE_ORDERED);
+    settle_many(scene, HF_MODE_SHARED);
+    assert_int_equal(recorder_count(recorder), 2 * NAMES + 2);
+    for (int i = 0; i < 2 * NAMES; i++) {
+        assert_ok(hf_unsubscribe(scene->bus, ordered[i]));
+        assert_ok(hf_unsubscribe(scene->bus, shared[i]));
+    }
+    assert_true(wait_until(has_none_of_ours, NULL));
+}
+
+/* After a stop there is none either, and the next start has all that it needs. */
+static void a_stop_ends_all_of_them(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_handler_id ids[2 * NAMES];
+
+    subscribe_many(scene, recorder, HF_MODE_ORDERED, ids);
+    for (size_t round = 1; round <= 3; round++) {
+        publish(scene->bus, "all", NULL, "1");
+        assert_ok(hf_start(scene->bus));
+        settle_many(scene, HF_MODE_ORDERED);
+        assert_ok(hf_stop(scene->bus, -1));
+        assert_true(wait_until(has_none_of_ours, NULL)); /* they have ended, or are about to */
+        assert_int_equal(recorder_count(recorder), round * NAMES);
+    }
+}
+
+static bool is_hit_more_often(void *ctx)
+{
+    const int64_t *hits = ctx;
+    return point_hits("after_refresh") > *hits;
+}
+
+/* Turns that wait for the store (here: stopped after reading the definition) do not keep others
+ * from theirs. */
+static void slow_subscriptions_do_not_slow_the_others(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = options_of(HF_MODE_ORDERED);
+
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 8; i++) { /* more threads than quick turns get */
+        char name[32];
+        snprintf(name, sizeof name, "slow-%d", i);
+        int64_t hits = point_hits("after_refresh");
+        point_arm("after_refresh", 1, POINT_STOP_THREAD);
+        subscribe(scene->bus, name, "*", recorder, &options);
+        assert_true(wait_until(is_hit_more_often, &hits));
+    }
+    subscribe(scene->bus, "quick", "*", recorder, &options);
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "quick");
+    assert_int_equal(recorder_count(recorder), 1);
+    point_release("after_refresh");
+    for (int i = 0; i < 8; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "slow-%d", i);
+        settle_all(scene->bus, name);
+    }
+    assert_int_equal(recorder_count(recorder), 9);
+}
+
+static const struct CMUnitTest tests[] = {
+    scene_test(many_subscriptions_have_few_threads),
+    scene_test(a_stop_ends_all_of_them),
+    scene_test(slow_subscriptions_do_not_slow_the_others),
+};
+
+SCENE_MAIN(tests)
