@@ -1,0 +1,154 @@
+/*
+ * subscriptions.c - what many subscriptions of one process cost, on both engines.
+ *
+ *     subscriptions URL COUNT [ordered|shared [one|all [SECONDS [PUBLISHES]]]]
+ *
+ * Subscribes COUNT times, by default each to a type of event of its own, so that an event is for
+ * `one` of them; with `all`, each to all events. When all have processed what they are for, nothing
+ * happens for SECONDS (5): the CPU time of the process in it, as a percentage of one core, and its
+ * threads at the end. Then events are published one by one, PUBLISHES (300) of them, with a pause
+ * of 5 ms after each: how long hf_publish takes, and how long after its begin the handler runs, the
+ * first of them if there are several. Prints one JSON object. The database is empty and private.
+ */
+#include <dirent.h>
+#include <holdfast.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define BENCH "subscriptions"
+#include "common.h"
+
+#define PUBLISHES_MAX 100000
+
+static atomic_llong handled;
+static _Atomic double handled_at;
+
+static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    (void)event;
+    (void)delivery;
+    (void)ctx;
+    double none = 0;
+    atomic_compare_exchange_strong(&handled_at, &none, seconds());
+    atomic_fetch_add(&handled, 1);
+    return HF_ACK;
+}
+
+static void rest(double for_seconds)
+{
+    struct timespec time = {.tv_sec = (time_t)for_seconds};
+    time.tv_nsec = (long)((for_seconds - (double)time.tv_sec) * 1e9);
+    nanosleep(&time, NULL);
+}
+
+/* Until handlers have run so often; a minute at most. */
+static void await(long long count)
+{
+    double begun = seconds();
+    while (atomic_load(&handled) < count) {
+        if (seconds() - begun > 60) {
+            fprintf(stderr, BENCH ": %lld of %lld events were handled\n",
+                    (long long)atomic_load(&handled), count);
+            exit(1);
+        }
+        rest(0.0002);
+    }
+}
+
+static int threads_now(void)
+{
+    int count = -2; /* . and .. */
+    DIR *tasks = opendir("/proc/self/task");
+    while (tasks && readdir(tasks)) {
+        count++;
+    }
+    closedir(tasks);
+    return count;
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
+}
+
+static void publish(hf_bus *bus, const char *type)
+{
+    hf_new_event event = HF_NEW_EVENT_INIT;
+    event.type = type;
+    event.payload = "{\"n\":1}";
+    event.payload_bytes = strlen(event.payload);
+    check(hf_publish(bus, &event, NULL), "publish");
+}
+
+static void subscribe(hf_bus *bus, long long count, hf_mode mode, bool all)
+{
+    hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
+    options.mode = mode;
+    options.from.kind = HF_PLACE_START;
+    for (long long i = 0; i < count; i++) {
+        char name[32];
+        char type[32];
+        snprintf(name, sizeof name, "s%lld", i);
+        snprintf(type, sizeof type, "t%lld", i);
+        check(hf_subscribe(bus, name, all ? "*" : type, handle, NULL, &options, NULL), "subscribe");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3) {
+        fputs("usage: subscriptions URL COUNT [ordered|shared [one|all [SECONDS [N]]]]\n", stderr);
+        return 2;
+    }
+    long long count = number(argc, argv, 2, 1, 100000);
+    hf_mode mode = argc > 3 && strcmp(argv[3], "shared") == 0 ? HF_MODE_SHARED : HF_MODE_ORDERED;
+    bool all = argc > 4 && strcmp(argv[4], "all") == 0;
+    long long idle = number(argc, argv, 5, 5, 600);
+    long long publishes = number(argc, argv, 6, 300, PUBLISHES_MAX);
+    double *took = calloc((size_t)publishes, sizeof *took);
+    double *late = calloc((size_t)publishes, sizeof *late);
+    hf_bus *bus;
+    check(hf_open(argv[1], NULL, &bus), "open");
+    subscribe(bus, count, mode, all);
+    double begun = seconds();
+    check(hf_start(bus), "start");
+    publish(bus, "t0");
+    await(all ? count : 1);
+    double started = seconds() - begun;
+    rest(3);
+    double cpu = cpu_seconds();
+    begun = seconds();
+    rest((double)idle);
+    double percent = 100 * (cpu_seconds() - cpu) / (seconds() - begun);
+    int threads = threads_now();
+    cpu = cpu_seconds();
+    for (long long i = 0; i < publishes; i++) {
+        atomic_store(&handled_at, 0);
+        begun = seconds();
+        publish(bus, "t0");
+        took[i] = seconds() - begun;
+        await((i + 2) * (all ? count : 1));
+        late[i] = atomic_load(&handled_at) - begun;
+        rest(0.005);
+    }
+    cpu = cpu_seconds() - cpu;
+    qsort(took, (size_t)publishes, sizeof *took, compare);
+    qsort(late, (size_t)publishes, sizeof *late, compare);
+    printf("{\"subscriptions\":%lld,\"start_seconds\":%.3f,\"threads\":%d,\"idle_percent\":%.3f,"
+           "\"p50_us\":%.0f,\"p99_us\":%.0f,\"handler_p50_us\":%.0f,\"handler_p99_us\":%.0f,"
+           "\"cpu_us_per_event\":%.0f}\n",
+           count, started, threads, percent, 1e6 * took[publishes / 2],
+           1e6 * took[publishes * 99 / 100], 1e6 * late[publishes / 2],
+           1e6 * late[publishes * 99 / 100], 1e6 * cpu / (double)publishes);
+    free(took);
+    free(late);
+    check(hf_close(&bus), "close");
+    return 0;
+}
