@@ -19,6 +19,7 @@ BEGIN {
     allow("bus/deliver/ordered", below " bus bus/deliver")
     allow("bus/timers", below " bus")
     allow("bus/api", below " bus bus/deliver bus/timers")
+    allow("cli", "cli/core cli/config")
     allow("cli/core", "")
     allow("cli/config", "cli/core")
     allow("cli/work", "cli/core cli/config")

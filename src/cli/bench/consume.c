@@ -179,5 +179,6 @@ const struct command command_bench_consume = {
     .examples = "  holdfast bench consume\n"
                 "  holdfast bench consume --mode shared --concurrency 4 --batch 500\n",
     .options = options_rows,
+    .places_itself = true,
     .run = run_bench_consume,
 };

@@ -301,5 +301,6 @@ const struct command command_bench_e2e = {
                 "  holdfast bench e2e --rate 5000/s --seconds 10 --processes 2 --json\n",
     .details = "Latency counts from the moment an event should have been published (open loop).\n",
     .options = options_rows,
+    .places_itself = true,
     .run = run_bench_e2e,
 };

@@ -282,5 +282,6 @@ const struct command command_bench_publish = {
                 "  holdfast bench publish --threads 50 --events 100000\n"
                 "  holdfast bench publish --batch 1000 --events 200000 --raw --json\n",
     .options = options,
+    .places_itself = true,
     .run = run_bench_publish,
 };

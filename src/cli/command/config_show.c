@@ -47,6 +47,7 @@ const struct command command_config_check = {
     .details = "Without FILE: holdfast.yaml; - is stdin. Exit status 0: it has no mistakes.\n"
                "The database is not opened and secrets are not read.\n",
     .words_max = 1,
+    .places_itself = true,
     .run = run_check,
 };
 
@@ -202,9 +203,10 @@ static int show_all(struct show *show)
         {"key", false, 0}, {"value", false, 100}, {"origin", false, 0}};
     const struct config *config = &show->config;
     struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
-    size_t count = work_select(&show->cli->args, &show->config, show->file, chosen);
+    size_t count =
+        show->file ? work_select(&show->cli->args, &show->config, show->file, chosen) : 0;
 
-    if (count == 0) {
+    if (show->file && count == 0) {
         return EXIT_USAGE;
     }
     buf_init(&show->line, LINE_BYTES_MAX);
@@ -220,7 +222,10 @@ static int show_all(struct show *show)
         show_owner(show, &(struct owner){"schedules", NULL, config->schedules[i]->name,
                                          CONFIG_SCHEDULE, config->schedules[i]->values});
     }
-    show_owner(show, &(struct owner){"retention", NULL, NULL, CONFIG_RETENTION, config->retention});
+    if (show->file) {
+        show_owner(show,
+                   &(struct owner){"retention", NULL, NULL, CONFIG_RETENTION, config->retention});
+    }
     out_table_end(&show->table);
     buf_release(&show->line);
     buf_release(&show->text);
@@ -238,9 +243,9 @@ static int run_show(struct cli *cli)
         return code;
     }
     show.cli = cli;
-    show.file = file ? file : CONFIG_FILE_DEFAULT;
+    show.file = file || cli->args.word_count > 0 ? (file ? file : CONFIG_FILE_DEFAULT) : NULL;
     show.origin = args_given(&cli->args, "origin");
-    code = config_open(&show.config, show.file, cli->started_at_us);
+    code = show.file ? config_open(&show.config, show.file, cli->started_at_us) : EXIT_OK;
     if (code) {
         return code;
     }
@@ -273,10 +278,12 @@ const struct command command_config_show = {
     .examples = "  holdfast config show --origin\n"
                 "  holdfast config show mailer --config shop.yaml --concurrency 4 --origin\n",
     .details = "It takes the words and options of `work`. Passwords are shown as ***; files with\n"
-               "secrets are not opened.\n",
+               "secrets are not opened. Without a file it shows the database alone. Url and\n"
+               "namespace are those of every command that is run in this folder.\n",
     .options = show_options,
     .more = suboptions_rows,
     .words_max = CONFIG_SUBSCRIPTIONS_MAX,
+    .places_itself = true,
     .run = run_show,
 };
 
@@ -345,5 +352,6 @@ const struct command command_config_keys = {
     .summary = "lists the keys that a configuration file may have",
     .examples = "  holdfast config keys\n"
                 "  holdfast config keys --json\n",
+    .places_itself = true,
     .run = run_keys,
 };

@@ -222,5 +222,6 @@ const struct command command_copy = {
     .options = copy_options,
     .words_min = 2,
     .words_max = 2,
+    .places_itself = true,
     .run = run_copy,
 };

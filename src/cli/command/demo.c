@@ -361,5 +361,6 @@ const struct command command_demo = {
                 "  holdfast demo --db sqlite:demo.db\n"
                 "  holdfast demo --db postgres:///demo\n",
     .options = options_rows,
+    .places_itself = true,
     .run = run_demo,
 };

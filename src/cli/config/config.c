@@ -26,6 +26,7 @@ struct walk {
     struct config *config;
     struct config_problems *problems;
     int64_t now_us;
+    bool only_database; /* other sections are passed over */
     enum config_scope scope;
     char shown[64]; /* the path of the scope: "subscriptions[2]." */
     struct config_value *values;
@@ -397,6 +398,8 @@ static void walk_root(struct walk *walk, const struct config_node *root)
         if (strcmp(node->key, "database") == 0) {
             walk_section(walk, CONFIG_DATABASE, config->database, node);
             config_check_database(config, walk->problems);
+        } else if (walk->only_database) {
+            continue;
         } else if (strcmp(node->key, "retention") == 0) {
             walk_section(walk, CONFIG_RETENTION, config->retention, node);
         } else if (strcmp(node->key, "subscriptions") == 0) {
@@ -407,6 +410,9 @@ static void walk_root(struct walk *walk, const struct config_node *root)
             unknown_section(walk, node);
         }
     }
+    if (walk->only_database) {
+        return;
+    }
     if (!works) {
         config_problem(walk->problems, root->place,
                        "subscriptions is missing; it is a list of "
@@ -415,21 +421,21 @@ static void walk_root(struct walk *walk, const struct config_node *root)
     config_check_all(config, walk->problems);
 }
 
-bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
-                 struct config_problems *problems)
+static bool read_some(struct walk *walk, struct text bytes)
 {
-    struct walk walk = {.config = ret_config, .problems = problems, .now_us = now_us};
+    struct config *config = walk->config;
+    struct config_problems *problems = walk->problems;
     struct config_node *root = NULL;
 
-    memset(ret_config, 0, sizeof *ret_config);
+    memset(config, 0, sizeof *config);
     problems->count = 0;
-    arena_init(&ret_config->arena, ARENA_BYTES_MAX);
-    if (config_yaml_read(bytes, &ret_config->arena, problems, &root)) {
+    arena_init(&config->arena, ARENA_BYTES_MAX);
+    if (config_yaml_read(bytes, &config->arena, problems, &root)) {
         if (!root || (root->kind == CONFIG_SCALAR && root->empty && !root->broken)) {
             config_problem(problems, (struct config_place){1, 1},
                            "the file says nothing; it needs subscriptions");
         } else if (root->kind == CONFIG_MAP) {
-            walk_root(&walk, root);
+            walk_root(walk, root);
         } else if (!root->broken) {
             config_problem(problems, root->place,
                            "the file is a mapping with the keys database, subscriptions, "
@@ -440,8 +446,16 @@ bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
     if (problems->count == 0) {
         return true;
     }
-    config_release(ret_config);
+    config_release(config);
     return false;
+}
+
+bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
+                 struct config_problems *problems)
+{
+    struct walk walk = {.config = ret_config, .problems = problems, .now_us = now_us};
+
+    return read_some(&walk, bytes);
 }
 
 void config_release(struct config *config)
@@ -451,7 +465,7 @@ void config_release(struct config *config)
     config->schedule_count = 0;
 }
 
-int config_open(struct config *ret_config, const char *file, int64_t now_us)
+static int open_some(struct walk *walk, const char *file)
 {
     struct config_problems problems;
     size_t length;
@@ -461,10 +475,25 @@ int config_open(struct config *ret_config, const char *file, int64_t now_us)
     if (!bytes) {
         return EXIT_USAGE;
     }
-    good = config_read(ret_config, (struct text){bytes, length}, now_us, &problems);
+    walk->problems = &problems;
+    good = read_some(walk, (struct text){bytes, length});
     if (!good) {
         config_problems_print(&problems, strcmp(file, "-") == 0 ? "stdin" : file);
     }
     mem_free(bytes);
     return good ? EXIT_OK : EXIT_USAGE;
+}
+
+int config_open(struct config *ret_config, const char *file, int64_t now_us)
+{
+    struct walk walk = {.config = ret_config, .now_us = now_us};
+
+    return open_some(&walk, file);
+}
+
+int config_open_database(struct config *ret_config, const char *file, int64_t now_us)
+{
+    struct walk walk = {.config = ret_config, .now_us = now_us, .only_database = true};
+
+    return open_some(&walk, file);
 }

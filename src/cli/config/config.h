@@ -49,5 +49,7 @@ void config_release(struct config *config);
 
 /* Reads a file and tells its problems. 0, or the exit code. */
 int config_open(struct config *ret_config, const char *file, int64_t now_us);
+/* The same for the section `database` alone: the others are not read, and not judged. */
+int config_open_database(struct config *ret_config, const char *file, int64_t now_us);
 
 #endif

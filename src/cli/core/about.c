@@ -38,6 +38,7 @@ const struct command command_version = {
     .summary = "prints the version",
     .examples = "  holdfast version\n"
                 "  holdfast version --json\n",
+    .places_itself = true,
     .run = run_version,
 };
 

@@ -20,10 +20,10 @@
 
 const struct option_row args_global[] = {
     {"db", 0, OPTION_TEXT, "URL", NULL, 0, 0,
-     "the database: sqlite:PATH, a path, or postgres://... (else $HOLDFAST_URL, else "
-     "sqlite:holdfast.db)"},
+     "the database: sqlite:PATH, a path, or postgres://... (else $HOLDFAST_URL, else database.url "
+     "of ./holdfast.yaml, else sqlite:holdfast.db)"},
     {"namespace", 0, OPTION_TEXT, "NAME", NULL, 0, 0,
-     "the namespace (else $HOLDFAST_NAMESPACE, else default)"},
+     "the namespace (else $HOLDFAST_NAMESPACE, else that of ./holdfast.yaml, else default)"},
     OPTION_DB_TIMEOUT,
     {"json", 0, OPTION_FLAG, NULL, NULL, 0, 0, "print JSON, one object per line"},
     {"quiet", 'q', OPTION_FLAG, NULL, NULL, 0, 0, "print only errors on stderr"},

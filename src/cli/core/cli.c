@@ -86,7 +86,8 @@ int cli_open_with(struct cli *cli, const hf_options *options)
 {
     hf_status status = hf_open(cli->url, options, &cli->bus);
 
-    if (status == HF_NOTFOUND && !args_given(&cli->args, "db") && !getenv("HOLDFAST_URL")) {
+    if (status == HF_NOTFOUND && !args_given(&cli->args, "db") && !getenv("HOLDFAST_URL") &&
+        !cli->url_is_configured) {
         int code = cli_fail(status);
         out_hint("Name the database with --db or $HOLDFAST_URL; `holdfast publish` creates one.");
         return code;

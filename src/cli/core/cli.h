@@ -31,8 +31,9 @@ struct cli {
     const char *url;            /* the database */
     const char *namespace_name; /* NULL: the default one */
     bool json;
-    int64_t started_at_us; /* wall time; "now" of listings */
-    hf_bus *bus;           /* NULL until cli_open */
+    bool url_is_configured; /* holdfast.yaml names the database */
+    int64_t started_at_us;  /* wall time; "now" of listings */
+    hf_bus *bus;            /* NULL until cli_open */
 };
 
 /* The options of a bus by the command line; a command may change them before cli_open_with. */

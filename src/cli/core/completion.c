@@ -345,5 +345,6 @@ const struct command command_completion = {
     .words_min = 1,
     .words_max = 1,
     .word_choices = "bash|zsh|fish",
+    .places_itself = true,
     .run = run_completion,
 };

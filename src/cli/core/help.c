@@ -27,7 +27,8 @@ void help_overview(FILE *to)
     for (size_t i = 0; commands[i]; i++) {
         fprintf(to, "  %-17s %s\n", commands[i]->name, commands[i]->summary);
     }
-    fputs("\nThe database is --db URL, else $HOLDFAST_URL, else sqlite:holdfast.db.\n"
+    fputs("\nThe database is --db URL, else $HOLDFAST_URL, else that of ./holdfast.yaml, else\n"
+          "sqlite:holdfast.db; `holdfast config show --origin` says which, and why.\n"
           "'holdfast help COMMAND' shows the examples and options of a command.\n",
           to);
 }
@@ -135,5 +136,6 @@ const struct command command_help = {
     .examples = "  holdfast help\n"
                 "  holdfast help dlq retry\n",
     .words_max = 2,
+    .places_itself = true,
     .run = run_help,
 };

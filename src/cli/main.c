@@ -6,8 +6,8 @@
  */
 #include "base/banned.h"
 #include "base/time/clock.h"
+#include "cli/config/place.h"
 #include "cli/core/args.h"
-#include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/help.h"
 #include "cli/core/out.h"
@@ -43,30 +43,6 @@ static int show_help(const struct args *args)
     return EXIT_OK;
 }
 
-/* The database and the namespace: options, else the environment, else the defaults. A script whose
- * variable is not set must not end up in another database. */
-static int find_place(struct cli *cli)
-{
-    static const char *const places[] = {"db", "namespace"};
-    struct args *args = &cli->args;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (args_given(args, places[i]) && !args_text(args, places[i])[0]) {
-            return args_usage(args, "--%s is empty; leave it out for the default", places[i]);
-        }
-    }
-    const char *url = args_text(args, "db");
-    if (!url) {
-        url = getenv("HOLDFAST_URL");
-    }
-    cli->url = url && url[0] ? url : "sqlite:holdfast.db";
-    const char *name = args_text(args, "namespace");
-    if (!name) {
-        name = getenv("HOLDFAST_NAMESPACE");
-    }
-    cli->namespace_name = name && name[0] ? name : NULL;
-    return EXIT_OK;
-}
-
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct args *args = &cli->args;
@@ -88,7 +64,7 @@ static int run(struct cli *cli, int argc, char **argv)
     }
     code = args_check_words(args);
     if (!code) {
-        code = find_place(cli);
+        code = config_place(cli);
     }
     if (code) {
         return code;
