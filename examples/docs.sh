@@ -118,38 +118,6 @@ man_has_the_version() {
     grep '^\.TH' man/holdfast.3 | grep -F "Holdfast $version" && grep -qF "## $version" CHANGELOG.md
 }
 
-# number NAME FILE...: the value of a #define.
-number() {
-    name=$1
-    shift
-    cat "$@" | sed -n "s/^#define $name \([0-9]*\).*/\1/p"
-}
-
-# The table of docs/delivery.md has every option with its default and limits, and no others.
-options_are_documented() {
-    sed -n 's/(double)//; /^ *{AT(/p' src/bus/options.c |
-        sed "s/HF_PARTITIONS_MAX/$(number HF_PARTITIONS_MAX include/holdfast/common.h)/
-             s/HF_CLAIM_MAX/$(number HF_CLAIM_MAX include/holdfast/common.h)/
-             s/LEASE_MS_MAX/$(number LEASE_MS_MAX src/bus/options.h)/
-             s/DAY_MS/$(number DAY_MS src/bus/options.c)/
-             s/BREAKER_STEPS/$(number BREAKER_STEPS src/base/breaker.h)/
-             s/BREAKER_MS_MAX/$((24 * 3600 * 1000))/
-             s/RETRY_ATTEMPTS_MAX/$(number RETRY_ATTEMPTS_MAX src/base/time/retry.h)/
-             s/RETRY_MULTIPLIER_MAX/$(number RETRY_MULTIPLIER_MAX src/base/time/retry.h)/
-             s/RETRY_DELAY_MS_MAX/$((366 * 24 * 3600 * 1000))/" |
-        sed 's/^ *{AT(\([a-z_]*\)), ROW_WORD,.*/\1/
-             s/^ *{AT(\([a-z_]*\)), [A-Z0-9_]*, \([0-9.]*\), \([0-9]*\)[.0]*, \([0-9]*\)[.0]*, NULL},$/\1 \2 \3 \4/' \
-            >"$temp/options"
-    [ -s "$temp/options" ] || return 1
-    while read -r name initial min max; do
-        row="| \`$name\` |${initial:+ $initial | $min to $max |}"
-        grep -qF "$row" docs/delivery.md || { echo "no line begins with: $row" && return 1; }
-    done <"$temp/options"
-    sed -n '/^typedef struct hf_subscription_options/,/^}/p' include/holdfast/subscription.h >"$temp/fields"
-    sed -n '/^## Options/,/^## What/s/^| `\([a-z_]*\)` |.*/\1/p' docs/delivery.md |
-        all_in "$temp/fields"
-}
-
 # Of docs/guarantees-tests.md: "- `program`" is a test program or an example, "  - `claim`" a test in
 # the program above it.
 tests_exist() {
@@ -349,7 +317,6 @@ ok "holdfast(3) has every public function" functions_are_in_man
 ok "holdfast(3) knows no function that there is not" man_knows_no_others
 ok "holdfast(3) has every status" statuses_are_in_man
 ok "holdfast(3) and the changelog have this version" man_has_the_version
-ok "every option of a subscription is documented as it is" options_are_documented
 ok "every guarantee is in the README and in docs/guarantees.md, and has tests" guarantees_are_all_there
 ok "the tests that docs/guarantees-tests.md names exist" tests_exist
 ok "the tests that docs/consumers.md names exist" named_in docs/consumers.md
