@@ -72,12 +72,13 @@ OBJCOPY ?= objcopy
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
             -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef
 
+# The reports of sanitizers name functions and lines: -g1 has these, and is made and linked sooner.
 OPT_release   := -O2 -g
 OPT_faults    := -O1 -g -DHF_FAULTS
-OPT_address   := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
+OPT_address   := -O1 -g1 -DHF_FAULTS -fno-omit-frame-pointer \
                  -fsanitize=address,undefined -fno-sanitize-recover=all
-OPT_undefined := -O1 -g -DHF_FAULTS -fsanitize=undefined -fno-sanitize-recover=all
-OPT_thread    := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer -fsanitize=thread
+OPT_undefined := -O1 -g1 -DHF_FAULTS -fsanitize=undefined -fno-sanitize-recover=all
+OPT_thread    := -O1 -g1 -DHF_FAULTS -fno-omit-frame-pointer -fsanitize=thread
 OPT_coverage  := -O0 -g -DHF_FAULTS --coverage -fprofile-update=atomic
 OPT_fuzz      := -O1 -g -DHF_FAULTS -fno-omit-frame-pointer \
                  -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
@@ -104,8 +105,13 @@ HARDENING_LINK := -Wl,-z,noexecstack -Wl,-z,separate-code
 PIE := $(if $(filter -static% -no-pie,$(LDFLAGS)),,-pie)
 endif
 
+# Hundreds of test programs link in a moment if what they test is a shared library, all of whose
+# functions they can see.
+IS_SHARED := $(filter faults address undefined thread,$(VARIANT))
+VISIBILITY := $(if $(IS_SHARED),-fno-semantic-interposition,-fvisibility=hidden)
+
 # CFLAGS, CPPFLAGS and LDFLAGS of the caller are added, and so win where they differ.
-ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(OPT_$(VARIANT)) -fPIC -fvisibility=hidden \
+ALL_CFLAGS = -std=gnu11 $(WARNINGS) $(OPT_$(VARIANT)) -fPIC $(VISIBILITY) \
              -fstack-protector-strong $(strip $(HARDENING)) -pthread $(CFLAGS)
 ALL_CPPFLAGS = -D_GNU_SOURCE $(CPPFLAGS)
 ALL_LDFLAGS = -Wl,-z,relro,-z,now $(HARDENING_LINK) -Wl,--as-needed -pthread \
@@ -114,6 +120,12 @@ ALL_LDFLAGS = -Wl,-z,relro,-z,now $(HARDENING_LINK) -Wl,--as-needed -pthread \
 # users get is linked as the compiler likes it.
 TEST_LINKER := $(if $(filter release fuzz,$(VARIANT)),,$(shell \
                  $(CC) -fuse-ld=gold -Wl,--version >/dev/null 2>&1 && echo -fuse-ld=gold))
+# Under sanitizers the tests themselves are not optimised: half of the time went into that. The
+# compiler finds less then; it sees them with -O1 in the variant faults, and those of tests/unit,
+# which run under sanitizers only, in all variants.
+TEST_SPEED := $(if $(filter address thread,$(VARIANT)),-O0)
+$(BUILD)/obj/tests/%.o: SPEED = $(TEST_SPEED)
+$(BUILD)/obj/tests/unit/%.o: SPEED =
 # libpq's header is not on the compiler's path everywhere.
 PQ_CFLAGS := $(shell pkg-config --cflags libpq 2>/dev/null || echo -I/usr/include/postgresql)
 PQ_LIBS := $(shell pkg-config --libs libpq 2>/dev/null || echo -lpq)
@@ -195,6 +207,9 @@ STATIC := $(BUILD)/libholdfast.a
 STATIC_POSTGRES := $(BUILD)/libholdfast-postgres.a
 CORE := $(BUILD)/core.a
 INTERNAL := $(BUILD)/internal.a
+# What test programs link with: one of them.
+TEST_SHARED := $(if $(IS_SHARED),$(BUILD)/libinternal.so)
+TEST_ARCHIVE := $(if $(IS_SHARED),,$(INTERNAL))
 BINARY := $(if $(MAIN_SRC),$(BUILD)/holdfast)
 TEST_PROGRAMS := $(TEST_SRC:%.c=$(BUILD)/%)
 PRELOADS := $(PRELOAD_SRC:%.c=$(BUILD)/%.so)
@@ -392,7 +407,7 @@ $(BUILD)/flags: FORCE
 	    $(CC) $(ALL_CPPFLAGS) $(PQ_CFLAGS) -E -x c - >/dev/null 2>&1 || \
 	    { echo "No working $(CC), sqlite3.h, libpq-fe.h or yaml.h; run: scripts/deps build" >&2; \
 	      exit 1; }
-	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(PIE))
+	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(TEST_SPEED) $(ALL_LDFLAGS) $(PIE))
 $(BUILD)/members: FORCE
 	$(call stamp,$(LIB_SRC) $(CLI_OBJ) $(IS_MODULAR))
 
@@ -418,16 +433,22 @@ $(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/*) \
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CPPFLAGS) $(INCLUDES) $(ALL_CFLAGS) $(ERRORS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CPPFLAGS) $(INCLUDES) $(ALL_CFLAGS) $(SPEED) $(ERRORS) -MMD -MP -c -o $@ $<
 
-# Tests and the command reach internal symbols through internal.a.
-$(INTERNAL): $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ) $(CLI_OBJ)
+# Tests and the command reach internal symbols through internal.a, or tests through libinternal.so.
+INTERNAL_OBJ := $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ) $(CLI_OBJ)
+$(INTERNAL): $(INTERNAL_OBJ)
 # The module takes from core.a what its engine calls.
 $(CORE): $(CORE_OBJ)
 $(INTERNAL) $(CORE): $(BUILD)/members
 	@rm -f $@
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
+
+$(BUILD)/libinternal.so: $(INTERNAL_OBJ) $(BUILD)/members
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) $(TEST_LINKER) \
+	    $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
 
 # shared NAME LIBRARIES: links what a target depends on into a shared library, and gives it its
 # other names.
@@ -463,15 +484,20 @@ $(BUILD)/holdfast: $(MAIN_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(PIE) $(ALL_LDFLAGS) $(LIBS) $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS)
 
+# A program finds libinternal.so two folders above its own: build/faults/tests/bus/test_x. It need
+# not be linked again when that library changes.
+TEST_LIBS = $(TEST_SHARED) -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LINKER) $(ALL_LDFLAGS) $(LIBS) \
+            $(PQ_LIBS) $(CLI_LIBS)
+
 # Programs of tests/postgres use the scenes of tests/bus, too.
 layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/% \
                   $(if $(filter postgres,$(1)),$(BUILD)/obj/tests/bus/%),$(HELPER_OBJ))
 
 $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
-    $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(INTERNAL)
+    $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(TEST_ARCHIVE) | $(TEST_SHARED)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(TEST_LINKER) $(ALL_LDFLAGS) -lcmocka $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ -lcmocka $(TEST_LIBS)
 
 # Without the variant's flags: the program that loads it has none of them.
 $(PRELOADS): $(BUILD)/%.so: %.c $(BUILD)/flags
@@ -480,10 +506,10 @@ $(PRELOADS): $(BUILD)/%.so: %.c $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CPPFLAGS) -std=gnu11 -O1 -g $(WARNINGS) $(ERRORS) -fPIC -shared -o $@ $< -ldl
 
 $(REPLAY_PROGRAMS): $(BUILD)/tests/fuzz/replay_%: \
-    $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(INTERNAL)
+    $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(TEST_ARCHIVE) | $(TEST_SHARED)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ $(TEST_LIBS)
 
 $(FUZZ_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(INTERNAL)
 	@mkdir -p $(@D)
