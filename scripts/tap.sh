@@ -66,9 +66,11 @@ skip() {
 until_true() {
     tap_end=$(($(date +%s) + $1 + 1))
     shift
+    tap_rest_ms=20 # it grows: a look may cost a server more than what it waits for
     while ! "$@" >/dev/null 2>&1; do
         [ "$(date +%s)" -lt "$tap_end" ] || return 1
-        sleep 0.02
+        sleep "0.$(printf %03d "$tap_rest_ms")"
+        [ "$tap_rest_ms" -ge 250 ] || tap_rest_ms=$((tap_rest_ms * 3 / 2))
     done
 }
 

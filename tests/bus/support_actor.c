@@ -48,15 +48,15 @@ pid_t actor_start(const char *part, ...)
 
 int actor_wait(pid_t pid)
 {
-    int64_t end_us = mono_us() + 2 * PATIENCE_MS * 1000;
+    int64_t begin_us = mono_us();
     int status = -1;
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        if (mono_us() > end_us) {
+        if (mono_us() > begin_us + 2 * PATIENCE_MS * 1000) {
             actor_kill(pid);
             return -1;
         }
-        usleep(2000);
+        rest_since(begin_us);
     }
     return status;
 }
@@ -172,12 +172,12 @@ size_t diary_count(const char *path, const char *prefix)
 
 bool diary_wait(const char *path, const char *prefix, size_t count)
 {
-    int64_t end_us = mono_us() + PATIENCE_MS * 1000;
+    int64_t begin_us = mono_us();
 
     while (diary_count(path, prefix) < count) {
-        if (mono_us() > end_us)
+        if (mono_us() > begin_us + PATIENCE_MS * 1000)
             return false;
-        usleep(2000);
+        rest_since(begin_us);
     }
     return true;
 }

@@ -33,14 +33,22 @@ int64_t wall_us(void)
     return clock_us(CLOCK_REALTIME);
 }
 
+void rest_since(int64_t begin_us)
+{
+    int64_t rest_us = (mono_us() - begin_us) / 8;
+
+    rest_us = rest_us < 1000 ? 1000 : rest_us;
+    usleep(rest_us > 50000 ? 50000 : (useconds_t)rest_us);
+}
+
 bool wait_until(bool (*condition)(void *ctx), void *ctx)
 {
-    int64_t end_us = mono_us() + PATIENCE_MS * 1000;
+    int64_t begin_us = mono_us();
 
     while (!condition(ctx)) {
-        if (mono_us() > end_us)
+        if (mono_us() > begin_us + PATIENCE_MS * 1000)
             return false;
-        usleep(2000);
+        rest_since(begin_us);
     }
     return true;
 }

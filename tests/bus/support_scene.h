@@ -170,7 +170,10 @@ bool scene_said(struct scene *scene, const char *text);
 
 int64_t mono_us(void);
 int64_t wall_us(void);
-/* Waits until the condition holds, looking every 2 ms; false after PATIENCE_MS. */
+/* Rests between two looks of a wait that began then: an eighth of the time that it has lasted, 1 to
+ * 50 ms. A look costs a server more than the test, and a long wait need not end at once. */
+void rest_since(int64_t begin_us);
+/* Waits until the condition holds; false after PATIENCE_MS. */
 bool wait_until(bool (*condition)(void *ctx), void *ctx);
 
 /* Fails the test with the status' name and message unless it is the expected one. */

@@ -55,13 +55,13 @@ void postgres_await_end(const char *url, const char *application_name)
     PGconn *pg = PQconnectdb(url);
     int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
     bool ended = false;
-    while (!ended) {
+    for (long rest_ms = 1; !ended; rest_ms = rest_ms < 20 ? 2 * rest_ms : rest_ms) {
         must_hold(clock_mono_us() < until_us);
         PGresult *result = PQexecParams(pg, SESSIONS, 1, NULL, &application_name, NULL, NULL, 0);
         must_equal(PGRES_TUPLES_OK, PQresultStatus(result));
         ended = strcmp(PQgetvalue(result, 0, 0), "0") == 0;
         PQclear(result);
-        nanosleep(&(struct timespec){.tv_nsec = ended ? 0 : 1000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = ended ? 0 : rest_ms * 1000000}, NULL);
     }
     PQfinish(pg);
 }
