@@ -27,7 +27,7 @@ static struct breaker opened_at(int64_t now_us)
     return breaker;
 }
 
-static void it_opens_only_above_the_percentage_and_with_enough_events(void **state)
+static void a_breaker_opens_only_above_the_percentage_and_with_enough_events(void **state)
 {
     struct breaker breaker;
 
@@ -222,7 +222,7 @@ static void unreadable_state_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_opens_only_above_the_percentage_and_with_enough_events),
+        cmocka_unit_test(a_breaker_opens_only_above_the_percentage_and_with_enough_events),
         cmocka_unit_test(retries_of_one_event_do_not_open_it),
         cmocka_unit_test(events_leave_the_window),
         cmocka_unit_test(events_within_nine_tenths_of_the_window_count_together),

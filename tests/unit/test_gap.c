@@ -259,7 +259,7 @@ static void look(struct gap_watch *watch, uint64_t number, const struct gap_hold
     LOOK(watch, number, __VA_ARGS__);                                                              \
     reread((gap), NULL, 0, (watch)->look, 0, 0)
 
-static void a_hole_waits_for_everybody_who_held_the_lock_after_it_was_seen(void **state)
+static void a_hole_waits_for_each_holder_of_the_lock_after_it_was_seen(void **state)
 {
     struct gap gap;
     struct gap_watch watch;
@@ -487,7 +487,7 @@ int main(void)
         cmocka_unit_test(ten_thousand_late_numbers_fill_their_range_at_once),
         cmocka_unit_test(strict_order_waits_for_a_hole_and_relaxed_passes_it),
         cmocka_unit_test(what_was_not_read_again_is_not_decided),
-        cmocka_unit_test(a_hole_waits_for_everybody_who_held_the_lock_after_it_was_seen),
+        cmocka_unit_test(a_hole_waits_for_each_holder_of_the_lock_after_it_was_seen),
         cmocka_unit_test(a_look_that_had_begun_before_the_hole_was_seen_proves_nothing),
         cmocka_unit_test(holes_of_different_age_wait_for_different_holders),
         cmocka_unit_test(a_transaction_that_is_prepared_under_a_new_name_is_still_waited_for),

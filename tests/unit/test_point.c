@@ -98,7 +98,7 @@ static void a_thread_stops_at_the_nth_hit_until_it_is_released(void **state)
     point_reset();
 }
 
-static void reset_releases_whoever_is_stopped(void **state)
+static void reset_releases_threads_that_are_stopped(void **state)
 {
     pthread_t thread;
 
@@ -153,7 +153,7 @@ int main(void)
         cmocka_unit_test(all_names_are_listed),
         cmocka_unit_test(the_nth_hit_kills_and_no_earlier_one),
         cmocka_unit_test(a_thread_stops_at_the_nth_hit_until_it_is_released),
-        cmocka_unit_test(reset_releases_whoever_is_stopped),
+        cmocka_unit_test(reset_releases_threads_that_are_stopped),
         cmocka_unit_test(a_released_point_is_disarmed),
         cmocka_unit_test(threads_that_hit_at_once_lose_no_count),
     };

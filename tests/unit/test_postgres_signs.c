@@ -37,7 +37,7 @@ static bool stands_still(struct postgres_engine *engine, size_t wanted)
     return found;
 }
 
-static void one_that_stands_still_is_found_among_many(void **state)
+static void a_process_that_stands_still_is_found_among_many(void **state)
 {
     (void)state;
     static struct postgres_engine engine;
@@ -57,7 +57,7 @@ static void one_that_stands_still_is_found_among_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_stands_still_is_found_among_many),
+        cmocka_unit_test(a_process_that_stands_still_is_found_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

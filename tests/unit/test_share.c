@@ -47,7 +47,7 @@ static void one_member_owns_everything(void **state)
     assert_int_equal(share_size(owners, 3, 1, 0), 3);
 }
 
-static void a_remainder_goes_to_those_who_joined_first(void **state)
+static void a_remainder_goes_to_the_members_that_joined_first(void **state)
 {
     int32_t owners[5] = {NOBODY, NOBODY, NOBODY, NOBODY, NOBODY};
 
@@ -57,7 +57,7 @@ static void a_remainder_goes_to_those_who_joined_first(void **state)
     assert_int_equal(share_size(owners, 5, 3, 2), 1);
 }
 
-static void a_remainder_stays_with_those_who_have_it(void **state)
+static void a_remainder_stays_with_the_members_that_have_it(void **state)
 {
     int32_t owners[5] = {2, 2, 1, 1, 0};
 
@@ -99,7 +99,7 @@ static void what_is_assigned_is_not_shared_out(void **state)
     assert_string_equal(share_text(&refresh, 2), "2 of 0-3");
 }
 
-static void who_was_assigned_a_partition_first_has_it(void **state)
+static void the_member_that_was_assigned_a_partition_first_has_it(void **state)
 {
     int32_t owners[4] = {NOBODY, NOBODY, NOBODY, NOBODY};
     struct members_refresh refresh = members_refresh_of(owners, 4, 3);
@@ -112,7 +112,7 @@ static void who_was_assigned_a_partition_first_has_it(void **state)
     assert_string_equal(share_text(&refresh, 2), "1 of 0");
 }
 
-static void who_is_assigned_nothing_that_exists_gets_nothing(void **state)
+static void a_member_whose_assigned_partitions_do_not_exist_gets_nothing(void **state)
 {
     int32_t owners[2] = {NOBODY, NOBODY};
     struct members_refresh refresh = members_refresh_of(owners, 2, 3);
@@ -128,7 +128,7 @@ static void who_is_assigned_nothing_that_exists_gets_nothing(void **state)
 }
 
 /* What the assigned own does not count when a remainder is shared out. */
-static void shares_are_even_among_those_who_share(void **state)
+static void shares_are_even_among_members_that_share(void **state)
 {
     int32_t owners[7] = {2, 2, 2, 2, NOBODY, NOBODY, NOBODY};
     struct members_refresh refresh = members_refresh_of(owners, 7, 3);
@@ -243,14 +243,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_member_owns_everything),
-        cmocka_unit_test(a_remainder_goes_to_those_who_joined_first),
-        cmocka_unit_test(a_remainder_stays_with_those_who_have_it),
+        cmocka_unit_test(a_remainder_goes_to_the_members_that_joined_first),
+        cmocka_unit_test(a_remainder_stays_with_the_members_that_have_it),
         cmocka_unit_test(the_owner_of_the_only_partition_keeps_it),
         cmocka_unit_test(what_others_keep_for_themselves_is_not_shared_out),
         cmocka_unit_test(what_is_assigned_is_not_shared_out),
-        cmocka_unit_test(who_was_assigned_a_partition_first_has_it),
-        cmocka_unit_test(who_is_assigned_nothing_that_exists_gets_nothing),
-        cmocka_unit_test(shares_are_even_among_those_who_share),
+        cmocka_unit_test(the_member_that_was_assigned_a_partition_first_has_it),
+        cmocka_unit_test(a_member_whose_assigned_partitions_do_not_exist_gets_nothing),
+        cmocka_unit_test(shares_are_even_among_members_that_share),
         cmocka_unit_test(shares_come_to_rest_and_are_even),
         cmocka_unit_test(nothing_moves_without_need),
     };

@@ -74,7 +74,7 @@ static void a_refused_turn_leaves_the_way_free(void **state)
     gate_give(&scene->gates[1]);
 }
 
-static void the_gate_knows_who_holds_it(void **state)
+static void the_gate_names_its_holder(void **state)
 {
     struct scene *scene = *state;
     assert_false(gate_held_by_caller(&scene->gates[0]));
@@ -215,7 +215,7 @@ int main(void)
     const struct CMUnitTest claims[] = {
         CLAIM_OF(a_held_gate_is_refused_at_the_deadline),
         CLAIM_OF(a_refused_turn_leaves_the_way_free),
-        CLAIM_OF(the_gate_knows_who_holds_it),
+        CLAIM_OF(the_gate_names_its_holder),
         CLAIM_OF(a_deleted_gate_file_is_made_again),
         CLAIM_OF(many_threads_are_never_inside_together),
         CLAIM_OF(a_greedy_store_does_not_starve_another),

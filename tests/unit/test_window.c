@@ -82,7 +82,7 @@ static void what_is_done_passes_a_held_one_and_is_remembered(void **state)
     scene_end(&scene);
 }
 
-static void who_waits_is_set_aside_whole_and_runs_when_its_lane_is_free(void **state)
+static void a_unit_that_waits_is_set_aside_whole_and_runs_when_its_lane_is_free(void **state)
 {
     struct scene scene;
     (void)state;
@@ -136,7 +136,7 @@ static void what_passed_is_remembered_until_the_checkpoint_is_above_it(void **st
     scene_end(&scene);
 }
 
-static void nobody_passes_who_is_running(void **state)
+static void no_event_passes_one_that_runs(void **state)
 {
     struct scene scene;
     (void)state;
@@ -151,7 +151,7 @@ static void nobody_passes_who_is_running(void **state)
     scene_end(&scene);
 }
 
-static void nobody_passes_a_held_one_that_does_not_wait(void **state)
+static void no_event_passes_a_held_one_that_does_not_wait(void **state)
 {
     struct scene scene;
     (void)state;
@@ -198,10 +198,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_done_passes_a_held_one_and_is_remembered),
-        cmocka_unit_test(who_waits_is_set_aside_whole_and_runs_when_its_lane_is_free),
+        cmocka_unit_test(a_unit_that_waits_is_set_aside_whole_and_runs_when_its_lane_is_free),
         cmocka_unit_test(what_passed_is_remembered_until_the_checkpoint_is_above_it),
-        cmocka_unit_test(nobody_passes_who_is_running),
-        cmocka_unit_test(nobody_passes_a_held_one_that_does_not_wait),
+        cmocka_unit_test(no_event_passes_one_that_runs),
+        cmocka_unit_test(no_event_passes_a_held_one_that_does_not_wait),
         cmocka_unit_test(held_ones_that_have_let_much_pass_crowd_the_window),
         cmocka_unit_test(many_held_ones_crowd_the_window),
     };
