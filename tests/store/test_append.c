@@ -167,7 +167,7 @@ static void a_fresh_event_clears_the_duplicate_mark(void **state)
     must_equal(false, event.duplicate);
 }
 
-static void an_id_of_another_process_is_a_duplicate_too(void **state)
+static void an_id_of_another_process_is_a_duplicate(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct child *puppet = puppet_start(*state, "b");
@@ -595,7 +595,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(two_equal_ids_in_one_append_are_one_event),
     CLAIM(an_append_of_duplicates_alone_moves_nothing),
     CLAIM(a_fresh_event_clears_the_duplicate_mark),
-    CLAIM(an_id_of_another_process_is_a_duplicate_too),
+    CLAIM(an_id_of_another_process_is_a_duplicate),
     CLAIM(one_id_published_by_many_at_once_is_stored_once),
     CLAIM(a_keys_version_becomes_expected_plus_one),
     CLAIM(a_wrong_version_conflicts_and_the_message_tells_event_and_version),

@@ -328,7 +328,7 @@ static void many_are_retried_in_one_step_and_missing_ones_not_counted(void **sta
     must_equal(1, progress_of(store, s.id).dead);
 }
 
-static void one_whose_subscription_is_gone_is_left(void **state)
+static void a_dead_letter_whose_subscription_is_gone_is_left(void **state)
 {
     struct scene s = scene_of(*state, "ab");
     bury_all(&s, 2);
@@ -505,7 +505,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(an_edited_payload_goes_with_its_delivery),
     CLAIM(a_retried_one_of_a_shared_subscription_is_claimed),
     CLAIM(many_are_retried_in_one_step_and_missing_ones_not_counted),
-    CLAIM(one_whose_subscription_is_gone_is_left),
+    CLAIM(a_dead_letter_whose_subscription_is_gone_is_left),
     CLAIM(a_retried_one_above_the_checkpoint_is_not_read_again),
     CLAIM(a_retry_replaces_the_blocked_row_and_the_lane_goes_on_behind_it),
     CLAIM(resolving_frees_the_lane),

@@ -477,7 +477,7 @@ static void what_may_have_happened_is_never_said_not_to(void **state)
 
 #endif
 
-static void relaxed_changes_are_kept_too(void **state)
+static void relaxed_changes_are_kept(void **state)
 {
     struct store_options options = fixture_options(*state, "a");
     options.durability = HF_DURABILITY_POWER;
@@ -509,7 +509,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_queue_full_of_bytes_answers_busy_at_the_deadline),
     CLAIM(a_full_queue_takes_more_when_there_is_room_again),
     CLAIM(an_append_larger_than_the_queue_is_taken_alone),
-    CLAIM(relaxed_changes_are_kept_too),
+    CLAIM(relaxed_changes_are_kept),
 #ifdef HF_FAULTS
     CLAIM(changes_that_wait_together_are_applied_together),
     CLAIM(a_leader_that_gives_up_fails_alone),

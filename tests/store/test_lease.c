@@ -75,7 +75,7 @@ static struct harvest *harvest_new(void)
 
 /* ---- By time --------------------------------------------------------------------------------- */
 
-static void nobody_else_gets_leased_events_before_they_expire(void **state)
+static void no_other_process_gets_leased_events_before_they_expire(void **state)
 {
     struct scene s = scene_of(*state, 4);
     take(*state, s.store, s.id, 4, T0);
@@ -183,7 +183,7 @@ static void only_what_is_left_of_a_lease_comes_back(void **state)
     must_equal(1, harvest->times[5]);
 }
 
-static void max_bounds_what_comes_back_too(void **state)
+static void max_bounds_what_comes_back_of_a_lease(void **state)
 {
     struct scene s = scene_of(*state, 16);
     take(*state, s.store, s.id, 16, T0);
@@ -299,7 +299,7 @@ static void a_detached_lease_outlives_its_process(void **state)
     must_equal(4, harvest->count);
 }
 
-static void a_bound_lease_expires_by_time_too(void **state)
+static void a_bound_lease_expires_by_time(void **state)
 {
     struct scene s = scene_of(*state, 4);
     struct child *puppet = puppet_start(*state, "alive");
@@ -572,7 +572,7 @@ static void a_kept_lease_whose_time_is_over_is_free_when_its_store_is_closed(voi
 static const struct role roles[] = {{"reaper", reaper_role}, {NULL, NULL}};
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(nobody_else_gets_leased_events_before_they_expire),
+    CLAIM(no_other_process_gets_leased_events_before_they_expire),
     CLAIM(an_expired_lease_is_good_until_it_is_handed_out_again),
     CLAIM(what_was_handed_out_again_cannot_be_settled_by_the_first),
     CLAIM(an_extended_lease_lasts_until_the_new_time),
@@ -580,13 +580,13 @@ static const struct CMUnitTest claims[] = {
     CLAIM(an_expired_lease_of_several_comes_back_in_halves),
     CLAIM(the_other_half_keeps_a_clean_record),
     CLAIM(only_what_is_left_of_a_lease_comes_back),
-    CLAIM(max_bounds_what_comes_back_too),
+    CLAIM(max_bounds_what_comes_back_of_a_lease),
     CLAIM(an_expired_lease_of_one_is_a_failed_attempt),
     CLAIM(a_retry_whose_lease_expires_keeps_its_story),
     CLAIM(a_poison_event_ends_up_alone_and_its_neighbours_stay_clean),
     CLAIM(a_bound_lease_ends_with_its_process),
     CLAIM(a_detached_lease_outlives_its_process),
-    CLAIM(a_bound_lease_expires_by_time_too),
+    CLAIM(a_bound_lease_expires_by_time),
     CLAIM(notes_tell_which_of_a_dead_claimers_events_were_running),
     CLAIM(a_dead_claimers_failed_attempts_are_recorded_once),
     CLAIM(killed_claimers_lose_nothing_and_double_nothing),

@@ -444,7 +444,7 @@ static const char *look(struct store *store, int64_t id)
     return seen.text;
 }
 
-static void who_looks_sees_members_partitions_and_the_dead(void **state)
+static void a_refresh_returns_members_partitions_and_dead_processes(void **state)
 {
     struct store *a = fixture_open(*state, "node-a");
     struct store *b = fixture_open(*state, "node-b");
@@ -517,7 +517,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(marks_of_older_patterns_or_going_back_change_nothing),
     CLAIM(what_members_are_assigned_is_told_to_all),
     CLAIM(a_member_that_wants_something_else_is_the_newest),
-    CLAIM(who_looks_sees_members_partitions_and_the_dead),
+    CLAIM(a_refresh_returns_members_partitions_and_dead_processes),
     CLAIM(a_reader_hands_up_only_what_is_of_the_wanted_partitions),
 };
 

@@ -40,7 +40,7 @@ static struct sight see(struct store *store, const char *id)
     return sight;
 }
 
-static void a_heartbeat_is_judged_by_a_clock_that_nobody_sets(void **state)
+static void a_heartbeat_is_judged_by_a_clock_that_cannot_be_set(void **state)
 {
     struct fixture *fixture = *state;
     fixture_sqlite_only(fixture);
@@ -112,7 +112,7 @@ static void what_fails_to_remember_the_dead_fails_nothing_else(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(a_heartbeat_is_judged_by_a_clock_that_nobody_sets),
+    CLAIM(a_heartbeat_is_judged_by_a_clock_that_cannot_be_set),
     CLAIM(a_generated_id_is_kept_if_it_was_there_for_a_heartbeat),
     CLAIM(what_fails_to_remember_the_dead_fails_nothing_else),
 };

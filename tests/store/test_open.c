@@ -564,7 +564,7 @@ static int forker_role(struct fixture *f, const char *argument)
     return 0;
 }
 
-static void a_forked_child_is_refused_and_disturbs_nobody(void **state)
+static void a_forked_child_is_refused_and_does_not_disturb_its_parent(void **state)
 {
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "watcher");
@@ -673,7 +673,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(processes_that_create_at_once_share_one_database),
     CLAIM(everything_acknowledged_survives_kill),
     CLAIM(a_writer_that_dies_in_the_middle_does_not_block_the_others),
-    CLAIM(a_forked_child_is_refused_and_disturbs_nobody),
+    CLAIM(a_forked_child_is_refused_and_does_not_disturb_its_parent),
     CLAIM(a_forked_child_does_not_keep_its_dead_parent_alive),
     CLAIM(closing_nothing_is_allowed),
     CLAIM(opening_and_closing_leaves_no_descriptor_open),

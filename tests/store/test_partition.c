@@ -312,7 +312,7 @@ static void signs_that_do_not_change_for_a_lease_mean_frost(void **state)
     must_answer(HF_STALE, settle_to(&owner, 5));
 }
 
-static void the_wall_clock_does_not_decide_who_is_frozen(void **state)
+static void the_wall_clock_does_not_decide_which_process_is_frozen(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -597,7 +597,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_frozen_owner_is_succeeded_after_its_lease_and_then_refused),
     CLAIM(an_owner_that_shows_life_keeps_its_partition),
     CLAIM(signs_that_do_not_change_for_a_lease_mean_frost),
-    CLAIM(the_wall_clock_does_not_decide_who_is_frozen),
+    CLAIM(the_wall_clock_does_not_decide_which_process_is_frozen),
     CLAIM(force_takes_over_at_once),
     CLAIM(an_owner_that_took_over_gives_the_next_one_all_that_was_stored),
     CLAIM(handlers_that_ran_at_death_are_recorded_once_and_exactly),

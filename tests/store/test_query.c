@@ -221,7 +221,7 @@ static int take_turn(int64_t id, const struct progress *progress, void *ctx)
     return 0;
 }
 
-static void of_many_none_is_left_out(void **state)
+static void none_of_many_subscriptions_is_left_out(void **state)
 {
     enum { MANY = 700 }; /* more than an engine asks for together */
     struct store *store = fixture_open(*state, "a");
@@ -683,7 +683,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_oldest_waiting_of_a_shared_one_may_be_leased),
     CLAIM(the_owner_of_the_first_partition_that_has_one_is_shown),
     CLAIM(several_are_told_about_in_the_order_of_their_ids),
-    CLAIM(of_many_none_is_left_out),
+    CLAIM(none_of_many_subscriptions_is_left_out),
     CLAIM(generation_and_epoch_tell_changes_and_takeovers),
     CLAIM(where_there_is_no_partition_there_is_no_epoch),
     CLAIM(facts_of_an_untouched_event_are_empty),

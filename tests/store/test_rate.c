@@ -58,7 +58,7 @@ static void partitions_have_the_mean_of_their_rates(void **state)
     must_equal(8 * 1000 / 40, rate_at(&s, 10));
 }
 
-static void a_cursor_has_a_rate_too(void **state)
+static void a_cursor_has_a_rate(void **state)
 {
     fixture_sqlite_only(*state);
     struct store *store = fixture_open(*state, "a");
@@ -97,7 +97,7 @@ static void a_rate_is_not_known_after_a_jump(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(a_rate_is_that_of_the_last_minute),
     CLAIM(partitions_have_the_mean_of_their_rates),
-    CLAIM(a_cursor_has_a_rate_too),
+    CLAIM(a_cursor_has_a_rate),
     CLAIM(a_rate_is_not_known_after_a_jump),
 };
 

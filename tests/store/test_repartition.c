@@ -120,7 +120,7 @@ static void after_a_seek_all_are_equally_far(void **state)
 
 /* ---- Fulfilling it --------------------------------------------------------------------------- */
 
-static void it_waits_until_all_partitions_are_equally_far(void **state)
+static void a_change_of_partitions_waits_until_all_are_equally_far(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 9);
@@ -143,7 +143,7 @@ static void it_waits_until_all_partitions_are_equally_far(void **state)
     must_answer(HF_INVALID, RUN(a, &gone));
 }
 
-static void it_waits_for_owners_who_are_alive_and_says_whom_for(void **state)
+static void a_change_of_partitions_waits_for_live_owners_and_names_them(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "node-b");
@@ -335,8 +335,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_wish_is_stored_and_changes_nothing_else),
     CLAIM(a_new_wish_replaces_the_old_one_and_the_present_number_cancels_it),
     CLAIM(after_a_seek_all_are_equally_far),
-    CLAIM(it_waits_until_all_partitions_are_equally_far),
-    CLAIM(it_waits_for_owners_who_are_alive_and_says_whom_for),
+    CLAIM(a_change_of_partitions_waits_until_all_are_equally_far),
+    CLAIM(a_change_of_partitions_waits_for_live_owners_and_names_them),
     CLAIM(a_dead_owner_does_not_hold_it_up),
     CLAIM(what_a_dead_owner_ran_is_recorded_in_the_partition_it_is_of_now),
     CLAIM(a_frozen_owner_holds_it_up_for_a_lease_and_is_refused_afterwards),

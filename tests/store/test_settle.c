@@ -314,7 +314,7 @@ static void a_retry_replaces_the_row_of_its_position(void **state)
     must_read("1 0", list_lanes(s.store, s.id, 0, "ab"));
 }
 
-static void holding_replaces_the_row_of_its_position_too(void **state)
+static void holding_replaces_the_row_of_its_position(void **state)
 {
     struct scene s = scene_of(*state, "aab");
     must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0)));
@@ -635,7 +635,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(retries_that_are_in_hand_are_not_answered),
     CLAIM(what_follows_in_a_lane_waits_for_all_before_it_whenever_it_was_stored),
     CLAIM(a_retry_replaces_the_row_of_its_position),
-    CLAIM(holding_replaces_the_row_of_its_position_too),
+    CLAIM(holding_replaces_the_row_of_its_position),
     CLAIM(done_takes_the_retry_away),
     CLAIM(held_rows_wait_behind_their_lane),
     CLAIM(the_lanes_lowest_held_row_follows_what_is_done_or_dead),

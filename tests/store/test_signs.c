@@ -421,7 +421,7 @@ static int noisy_role(struct fixture *f, const char *argument)
     return 1; /* nobody killed it */
 }
 
-static void a_process_that_dies_waiting_or_ringing_disturbs_nobody(void **state)
+static void a_process_that_dies_waiting_or_ringing_disturbs_no_other(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     for (int i = 0; i < 5; i++) {
@@ -458,7 +458,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(no_ring_is_missed_between_two_stores_of_one_process),
     CLAIM(no_ring_is_missed_between_two_threads_of_one_store),
     CLAIM(notes_can_be_written_without_looking),
-    CLAIM(a_process_that_dies_waiting_or_ringing_disturbs_nobody),
+    CLAIM(a_process_that_dies_waiting_or_ringing_disturbs_no_other),
 };
 
 FIXTURE_MAIN("signs", claims, roles)

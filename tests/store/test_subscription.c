@@ -195,7 +195,7 @@ static void an_expected_generation_must_be_the_stored_one(void **state)
     must_answer(HF_CONFLICT, RUN(store, &put));
 }
 
-static void whoever_expects_none_creates_it_or_changes_nothing(void **state)
+static void a_caller_that_expects_none_creates_a_subscription_or_changes_nothing(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct subscription_put put = put_of("s", HF_MODE_ORDERED, 1);
@@ -286,7 +286,7 @@ static void a_listing_that_is_stopped_is_no_error(void **state)
     must_equal(2, calls);
 }
 
-static void an_empty_list_calls_nobody(void **state)
+static void an_empty_list_does_not_call_back(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int calls = 0;
@@ -368,7 +368,7 @@ static void a_store_touches_only_its_own_namespace(void **state)
 
 /* ---- Pausing and the breaker ----------------------------------------------------------------- */
 
-static void a_pause_says_when_who_and_why(void **state)
+static void a_pause_records_its_time_author_and_reason(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(store, "s", 1);
@@ -410,7 +410,7 @@ static void resuming_clears_the_pause_and_the_breaker(void **state)
     must_read("(absent)", row.breaker);
 }
 
-static void resuming_what_is_not_paused_clears_the_breaker_too(void **state)
+static void resuming_what_is_not_paused_clears_the_breaker(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(store, "s", 1);
@@ -484,7 +484,7 @@ static void removal_ends_leases(void **state)
     must_read("1 2 3 4", list_batch(claim.batch));
 }
 
-static void the_id_of_a_removed_subscription_is_nobodys(void **state)
+static void the_id_of_a_removed_subscription_is_not_used_again(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 4);
@@ -557,24 +557,24 @@ static const struct CMUnitTest claims[] = {
     CLAIM(absent_patterns_and_options_leave_the_stored_ones),
     CLAIM(another_mode_conflicts_and_changes_nothing),
     CLAIM(an_expected_generation_must_be_the_stored_one),
-    CLAIM(whoever_expects_none_creates_it_or_changes_nothing),
+    CLAIM(a_caller_that_expects_none_creates_a_subscription_or_changes_nothing),
     CLAIM(every_change_raises_the_generation_by_one),
     CLAIM(work_does_not_raise_the_generation),
     CLAIM(the_list_is_of_the_namespace_and_by_name),
     CLAIM(a_listing_that_is_stopped_is_no_error),
-    CLAIM(an_empty_list_calls_nobody),
+    CLAIM(an_empty_list_does_not_call_back),
     CLAIM(what_is_missing_is_not_found),
     CLAIM(odd_names_are_names),
     CLAIM(a_store_touches_only_its_own_namespace),
-    CLAIM(a_pause_says_when_who_and_why),
+    CLAIM(a_pause_records_its_time_author_and_reason),
     CLAIM(pausing_what_is_paused_keeps_the_first_pause),
     CLAIM(resuming_clears_the_pause_and_the_breaker),
-    CLAIM(resuming_what_is_not_paused_clears_the_breaker_too),
+    CLAIM(resuming_what_is_not_paused_clears_the_breaker),
     CLAIM(a_pause_needs_neither_name_nor_reason),
     CLAIM(the_breaker_is_stored_replaced_and_removed),
     CLAIM(removal_takes_all_but_the_dead_letters),
     CLAIM(removal_ends_leases),
-    CLAIM(the_id_of_a_removed_subscription_is_nobodys),
+    CLAIM(the_id_of_a_removed_subscription_is_not_used_again),
     CLAIM(a_seek_moves_start_checkpoints_and_clears_what_waits),
     CLAIM(a_seek_moves_the_cursor_and_ends_leases),
     CLAIM(a_seek_beyond_the_head_is_invalid),

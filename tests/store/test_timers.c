@@ -265,12 +265,12 @@ static void fire_together(struct fixture *fixture, int64_t id_us)
     must_equal(0, read_ledger(store, shots[PAUSED].fire.schedule_id, &ledger));
 }
 
-static void of_many_that_fire_together_each_has_its_own_answer(void **state)
+static void each_of_many_schedules_that_fire_together_has_its_own_answer(void **state)
 {
     fire_together(*state, clock_wall_us());
 }
 
-static void so_it_is_if_their_ids_are_old(void **state)
+static void schedules_with_old_ids_that_fire_together_have_their_own_answers(void **state)
 {
     fire_together(*state, T0);
 }
@@ -585,8 +585,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_schedule_that_was_changed_or_paused_does_not_fire),
     CLAIM(firing_by_hand_changes_nothing_of_the_plan),
     CLAIM(the_ledger_is_read_before_a_planned_time),
-    CLAIM(of_many_that_fire_together_each_has_its_own_answer),
-    CLAIM(so_it_is_if_their_ids_are_old),
+    CLAIM(each_of_many_schedules_that_fire_together_has_its_own_answer),
+    CLAIM(schedules_with_old_ids_that_fire_together_have_their_own_answers),
     CLAIM(what_one_commit_fires_is_bounded),
     CLAIM(what_one_commit_delays_is_bounded),
     CLAIM(the_ledger_keeps_the_newest_rows_and_what_was_left_out),

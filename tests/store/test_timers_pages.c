@@ -337,7 +337,7 @@ static void a_page_of_the_list_holds_few_with_large_reasons(void **state)
 }
 
 /* It must come nevertheless, and be in nobody's way. */
-static void one_that_is_larger_than_a_page_is_a_page(void **state)
+static void a_schedule_that_is_larger_than_a_page_is_a_page(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     add_schedule(store, "a", T0);
@@ -365,7 +365,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_page_of_the_list_holds_few_large_payloads),
     CLAIM(a_page_of_the_list_holds_few_with_large_metadata),
     CLAIM(a_page_of_the_list_holds_few_with_large_reasons),
-    CLAIM(one_that_is_larger_than_a_page_is_a_page),
+    CLAIM(a_schedule_that_is_larger_than_a_page_is_a_page),
 };
 
 FIXTURE_MAIN("timers pages", claims, NULL)
