@@ -289,7 +289,7 @@ static void every_mistake_is_told_with_its_place(void **state)
     }
 }
 
-static void every_mistake_in_a_schedule_too(void **state)
+static void every_mistake_in_a_schedule_is_told(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(bad_members) / sizeof(bad_members[0]); i++) {
@@ -328,7 +328,7 @@ static void all_mistakes_are_told_in_the_order_of_the_file(void **state)
     assert_int_equal(problems.kept[2].place.line, 8);
 }
 
-static void of_many_mistakes_the_first_ten_are_kept(void **state)
+static void the_first_ten_of_many_mistakes_are_kept(void **state)
 {
     struct buf text;
 
@@ -669,10 +669,10 @@ int main(void)
         cmocka_unit_test(a_breaker_that_is_described_is_on),
         cmocka_unit_test(a_byte_order_mark_and_crlf_do_no_harm),
         cmocka_unit_test(every_mistake_is_told_with_its_place),
-        cmocka_unit_test(every_mistake_in_a_schedule_too),
+        cmocka_unit_test(every_mistake_in_a_schedule_is_told),
         cmocka_unit_test(a_nul_byte_is_told),
         cmocka_unit_test(all_mistakes_are_told_in_the_order_of_the_file),
-        cmocka_unit_test(of_many_mistakes_the_first_ten_are_kept),
+        cmocka_unit_test(the_first_ten_of_many_mistakes_are_kept),
         cmocka_unit_test(what_is_too_large_is_refused),
         cmocka_unit_test(subscriptions_and_commands_have_a_limit),
         cmocka_unit_test(without_memory_it_fails_and_leaks_nothing),
