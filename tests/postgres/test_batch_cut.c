@@ -103,7 +103,7 @@ static void be_cut_everywhere(struct scene *scene, hf_subscription_options optio
     assert_int_equal(units_judge(units), 0);
 }
 
-static void of_units_by_key_effects_are_exactly_once(void **state)
+static void effects_of_units_by_key_are_exactly_once(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -111,7 +111,7 @@ static void of_units_by_key_effects_are_exactly_once(void **state)
     be_cut_everywhere(*state, options, COUNTED(windows));
 }
 
-static void of_units_without_keys_too(void **state)
+static void effects_of_units_without_keys_are_exactly_once(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -119,7 +119,7 @@ static void of_units_without_keys_too(void **state)
     be_cut_everywhere(*state, options, 6);
 }
 
-static void of_units_in_a_lease_too(void **state)
+static void effects_of_units_in_a_lease_are_exactly_once(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -129,9 +129,9 @@ static void of_units_in_a_lease_too(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(of_units_by_key_effects_are_exactly_once),
-    scene_test(of_units_without_keys_too),
-    scene_test(of_units_in_a_lease_too),
+    scene_test(effects_of_units_by_key_are_exactly_once),
+    scene_test(effects_of_units_without_keys_are_exactly_once),
+    scene_test(effects_of_units_in_a_lease_are_exactly_once),
 };
 
 ACTOR_MAIN(tests, parts)

@@ -162,7 +162,7 @@ static void a_server_that_is_set_back_strands_nothing(void **state)
     PQfinish(pg);
 }
 
-static void nor_does_one_that_is_set_back_while_nobody_is_there(void **state)
+static void a_server_that_is_set_back_while_no_process_runs_strands_nothing(void **state)
 {
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "a");
@@ -183,7 +183,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_lease_ends_by_the_servers_clock_whatever_ours_shows),
     CLAIM(a_retry_comes_by_the_servers_clock_whatever_ours_shows),
     CLAIM(a_server_that_is_set_back_strands_nothing),
-    CLAIM(nor_does_one_that_is_set_back_while_nobody_is_there),
+    CLAIM(a_server_that_is_set_back_while_no_process_runs_strands_nothing),
 };
 
 FIXTURE_MAIN("clock", claims, NULL)

@@ -426,7 +426,7 @@ static void run_list(int index, void *ctx)
 }
 
 /* The statement of a publish names the log's table, and a new connection has to prepare it. */
-static void a_locked_log_is_waited_for_by_those_who_publish_only(void **state)
+static void a_locked_log_delays_only_processes_that_publish(void **state)
 {
     struct fixture *f = *state;
     int64_t id = subscribe_ordered(fixture_open(f, "a"), "s", 1);
@@ -540,7 +540,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(what_a_commit_refuses_is_not_stored),
     CLAIM(a_session_that_was_ended_fails_no_publish),
     CLAIM(an_id_in_anothers_open_transaction_is_waited_for),
-    CLAIM(a_locked_log_is_waited_for_by_those_who_publish_only),
+    CLAIM(a_locked_log_delays_only_processes_that_publish),
     CLAIM(what_is_under_way_is_not_given_up_when_the_first_is_out_of_time),
 };
 

@@ -172,7 +172,7 @@ static void effects_happen_exactly_once_however_often_it_is_tried(void **state)
 
 /* Two processes run the handler of one delivery at the same time, because one was overtaken in the
  * middle of it: only the new owner's effects stay. */
-static void who_is_overtaken_while_the_handler_runs_keeps_nothing(void **state)
+static void a_process_that_is_overtaken_while_the_handler_runs_keeps_nothing(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     struct scene t = s;
@@ -314,7 +314,7 @@ static void a_handler_that_ends_the_transaction_is_not_settled(void **state)
 }
 
 /* What was kept before in the same transaction is gone, too, and must not be believed committed. */
-static void who_ends_the_transaction_takes_its_neighbours_back_with_it(void **state)
+static void a_handler_that_ends_the_transaction_takes_its_neighbours_back_with_it(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     const struct entry *first = entry_at(*state, s.store, 1);
@@ -591,13 +591,13 @@ static void queries_keep_their_session_however_many_handlers_rest(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(effects_are_kept_with_the_delivery_and_undone_with_it),
     CLAIM(effects_happen_exactly_once_however_often_it_is_tried),
-    CLAIM(who_is_overtaken_while_the_handler_runs_keeps_nothing),
+    CLAIM(a_process_that_is_overtaken_while_the_handler_runs_keeps_nothing),
     CLAIM(what_the_log_has_lost_is_not_settled_in_the_place_of_another),
     CLAIM(a_running_handler_locks_nothing_of_ours),
     CLAIM(a_failed_statement_spoils_its_own_delivery_only),
     CLAIM(a_failed_statement_is_not_kept_though_the_handler_says_so),
     CLAIM(a_handler_that_ends_the_transaction_is_not_settled),
-    CLAIM(who_ends_the_transaction_takes_its_neighbours_back_with_it),
+    CLAIM(a_handler_that_ends_the_transaction_takes_its_neighbours_back_with_it),
     CLAIM(savepoints_of_the_handler_are_fine),
     CLAIM(a_commit_that_a_constraint_refuses_keeps_nothing),
     CLAIM(whatever_the_handler_does_after_an_abort_fails),

@@ -265,7 +265,7 @@ static void await_sentence(hf_bus *bus, const char *subscription, const char *pa
                  info_of(bus, subscription).not_moving);
 }
 
-static void whoever_keeps_a_position_open_is_named(void **state)
+static void the_session_that_keeps_a_position_open_is_named(void **state)
 {
     struct stage s = stage_of(*state);
     char part[64];
@@ -316,7 +316,7 @@ static void too_many_gaps_stop_the_reading_and_it_says_so(void **state)
 
 #define ROUNDS 20
 
-static void a_hole_ends_soon_after_the_last_publisher_who_might_fill_it(void **state)
+static void a_hole_ends_soon_after_the_last_publisher_that_might_fill_it(void **state)
 {
     struct stage s = stage_of(*state);
     int64_t worst_us = 0;
@@ -522,9 +522,9 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_rolled_back_last_number_is_not_waited_for),
     scene_test(a_jump_of_the_sequence_does_not_keep_the_checkpoint),
     scene_test(ten_thousand_rolled_back_numbers_are_passed_in_one_go),
-    scene_test(whoever_keeps_a_position_open_is_named),
+    scene_test(the_session_that_keeps_a_position_open_is_named),
     scene_test(too_many_gaps_stop_the_reading_and_it_says_so),
-    scene_test(a_hole_ends_soon_after_the_last_publisher_who_might_fill_it),
+    scene_test(a_hole_ends_soon_after_the_last_publisher_that_might_fill_it),
     scene_test(checkpoints_in_batches_do_not_pass_a_hole),
     scene_test(shutting_down_stores_the_checkpoint_below_a_hole),
     scene_test(an_undecodable_event_is_passed_at_once_beside_a_hole),

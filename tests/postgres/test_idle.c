@@ -137,7 +137,7 @@ static void an_idle_process_makes_one_statement_in_ten_seconds(void **state)
     log_close(&log);
 }
 
-static void who_stands_by_makes_about_one_a_second_whatever_it_stands_by_for(void **state)
+static void a_process_that_stands_by_makes_about_one_query_a_second(void **state)
 {
     struct scene *scene = *state;
     struct server_log log;
@@ -221,7 +221,7 @@ static void a_keeper_that_lost_its_connection_misses_nothing(void **state)
     assert_int_equal(prompt, PROMPT_WANTED);
 }
 
-static void a_change_that_nobody_rang_for_is_found(void **state)
+static void a_change_without_a_notification_is_found(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -243,8 +243,8 @@ static void a_change_that_nobody_rang_for_is_found(void **state)
 static const struct CMUnitTest tests[] = {
     bare_test(what_another_has_claimed_and_forgotten_comes_when_its_lease_ends),
     bare_test(a_keeper_that_lost_its_connection_misses_nothing),
-    bare_test(a_change_that_nobody_rang_for_is_found),
-    bare_test(who_stands_by_makes_about_one_a_second_whatever_it_stands_by_for),
+    bare_test(a_change_without_a_notification_is_found),
+    bare_test(a_process_that_stands_by_makes_about_one_query_a_second),
     bare_test(an_idle_process_makes_one_statement_in_ten_seconds),
 };
 

@@ -99,7 +99,7 @@ static void row_and_event_exist_both_or_neither(void **state)
     scene_end(&s);
 }
 
-static void so_they_do_if_the_bus_begins_and_ends_it(void **state)
+static void row_and_event_of_a_transaction_of_the_bus_exist_both_or_neither(void **state)
 {
     struct scene s = scene_of(*state);
     for (int i = 0; i < 4; i++) {
@@ -304,7 +304,7 @@ static int place_and_die(struct fixture *f, const char *point)
     return hf_postgres_commit(s.bus, s.pg) == HF_OK ? 0 : 1;
 }
 
-static void who_is_killed_leaves_both_or_neither(void **state)
+static void a_process_that_is_killed_leaves_row_and_event_or_neither(void **state)
 {
     static const char *const points[] = {"join_before_commit", "join_after_commit"};
     struct scene s = scene_of(*state);
@@ -486,7 +486,7 @@ static void a_connection_that_is_in_use_is_refused(void **state)
 
 static const struct CMUnitTest claims[] = {
     CLAIM(row_and_event_exist_both_or_neither),
-    CLAIM(so_they_do_if_the_bus_begins_and_ends_it),
+    CLAIM(row_and_event_of_a_transaction_of_the_bus_exist_both_or_neither),
     CLAIM(many_events_are_published_all_or_none),
     CLAIM(what_a_savepoint_undoes_does_not_exist),
     CLAIM(after_a_failed_statement_nothing_is_published_until_it_is_undone),
@@ -494,7 +494,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(any_kind_of_transaction_will_do),
     CLAIM(a_connection_that_is_lost_before_the_commit_leaves_nothing),
     CLAIM(a_commit_whose_answer_is_lost_is_unknown_and_the_id_tells),
-    CLAIM(who_is_killed_leaves_both_or_neither),
+    CLAIM(a_process_that_is_killed_leaves_row_and_event_or_neither),
     CLAIM(sleepers_are_told_of_a_commit),
     CLAIM(a_quiet_transaction_can_be_prepared_and_sleepers_are_told_in_the_end),
     CLAIM(a_connection_of_the_other_engine_is_not_looked_at),

@@ -167,7 +167,7 @@ static void a_filter_that_changes_loses_nothing_that_waits(void **state)
 }
 
 /* Nobody publishes: then a single look decides all gaps that there are. */
-static void old_gaps_keep_nobody_waiting(void **state)
+static void old_gaps_delay_no_reader(void **state)
 {
     struct scene s = scene_of(*state);
     int64_t id = side_namespace(s.b, s.f);
@@ -207,7 +207,7 @@ static void too_many_gaps_stop_the_reading_until_they_are_decided(void **state)
     scene_end(&s);
 }
 
-static void a_gap_is_decided_soon_after_the_last_publisher_who_might_fill_it(void **state)
+static void a_gap_is_decided_soon_after_the_last_publisher_that_might_fill_it(void **state)
 {
     struct scene s = scene_of(*state);
     int64_t worst = 0;
@@ -313,7 +313,7 @@ static void a_prepared_transaction_is_waited_for(void **state)
     scene_end(&s);
 }
 
-static void who_began_to_publish_after_a_gap_does_not_keep_it_open(void **state)
+static void a_publisher_that_began_after_a_gap_does_not_keep_it_open(void **state)
 {
     struct scene s = scene_of(*state);
     side_must(s.a, "BEGIN");
@@ -748,13 +748,13 @@ static const struct CMUnitTest claims[] = {
     CLAIM(ten_thousand_rolled_back_numbers_are_passed_at_once),
     CLAIM(ten_thousand_late_events_come_in_their_order),
     CLAIM(a_filter_that_changes_loses_nothing_that_waits),
-    CLAIM(old_gaps_keep_nobody_waiting),
+    CLAIM(old_gaps_delay_no_reader),
     CLAIM(too_many_gaps_stop_the_reading_until_they_are_decided),
-    CLAIM(a_gap_is_decided_soon_after_the_last_publisher_who_might_fill_it),
+    CLAIM(a_gap_is_decided_soon_after_the_last_publisher_that_might_fill_it),
     CLAIM(a_savepoint_that_is_rolled_back_frees_its_numbers),
     CLAIM(a_number_drawn_long_before_its_insert_is_waited_for),
     CLAIM(a_prepared_transaction_is_waited_for),
-    CLAIM(who_began_to_publish_after_a_gap_does_not_keep_it_open),
+    CLAIM(a_publisher_that_began_after_a_gap_does_not_keep_it_open),
     CLAIM(a_long_transaction_elsewhere_delays_nothing),
     CLAIM(another_namespace_s_publishers_delay_nothing),
     CLAIM(now_waits_for_publishers_that_are_under_way),

@@ -345,7 +345,7 @@ static void what_is_committed_late_in_a_crowd_wakes(void **state)
     sleeper_end(&s);
 }
 
-static void who_goes_takes_the_flag_along(void **state)
+static void a_process_that_ends_takes_its_sleep_flag_along(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     read_before_sleep(&s);
@@ -370,7 +370,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(without_a_notification_an_event_is_late_and_not_lost),
     CLAIM(publishers_in_a_crowd_need_not_notify),
     CLAIM(what_is_committed_late_in_a_crowd_wakes),
-    CLAIM(who_goes_takes_the_flag_along),
+    CLAIM(a_process_that_ends_takes_its_sleep_flag_along),
 };
 
 FIXTURE_MAIN("sleep", claims, NULL)
