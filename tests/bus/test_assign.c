@@ -202,7 +202,7 @@ static void a_fixed_process_takes_exactly_what_it_was_told(void **state)
     assert_string_equal(info_of(a, "a").not_moving, "");
 }
 
-static void those_who_share_leave_what_is_assigned_to_others(void **state)
+static void members_that_share_leave_partitions_that_are_assigned_to_others(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -240,7 +240,7 @@ static bool is_nudged(void *ctx)
 
 /* The news that another process has come arrives when a look at the store is just over, and the
  * next is not due for a long time: the clocks stand still. */
-static void who_comes_while_others_look_is_not_overlooked(void **state)
+static void a_process_that_joins_while_others_look_is_not_overlooked(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -311,7 +311,7 @@ static void a_change_undoes_nothing_beside_a_dead_process(void **state)
 
 #endif
 
-static void of_two_with_the_same_partition_the_second_stands_by(void **state)
+static void the_second_of_two_processes_with_one_partition_stands_by(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -603,16 +603,16 @@ static void names_of_states_are_words(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(a_fixed_process_takes_exactly_what_it_was_told),
-    scene_test(those_who_share_leave_what_is_assigned_to_others),
+    scene_test(members_that_share_leave_partitions_that_are_assigned_to_others),
 #ifdef HF_FAULTS
-    cmocka_unit_test_setup_teardown(who_comes_while_others_look_is_not_overlooked, scene_setup,
-                                    stopped_teardown),
+    cmocka_unit_test_setup_teardown(a_process_that_joins_while_others_look_is_not_overlooked,
+                                    scene_setup, stopped_teardown),
 #endif
 #ifdef HF_FAULTS
     cmocka_unit_test_setup_teardown(a_change_undoes_nothing_beside_a_dead_process, scene_setup,
                                     stopped_teardown),
 #endif
-    scene_test(of_two_with_the_same_partition_the_second_stands_by),
+    scene_test(the_second_of_two_processes_with_one_partition_stands_by),
     scene_test(a_partition_of_a_dead_process_is_unowned_or_shared_out),
     scene_test(an_assignment_can_be_changed_and_withdrawn),
     scene_test(a_partition_goes_to_whom_it_is_assigned_when_its_handlers_have_ended),

@@ -269,7 +269,7 @@ static void a_chain_of_versions_in_one_share_works(void **state)
     }
 }
 
-static void a_failure_that_nobody_hears_is_logged(void **state)
+static void a_failure_without_a_callback_is_logged(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = event_of("a");
@@ -341,7 +341,7 @@ static void *publish_when_there_is_room(void *ctx)
     return NULL;
 }
 
-static void whoever_waits_for_room_gets_it(void **state)
+static void a_publisher_that_waits_for_room_gets_it(void **state)
 {
     struct scene *scene = *state;
     hf_bus *bus = open_small(scene, 1, 1 << 20, PATIENCE_MS);
@@ -385,7 +385,7 @@ static bool is_full(void *ctx)
     return point_hits("async_full") > 0;
 }
 
-static void room_is_announced_before_the_callback_of_the_one_who_left_it(void **state)
+static void room_is_announced_before_the_callback_of_the_publish_that_left_it(void **state)
 {
     struct scene *scene = *state;
     hf_bus *bus = open_small(scene, 1, 1 << 20, 2 * PATIENCE_MS); /* who is not told waits longer */
@@ -602,11 +602,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_refused_takes_no_time_from_the_others,
                                         setup_refusing, teardown_refusing),
         async_test(a_chain_of_versions_in_one_share_works),
-        async_test(a_failure_that_nobody_hears_is_logged),
+        async_test(a_failure_without_a_callback_is_logged),
         async_test(a_full_queue_makes_the_caller_wait_and_then_refuses),
         async_test(bytes_are_bounded_but_one_event_always_fits),
-        async_test(whoever_waits_for_room_gets_it),
-        async_test(room_is_announced_before_the_callback_of_the_one_who_left_it),
+        async_test(a_publisher_that_waits_for_room_gets_it),
+        async_test(room_is_announced_before_the_callback_of_the_publish_that_left_it),
         async_test(a_callback_may_publish_again_even_if_the_queue_holds_one),
         async_test(a_callback_must_not_wait_for_itself),
         async_test(flush_without_work_returns_and_with_stuck_work_times_out),

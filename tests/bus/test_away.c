@@ -164,7 +164,7 @@ static void nothing_begins_while_the_subscription_cannot_be_read(void **state)
 
 /* Nothing is stored any more, and nobody knows what was: what is in hand is dropped, and taken up
  * again where the store says. */
-static void nothing_begins_while_nobody_knows_what_was_stored(void **state)
+static void nothing_begins_while_it_is_unknown_what_was_stored(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = away_options();
@@ -331,7 +331,7 @@ static const struct CMUnitTest tests[] = {
     trouble_test(nothing_begins_while_the_disk_is_full),
     trouble_test(nothing_begins_while_the_store_is_locked),
     trouble_test(nothing_begins_while_the_subscription_cannot_be_read),
-    trouble_test(nothing_begins_while_nobody_knows_what_was_stored),
+    trouble_test(nothing_begins_while_it_is_unknown_what_was_stored),
     trouble_test(what_was_read_is_run_and_stored_while_nothing_more_can_be_read),
     trouble_test(shared_work_goes_on_with_what_was_claimed),
     trouble_test(nothing_begins_while_the_store_is_silent),

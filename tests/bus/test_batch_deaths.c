@@ -60,7 +60,7 @@ static void a_unit_that_dies_dies_whole_wherever_the_process_is_killed(void **st
     assert_true(dead >= COUNTED(moments) && dead <= 5 * COUNTED(moments)); /* only key "k" */
 }
 
-static void one_without_keys_too(void **state)
+static void a_unit_without_keys_that_dies_dies_whole(void **state)
 {
     struct units *units =
         fail_in(*state, HF_BATCH_NONE, HF_BATCH_DEAD_LETTER_UNIT, HF_MODE_ORDERED);
@@ -79,7 +79,7 @@ static void a_unit_that_is_split_loses_only_the_poison_event(void **state)
     assert_true(units->kills >= 6);
 }
 
-static void in_a_lease_too(void **state)
+static void a_unit_in_a_lease_that_is_split_loses_only_the_poison_event(void **state)
 {
     struct units *units = fail_in(*state, HF_BATCH_NONE, HF_BATCH_SPLIT, HF_MODE_SHARED);
 
@@ -90,9 +90,9 @@ static void in_a_lease_too(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(a_unit_that_dies_dies_whole_wherever_the_process_is_killed),
-    scene_test(one_without_keys_too),
+    scene_test(a_unit_without_keys_that_dies_dies_whole),
     scene_test(a_unit_that_is_split_loses_only_the_poison_event),
-    scene_test(in_a_lease_too),
+    scene_test(a_unit_in_a_lease_that_is_split_loses_only_the_poison_event),
 };
 
 ACTOR_MAIN(tests, parts)

@@ -161,7 +161,7 @@ static void a_unit_that_fills_the_window_does_not_wait_for_itself(void **state)
     assert_int_equal(given.events, sizeof(keys) - 1);
 }
 
-static void in_a_lease_a_unit_has_at_most_a_batch(void **state)
+static void a_unit_in_a_lease_has_at_most_a_batch(void **state)
 {
     publish_all(((struct scene *)*state)->bus, 120, "user", "user");
     hand_over(*state, HF_MODE_SHARED, 120);
@@ -491,7 +491,7 @@ static const struct CMUnitTest tests[] = {
     limit_test(a_run_of_one_more_is_cut_and_the_log_names_the_limits),
     limit_test(what_is_no_run_is_cut_at_the_batch),
     limit_test(a_unit_that_fills_the_window_does_not_wait_for_itself),
-    limit_test(in_a_lease_a_unit_has_at_most_a_batch),
+    limit_test(a_unit_in_a_lease_has_at_most_a_batch),
     limit_test(a_log_that_takes_its_time_over_a_split_holds_up_no_other_thread),
     limit_test(a_log_that_takes_its_time_over_a_cut_holds_up_no_other_thread),
     scene_test(a_poison_key_that_is_skipped_costs_only_its_own_events),

@@ -17,12 +17,12 @@ static hf_subscription_options batch_options(hf_batch_by by)
     return options;
 }
 
-static void of_units_by_key_effects_are_exactly_once(void **state)
+static void effects_of_units_by_key_are_exactly_once(void **state)
 {
     units_be_killed_everywhere(*state, batch_options(HF_BATCH_KEY));
 }
 
-static void of_units_without_keys_too(void **state)
+static void effects_of_units_without_keys_are_exactly_once(void **state)
 {
     hf_subscription_options options = batch_options(HF_BATCH_NONE);
 
@@ -30,7 +30,7 @@ static void of_units_without_keys_too(void **state)
     units_be_killed_everywhere(*state, options);
 }
 
-static void of_units_in_partitions_with_many_workers_too(void **state)
+static void effects_of_units_in_partitions_with_many_workers_are_exactly_once(void **state)
 {
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
@@ -40,7 +40,7 @@ static void of_units_in_partitions_with_many_workers_too(void **state)
     units_be_killed_everywhere(*state, options);
 }
 
-static void of_units_in_a_lease_too(void **state)
+static void effects_of_units_in_a_lease_are_exactly_once(void **state)
 {
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
@@ -50,10 +50,10 @@ static void of_units_in_a_lease_too(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(of_units_by_key_effects_are_exactly_once),
-    scene_test(of_units_without_keys_too),
-    scene_test(of_units_in_partitions_with_many_workers_too),
-    scene_test(of_units_in_a_lease_too),
+    scene_test(effects_of_units_by_key_are_exactly_once),
+    scene_test(effects_of_units_without_keys_are_exactly_once),
+    scene_test(effects_of_units_in_partitions_with_many_workers_are_exactly_once),
+    scene_test(effects_of_units_in_a_lease_are_exactly_once),
 };
 
 ACTOR_MAIN(tests, parts)

@@ -281,7 +281,7 @@ static void a_unit_that_fails_comes_again_as_one(void **state)
     fails_and_comes_again_as_one(*state, batch_options(HF_BATCH_KEY), 120);
 }
 
-static void a_transactional_one_too(void **state)
+static void a_transactional_unit_that_fails_comes_again_as_one(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -293,18 +293,18 @@ static void a_transactional_one_too(void **state)
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 30);
 }
 
-static void a_large_one_too(void **state)
+static void a_large_unit_that_fails_comes_again_as_one(void **state)
 {
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
     options.inflight_max = 2000;
     fails_and_comes_again_as_one(*state, options, 1100);
 }
 
-static void one_without_keys_too(void **state)
+static void a_unit_without_keys_that_fails_comes_again_as_one(void **state)
 {
     fails_and_comes_again_as_one(*state, batch_options(HF_BATCH_NONE), 40);
 }
-static void a_shared_one_too(void **state)
+static void a_shared_unit_that_fails_comes_again_as_one(void **state)
 {
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
 
@@ -496,14 +496,14 @@ static void split_isolates_the_poison_event(void **state)
     assert_int_equal(journal.calls[2].count, 25);
 }
 
-static void split_isolates_it_at_the_first_attempt_too(void **state)
+static void split_isolates_the_poison_event_at_the_first_attempt(void **state)
 {
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
     options.attempts_max = 1;
     split_isolates(*state, options);
 }
 
-static void split_isolates_it_wherever_it_is(void **state)
+static void split_isolates_the_poison_event_wherever_it_is(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -768,10 +768,10 @@ static const struct CMUnitTest tests[] = {
     batch_test(each_batch_handler_gets_what_matches_it),
     batch_test(a_subscription_has_handlers_of_one_kind),
     batch_test(a_unit_that_fails_comes_again_as_one),
-    batch_test(a_transactional_one_too),
-    batch_test(a_large_one_too),
-    batch_test(one_without_keys_too),
-    batch_test(a_shared_one_too),
+    batch_test(a_transactional_unit_that_fails_comes_again_as_one),
+    batch_test(a_large_unit_that_fails_comes_again_as_one),
+    batch_test(a_unit_without_keys_that_fails_comes_again_as_one),
+    batch_test(a_shared_unit_that_fails_comes_again_as_one),
     batch_test(two_units_that_fail_stay_apart),
     batch_test(what_waits_behind_a_unit_follows_in_units),
     batch_test(the_order_of_a_key_is_kept_while_its_units_fail),
@@ -781,8 +781,8 @@ static const struct CMUnitTest tests[] = {
     batch_test(a_unit_that_fails_comes_again_as_one_after_a_restart),
     batch_test(after_the_last_attempt_all_its_events_die_with_the_whole_story),
     batch_test(split_isolates_the_poison_event),
-    batch_test(split_isolates_it_at_the_first_attempt_too),
-    batch_test(split_isolates_it_wherever_it_is),
+    batch_test(split_isolates_the_poison_event_at_the_first_attempt),
+    batch_test(split_isolates_the_poison_event_wherever_it_is),
     batch_test(split_isolates_what_is_rejected),
     batch_test(split_isolates_it_in_transactions),
     batch_test(split_isolates_it_in_a_lease),

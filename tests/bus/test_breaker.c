@@ -52,7 +52,7 @@ static bool is_closed(void *ctx)
     return strcmp(info_of(ctx, "a").breaker, "closed") == 0;
 }
 
-static void it_opens_when_too_many_first_attempts_fail(void **state)
+static void a_breaker_opens_when_too_many_first_attempts_fail(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_while_sick);
@@ -73,7 +73,7 @@ static void it_opens_when_too_many_first_attempts_fail(void **state)
     assert_int_equal(info.dead, 0);
 }
 
-static void it_stays_closed_when_too_few_fail(void **state)
+static void a_breaker_stays_closed_when_too_few_first_attempts_fail(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_while_sick);
@@ -143,7 +143,7 @@ static void after_the_pause_exactly_one_probe_runs(void **state)
     assert_true(recorder_wait(recorder, 5 + 2 + 10));
 }
 
-static void it_never_skips_an_event(void **state)
+static void a_breaker_never_skips_an_event(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_while_sick);
@@ -243,11 +243,11 @@ static void an_open_breaker_counts_for_every_handle(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(it_opens_when_too_many_first_attempts_fail),
-    scene_test(it_stays_closed_when_too_few_fail),
+    scene_test(a_breaker_opens_when_too_many_first_attempts_fail),
+    scene_test(a_breaker_stays_closed_when_too_few_first_attempts_fail),
     scene_test(off_means_that_there_is_none),
     scene_test(after_the_pause_exactly_one_probe_runs),
-    scene_test(it_never_skips_an_event),
+    scene_test(a_breaker_never_skips_an_event),
     scene_test(an_open_breaker_is_seen_by_the_next_process),
     scene_test(a_shared_subscription_has_a_breaker_too),
     scene_test(an_open_breaker_counts_for_every_handle),

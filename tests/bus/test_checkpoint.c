@@ -105,7 +105,7 @@ static void the_checkpoint_never_passes_an_event_that_runs(void **state)
     assert_true(wait_until(is_stored, scene));
 }
 
-static void in_batches_it_is_stored_after_so_many_events(void **state)
+static void a_batched_checkpoint_is_stored_after_so_many_events(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -121,7 +121,7 @@ static void in_batches_it_is_stored_after_so_many_events(void **state)
     assert_true(wait_until(is_stored, scene));
 }
 
-static void in_batches_it_is_stored_after_the_time(void **state)
+static void a_batched_checkpoint_is_stored_after_the_time(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -136,7 +136,7 @@ static void in_batches_it_is_stored_after_the_time(void **state)
     assert_true(wait_until(is_stored, scene));
 }
 
-static void stopping_stores_it(void **state)
+static void stopping_stores_the_checkpoint(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -229,9 +229,9 @@ static const struct CMUnitTest tests[] = {
     scene_test(with_one_a_transactional_retry_does_not_stop_the_others),
     scene_test(with_one_and_many_workers_a_slow_event_does_not_stop_the_others),
     scene_test(the_checkpoint_never_passes_an_event_that_runs),
-    scene_test(in_batches_it_is_stored_after_so_many_events),
-    scene_test(in_batches_it_is_stored_after_the_time),
-    scene_test(stopping_stores_it),
+    scene_test(a_batched_checkpoint_is_stored_after_so_many_events),
+    scene_test(a_batched_checkpoint_is_stored_after_the_time),
+    scene_test(stopping_stores_the_checkpoint),
     scene_test(closing_stores_it_and_nothing_comes_again),
     scene_test(what_was_processed_ahead_is_remembered_over_a_restart),
     scene_test(lag_is_the_distance_to_the_newest_position),

@@ -259,12 +259,12 @@ static void a_retry_of_a_clock_that_was_ahead_comes_after_a_restart(void **state
     retry_over_a_restart(*state, HF_MODE_ORDERED, HOUR_US);
 }
 
-static void so_it_does_with_years(void **state)
+static void a_retry_of_a_clock_that_was_years_ahead_comes_after_a_restart(void **state)
 {
     retry_over_a_restart(*state, HF_MODE_ORDERED, YEARS_US);
 }
 
-static void so_it_does_in_a_shared_subscription(void **state)
+static void a_shared_retry_of_a_clock_that_was_ahead_comes_after_a_restart(void **state)
 {
     retry_over_a_restart(*state, HF_MODE_SHARED, HOUR_US);
 }
@@ -398,8 +398,8 @@ static const struct CMUnitTest tests[] = {
     clock_test(a_waiting_retry_does_not_wait_for_a_jump_back),
     clock_test(a_claimed_lease_does_not_outlast_a_jump_back),
     clock_test(a_retry_of_a_clock_that_was_ahead_comes_after_a_restart),
-    clock_test(so_it_does_with_years),
-    clock_test(so_it_does_in_a_shared_subscription),
+    clock_test(a_retry_of_a_clock_that_was_years_ahead_comes_after_a_restart),
+    clock_test(a_shared_retry_of_a_clock_that_was_ahead_comes_after_a_restart),
     clock_test(a_long_delay_that_was_asked_for_is_kept_over_a_restart),
     clock_test(a_lease_of_a_clock_that_was_ahead_ends_after_a_restart),
     clock_test(a_standby_takes_over_after_a_jump_back),

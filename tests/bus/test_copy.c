@@ -612,7 +612,7 @@ static int compete(const hf_copy_progress *progress, void *ctx)
     return 0;
 }
 
-static void of_two_runs_the_later_one_goes_on(void **state)
+static void the_later_of_two_copies_goes_on(void **state)
 {
     static const char *const phases[] = {"events", "state", "verify"};
     struct scene *scene = *state;
@@ -649,7 +649,7 @@ static int note_gapless(const hf_namespace_info *info, void *ctx)
 }
 
 /* The earlier one has marked the target when the later one marks it, too. */
-static void of_two_runs_that_have_marked_the_later_one_goes_on(void **state)
+static void the_later_of_two_copies_that_have_marked_goes_on(void **state)
 {
     struct scene *scene = *state;
     struct stopped_copy earlier = {scene->url, there, HF_OK};
@@ -724,8 +724,8 @@ static const struct CMUnitTest tests[] = {
     copy_test(a_live_copy_is_one_moment_of_its_source),
     copy_test(a_copy_that_is_not_the_same_is_not_opened),
     copy_test(what_a_live_source_forgets_meanwhile_is_in_the_copy),
-    copy_test(of_two_runs_the_later_one_goes_on),
-    copy_test(of_two_runs_that_have_marked_the_later_one_goes_on),
+    copy_test(the_later_of_two_copies_goes_on),
+    copy_test(the_later_of_two_copies_that_have_marked_goes_on),
     copy_test(whether_a_source_can_be_copied_is_answered_without_a_target),
     copy_test(a_gapless_namespace_stays_gapless),
 };

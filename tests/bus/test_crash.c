@@ -182,7 +182,7 @@ static void neighbours_that_run_at_that_moment_do_not_die_with_it(void **state)
     expect_poison_dies_alone(*state, options, "kill", "slow");
 }
 
-static void in_strict_order_it_is_the_same(void **state)
+static void neighbours_in_strict_order_do_not_die_with_it(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -190,7 +190,7 @@ static void in_strict_order_it_is_the_same(void **state)
     expect_poison_dies_alone(*state, options, "kill", "x");
 }
 
-static void in_a_shared_subscription_it_is_the_same(void **state)
+static void shared_neighbours_that_run_at_that_moment_do_not_die_with_it(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -198,7 +198,7 @@ static void in_a_shared_subscription_it_is_the_same(void **state)
     expect_poison_dies_alone(*state, options, "kill", "x");
 }
 
-static void in_a_shared_subscription_with_many_workers_too(void **state)
+static void neighbours_with_many_shared_workers_do_not_die_with_it(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -291,9 +291,9 @@ static const struct CMUnitTest tests[] = {
     scene_test(leaving_the_process_counts_as_well),
     scene_test(a_fault_counts_as_well),
     scene_test(neighbours_that_run_at_that_moment_do_not_die_with_it),
-    scene_test(in_strict_order_it_is_the_same),
-    scene_test(in_a_shared_subscription_it_is_the_same),
-    scene_test(in_a_shared_subscription_with_many_workers_too),
+    scene_test(neighbours_in_strict_order_do_not_die_with_it),
+    scene_test(shared_neighbours_that_run_at_that_moment_do_not_die_with_it),
+    scene_test(neighbours_with_many_shared_workers_do_not_die_with_it),
     scene_test(ordered_neighbours_in_another_subscription_do_not_die_with_it),
     scene_test(shared_neighbours_in_another_subscription_do_not_die_with_it),
     scene_test(a_transactional_one_leaves_no_effect_and_its_neighbours_one_each),

@@ -240,7 +240,7 @@ static void what_a_handler_is_refused_after_the_deadline_does_not_count(void **s
     assert_delivered_again(scene, recorder);
 }
 
-static void nor_if_the_dispatcher_learns_of_the_deadline_too_late(void **state)
+static void what_a_handler_is_refused_does_not_count_although_the_dispatcher_is_late(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = one_attempt();
@@ -333,7 +333,7 @@ static const struct CMUnitTest tests[] = {
     draining_test(a_shared_handler_publishes_while_a_shutdown_waits_for_it),
     draining_test(a_transactional_handler_publishes_while_a_shutdown_waits_for_it),
     draining_test(what_a_handler_is_refused_after_the_deadline_does_not_count),
-    draining_test(nor_if_the_dispatcher_learns_of_the_deadline_too_late),
+    draining_test(what_a_handler_is_refused_does_not_count_although_the_dispatcher_is_late),
     draining_test(a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhile),
     draining_test(a_handler_that_starts_the_bus_does_not_hold_up_its_stop),
 };

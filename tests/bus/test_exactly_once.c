@@ -31,17 +31,17 @@ static hf_subscription_options shared_options(void)
     return options;
 }
 
-static void of_single_ordered_deliveries_effects_are_exactly_once(void **state)
+static void effects_of_single_ordered_deliveries_are_exactly_once(void **state)
 {
     be_killed_everywhere(*state, quick_options(), false);
 }
 
-static void of_ordered_deliveries_that_share_a_commit_too(void **state)
+static void effects_of_ordered_deliveries_that_share_a_commit_are_exactly_once(void **state)
 {
     be_killed_everywhere(*state, quick_options(), true);
 }
 
-static void of_ordered_deliveries_with_many_workers_too(void **state)
+static void effects_of_ordered_deliveries_with_many_workers_are_exactly_once(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -49,7 +49,7 @@ static void of_ordered_deliveries_with_many_workers_too(void **state)
     be_killed_everywhere(*state, options, false);
 }
 
-static void of_ordered_deliveries_in_partitions_too(void **state)
+static void effects_of_ordered_deliveries_in_partitions_are_exactly_once(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -58,23 +58,23 @@ static void of_ordered_deliveries_in_partitions_too(void **state)
     be_killed_everywhere(*state, options, true);
 }
 
-static void of_single_shared_deliveries_too(void **state)
+static void effects_of_single_shared_deliveries_are_exactly_once(void **state)
 {
     be_killed_everywhere(*state, shared_options(), false);
 }
 
-static void of_shared_deliveries_that_share_a_commit_too(void **state)
+static void effects_of_shared_deliveries_that_share_a_commit_are_exactly_once(void **state)
 {
     be_killed_everywhere(*state, shared_options(), true);
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(of_single_ordered_deliveries_effects_are_exactly_once),
-    scene_test(of_ordered_deliveries_that_share_a_commit_too),
-    scene_test(of_ordered_deliveries_with_many_workers_too),
-    scene_test(of_ordered_deliveries_in_partitions_too),
-    scene_test(of_single_shared_deliveries_too),
-    scene_test(of_shared_deliveries_that_share_a_commit_too),
+    scene_test(effects_of_single_ordered_deliveries_are_exactly_once),
+    scene_test(effects_of_ordered_deliveries_that_share_a_commit_are_exactly_once),
+    scene_test(effects_of_ordered_deliveries_with_many_workers_are_exactly_once),
+    scene_test(effects_of_ordered_deliveries_in_partitions_are_exactly_once),
+    scene_test(effects_of_single_shared_deliveries_are_exactly_once),
+    scene_test(effects_of_shared_deliveries_that_share_a_commit_are_exactly_once),
 };
 
 ACTOR_MAIN(tests, parts)

@@ -201,7 +201,8 @@ static void judge_kind(struct scene *scene, const struct kind *kind, const char 
     assert_int_equal(tables_number(scene, sql), 1);
 }
 
-static void who_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite(void **state)
+static void
+a_process_that_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite(void **state)
 {
     struct scene *scene = *state;
     char path[512], id[HF_ID_BYTES];
@@ -265,7 +266,7 @@ static void stop_before_tx(struct scene *scene, const struct kind *kind)
     judge_kind(scene, kind, id, 2);
 }
 
-static void who_was_stopped_before_its_transaction_does_not_run_in_it(void **state)
+static void a_process_that_was_stopped_before_its_transaction_does_not_run_in_it(void **state)
 {
     struct scene *scene = *state;
 
@@ -277,9 +278,9 @@ static void who_was_stopped_before_its_transaction_does_not_run_in_it(void **sta
 #endif
 
 static const struct CMUnitTest tests[] = {
-    scene_test(who_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite),
+    scene_test(a_process_that_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite),
 #ifdef HF_FAULTS
-    scene_test(who_was_stopped_before_its_transaction_does_not_run_in_it),
+    scene_test(a_process_that_was_stopped_before_its_transaction_does_not_run_in_it),
 #endif
 };
 

@@ -125,7 +125,7 @@ static void a_shared_subscription_stops_with_the_death(void **state)
     halt(*state, HF_MODE_SHARED);
 }
 
-static void burying_a_claimed_event_pauses_too(void **state)
+static void burying_a_claimed_event_pauses_the_subscription(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = halt_options(HF_MODE_SHARED);
@@ -143,7 +143,7 @@ static void burying_a_claimed_event_pauses_too(void **state)
     assert_int_not_equal(info_of(scene->bus, "a").paused_reason[0], 0);
 }
 
-static void the_last_nack_pauses_too(void **state)
+static void the_last_nack_pauses_the_subscription(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = halt_options(HF_MODE_SHARED);
@@ -236,8 +236,8 @@ static const struct CMUnitTest tests[] = {
                                     scene_setup, stopped_teardown),
     cmocka_unit_test_setup_teardown(nothing_begins_while_the_pause_of_shared_work_is_read,
                                     scene_setup, stopped_teardown),
-    scene_test(burying_a_claimed_event_pauses_too),
-    scene_test(the_last_nack_pauses_too),
+    scene_test(burying_a_claimed_event_pauses_the_subscription),
+    scene_test(the_last_nack_pauses_the_subscription),
     scene_test(the_pause_is_stored_with_the_death),
     scene_test(a_failing_store_does_not_make_it_forget_the_pause),
 };

@@ -106,17 +106,17 @@ static void deliver_over(struct scene *scene, int32_t partitions)
     assert_delivered(recorder);
 }
 
-static void they_are_delivered_in_order_from_one_partition(void **state)
+static void hostile_keys_are_delivered_in_order_from_one_partition(void **state)
 {
     deliver_over(*state, 1);
 }
 
-static void they_are_delivered_in_order_from_seven_partitions(void **state)
+static void hostile_keys_are_delivered_in_order_from_seven_partitions(void **state)
 {
     deliver_over(*state, 7);
 }
 
-static void they_are_delivered_in_order_from_1024_partitions(void **state)
+static void hostile_keys_are_delivered_in_order_from_1024_partitions(void **state)
 {
     deliver_over(*state, 1024);
 }
@@ -135,7 +135,7 @@ static void one_byte_more_than_64_kib_is_refused(void **state)
     assert_non_null(strstr(hf_errmsg(), "tenant"));
 }
 
-static void they_have_versions_of_their_own(void **state)
+static void hostile_keys_have_versions_of_their_own(void **state)
 {
     struct scene *scene = *state;
 
@@ -178,7 +178,7 @@ static bool others_are_done(void *ctx)
 }
 
 /* While one of them fails all the others go on, those that look alike, too. */
-static void none_waits_for_another(void **state)
+static void no_hostile_key_waits_for_another(void **state)
 {
     struct scene *scene = *state;
     static size_t bad;
@@ -223,12 +223,12 @@ static void sql_and_c_agree(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    key_test(they_are_delivered_in_order_from_one_partition),
-    key_test(they_are_delivered_in_order_from_seven_partitions),
-    key_test(they_are_delivered_in_order_from_1024_partitions),
+    key_test(hostile_keys_are_delivered_in_order_from_one_partition),
+    key_test(hostile_keys_are_delivered_in_order_from_seven_partitions),
+    key_test(hostile_keys_are_delivered_in_order_from_1024_partitions),
     key_test(one_byte_more_than_64_kib_is_refused),
-    key_test(they_have_versions_of_their_own),
-    key_test(none_waits_for_another),
+    key_test(hostile_keys_have_versions_of_their_own),
+    key_test(no_hostile_key_waits_for_another),
     key_test(sql_and_c_agree),
 };
 

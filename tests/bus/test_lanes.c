@@ -176,7 +176,7 @@ static void what_is_held_while_a_retry_commits_is_not_overtaken(void **state)
 
 /* The transaction of the retry is kept, but its answer is lost. When it is tried again it is found
  * settled, and says nothing of those behind it: what waits there is loaded again. */
-static void those_behind_a_retry_whose_commit_got_lost_come_in_order(void **state)
+static void events_behind_a_retry_whose_commit_got_lost_come_in_order(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, once);
@@ -326,7 +326,7 @@ static void what_is_held_is_stored_soon_also_while_handlers_take_long(void **sta
 
 static const struct CMUnitTest tests[] = {
     lanes_test(what_is_held_while_a_retry_commits_is_not_overtaken),
-    lanes_test(those_behind_a_retry_whose_commit_got_lost_come_in_order),
+    lanes_test(events_behind_a_retry_whose_commit_got_lost_come_in_order),
     lanes_test(what_is_held_is_not_stored_before_the_failure),
     lanes_test(what_is_held_comes_in_order_when_the_answer_is_lost),
     lanes_test(what_is_held_is_stored_soon_also_while_handlers_take_long),

@@ -133,7 +133,7 @@ static void large_schedules_that_are_due_together_fire_once_each(void **state)
 }
 
 /* They fill more than a page, and stay first in the line. */
-static void large_schedules_that_cannot_be_read_are_in_nobodys_way(void **state)
+static void large_schedules_that_cannot_be_read_delay_no_others(void **state)
 {
     struct scene *scene = *state;
     struct fired fired = {0};
@@ -163,7 +163,7 @@ int main(void)
         scene_test(a_callback_that_has_had_enough_is_not_called_again),
         scene_test(what_is_removed_while_it_is_listed_hides_nothing),
         scene_test(large_schedules_that_are_due_together_fire_once_each),
-        scene_test(large_schedules_that_cannot_be_read_are_in_nobodys_way),
+        scene_test(large_schedules_that_cannot_be_read_delay_no_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,7 +258,7 @@ static void removing_takes_everything_and_nothing_else(void **state)
     assert_int_equal(look_at(scene->bus, "b").subscriptions, 2);
 }
 
-static void who_has_it_open_is_asked_first(void **state)
+static void processes_that_have_a_namespace_open_are_asked_first(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
         scene_test(a_bus_without_a_namespace_serves_namespaces_only),
         scene_test(hostile_names_are_names_like_any_other),
         scene_test(removing_takes_everything_and_nothing_else),
-        scene_test(who_has_it_open_is_asked_first),
+        scene_test(processes_that_have_a_namespace_open_are_asked_first),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -338,7 +338,7 @@ static void a_clean_stop_is_listed_with_its_time_until_the_node_comes_again(void
     assert_true(look_at(scene->bus, "api").started_at_us > started_at_us);
 }
 
-static void one_that_comes_and_goes_without_an_id_leaves_no_trace(void **state)
+static void a_node_that_comes_and_goes_without_an_id_leaves_no_trace(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -352,7 +352,7 @@ static void one_that_comes_and_goes_without_an_id_leaves_no_trace(void **state)
     assert_int_equal(look_at(scene->bus, "").count, 1);
 }
 
-static void one_that_is_gone_is_forgotten_after_a_day(void **state)
+static void a_node_that_is_gone_is_forgotten_after_a_day(void **state)
 {
     struct scene *scene = *state;
 
@@ -528,7 +528,7 @@ static void a_server_that_was_not_heard_of_has_stale_nodes(void **state)
 
 /* ---- One id, one node ------------------------------------------------------------------------ */
 
-static void a_second_live_node_of_one_id_is_refused_and_told_who_has_it(void **state)
+static void a_second_live_node_of_one_id_is_refused_with_the_name_of_the_first(void **state)
 {
     struct scene *scene = *state;
     hf_bus *bus = open_as(scene, "api");
@@ -568,7 +568,7 @@ static void *open_now(void *ctx)
     return NULL;
 }
 
-static void of_several_that_open_with_one_id_at_once_one_gets_it(void **state)
+static void one_of_several_processes_that_open_with_one_id_at_once_gets_it(void **state)
 {
     struct scene *scene = *state;
     struct opener openers[OPENERS];
@@ -621,16 +621,16 @@ static const struct CMUnitTest tests[] = {
     scene_test(hostile_ids_become_harmless_and_stay_different_and_are_found),
     scene_test(what_cannot_be_is_refused),
     scene_test(a_clean_stop_is_listed_with_its_time_until_the_node_comes_again),
-    scene_test(one_that_comes_and_goes_without_an_id_leaves_no_trace),
-    scene_test(one_that_is_gone_is_forgotten_after_a_day),
+    scene_test(a_node_that_comes_and_goes_without_an_id_leaves_no_trace),
+    scene_test(a_node_that_is_gone_is_forgotten_after_a_day),
     scene_test(only_the_last_thousand_that_are_gone_are_kept),
     scene_test(a_killed_node_is_gone_at_once_and_its_id_is_free),
     scene_test(what_a_killed_node_had_in_hand_goes_on_elsewhere),
     scene_test(a_frozen_node_is_stale_until_it_wakes_up),
     scene_test(an_idle_bus_shows_heartbeats_and_on_sqlite_writes_nothing),
     scene_test(a_server_that_was_not_heard_of_has_stale_nodes),
-    scene_test(a_second_live_node_of_one_id_is_refused_and_told_who_has_it),
-    scene_test(of_several_that_open_with_one_id_at_once_one_gets_it),
+    scene_test(a_second_live_node_of_one_id_is_refused_with_the_name_of_the_first),
+    scene_test(one_of_several_processes_that_open_with_one_id_at_once_gets_it),
     scene_test(a_removed_namespace_takes_its_nodes_along),
 };
 

@@ -38,7 +38,7 @@ static void one_process_works_for_all_partitions(void **state)
 }
 
 /* Each partition knows the last event of its own; which of those was the last is not known. */
-static void of_several_partitions_no_event_is_called_the_last_one(void **state)
+static void no_event_of_several_partitions_is_called_the_last_one(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -424,7 +424,7 @@ static void a_frozen_process_loses_its_partitions_and_is_refused_afterwards(void
 
 static const struct CMUnitTest tests[] = {
     scene_test(one_process_works_for_all_partitions),
-    scene_test(of_several_partitions_no_event_is_called_the_last_one),
+    scene_test(no_event_of_several_partitions_is_called_the_last_one),
     scene_test(progress_survives_a_restart),
     scene_test(a_failing_key_holds_back_only_itself),
     scene_test(a_poison_key_among_a_thousand_holds_back_only_itself),

@@ -411,7 +411,7 @@ static int stopped_teardown(void **state)
 }
 
 /* The pause comes between the first look at the definition and taking the partition. */
-static void a_pause_holds_for_whoever_begins_at_that_moment(void **state)
+static void a_pause_holds_for_a_process_that_begins_at_that_moment(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -488,8 +488,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(pausing_lets_the_running_handler_finish),
     scene_test(a_pause_holds_for_every_handle_and_over_a_restart),
 #ifdef HF_FAULTS
-    cmocka_unit_test_setup_teardown(a_pause_holds_for_whoever_begins_at_that_moment, scene_setup,
-                                    stopped_teardown),
+    cmocka_unit_test_setup_teardown(a_pause_holds_for_a_process_that_begins_at_that_moment,
+                                    scene_setup, stopped_teardown),
 #endif
     scene_test(steering_an_unknown_subscription_is_not_found),
     scene_test(removing_a_subscription_ends_its_delivery),

@@ -471,7 +471,7 @@ static void a_second_equal_id_in_one_call_is_a_duplicate(void **state)
     assert_int_equal(head_of(scene->bus), 2);
 }
 
-static void none_is_fine_and_too_many_are_not(void **state)
+static void publishing_no_events_is_fine_and_too_many_are_not(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = event_of("a");
@@ -651,7 +651,7 @@ int main(void)
         scene_test(many_get_neighbouring_positions_in_order),
         scene_test(many_are_all_or_none),
         scene_test(a_second_equal_id_in_one_call_is_a_duplicate),
-        scene_test(none_is_fine_and_too_many_are_not),
+        scene_test(publishing_no_events_is_fine_and_too_many_are_not),
         scene_test(threads_share_the_positions_without_gaps),
         scene_test(after_shutdown_publishing_is_refused),
         scene_test(the_event_exists_if_the_applications_transaction_commits),

@@ -39,7 +39,7 @@ static bool both_are_up_to_date(void *ctx)
     return info_of(ctx, "s").lag == 0 && info_of(ctx, "t").lag == 0;
 }
 
-static void subscriptions_have_rates_too(void **state)
+static void subscriptions_have_rates(void **state)
 {
     struct scene *scene = *state;
     const char *pattern = "a.*";
@@ -79,7 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         scene_test(the_rate_of_a_namespace_is_that_of_the_last_minute),
-        scene_test(subscriptions_have_rates_too),
+        scene_test(subscriptions_have_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

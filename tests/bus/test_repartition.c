@@ -77,7 +77,7 @@ static void assert_in_order(struct recorder *one, struct recorder *two, size_t p
 
 /* ---- In one process -------------------------------------------------------------------------- */
 
-static void with_nobody_at_work_it_changes_at_once(void **state)
+static void the_number_of_partitions_changes_at_once_if_no_process_works(void **state)
 {
     struct scene *scene = *state;
 
@@ -251,17 +251,17 @@ static void die_at(struct scene *scene, const char *point)
     assert_true(mates_assert_done(scene, (int64_t)12 * KEYS) < (size_t)24 * KEYS);
 }
 
-static void who_dies_before_the_change_leaves_it_to_the_next(void **state)
+static void a_process_that_dies_before_the_change_leaves_it_to_the_next(void **state)
 {
     die_at(*state, "before_repartition");
 }
 
-static void who_dies_within_the_change_has_changed_nothing(void **state)
+static void a_process_that_dies_within_the_change_has_changed_nothing(void **state)
 {
     die_at(*state, "mid_repartition");
 }
 
-static void who_dies_after_the_change_has_changed_all(void **state)
+static void a_process_that_dies_after_the_change_has_changed_all(void **state)
 {
     die_at(*state, "after_repartition");
 }
@@ -321,7 +321,8 @@ static void assert_comes_to_own(hf_bus *bus, const char *name)
 
 /* Its partitions have other numbers when it wakes up, and nothing new comes by which it would learn
  * that they are not its own any more. */
-static void who_was_frozen_during_a_change_takes_its_share_of_the_new_ones(void **state)
+static void
+a_process_that_was_frozen_during_a_change_takes_its_share_of_the_new_partitions(void **state)
 {
     struct scene *scene = *state;
     pid_t frozen, other;
@@ -350,18 +351,18 @@ static void who_was_frozen_during_a_change_takes_its_share_of_the_new_ones(void 
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(with_nobody_at_work_it_changes_at_once),
+    scene_test(the_number_of_partitions_changes_at_once_if_no_process_works),
     scene_test(one_process_goes_up_and_down_under_load),
     scene_test(a_failing_key_stays_in_order_over_the_change),
     scene_test(a_running_handler_is_waited_for),
     scene_test(a_change_that_waits_is_cancelled_by_the_old_number_and_replaced_by_another),
     scene_test(a_pause_and_a_seek_in_the_middle_do_no_harm),
     scene_test(two_processes_keep_every_key_in_order_over_changes),
-    scene_test(who_dies_before_the_change_leaves_it_to_the_next),
-    scene_test(who_dies_within_the_change_has_changed_nothing),
-    scene_test(who_dies_after_the_change_has_changed_all),
+    scene_test(a_process_that_dies_before_the_change_leaves_it_to_the_next),
+    scene_test(a_process_that_dies_within_the_change_has_changed_nothing),
+    scene_test(a_process_that_dies_after_the_change_has_changed_all),
     scene_test(processes_that_are_killed_during_a_change_lose_nothing),
-    scene_test(who_was_frozen_during_a_change_takes_its_share_of_the_new_ones),
+    scene_test(a_process_that_was_frozen_during_a_change_takes_its_share_of_the_new_partitions),
 };
 static const struct part parts[] = {MATES_PART};
 

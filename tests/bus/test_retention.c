@@ -260,7 +260,7 @@ static int stop_when_all_have_gone(const hf_retention_info *info, void *ctx)
     return info->events == info->planned_events;
 }
 
-static void a_file_shrinks_although_whoever_freed_the_pages_stopped(void **state)
+static void a_file_shrinks_although_the_process_that_freed_the_pages_stopped(void **state)
 {
     struct scene *scene = *state;
 
@@ -318,7 +318,7 @@ static int run_retention(int argc, char **argv)
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
-static void who_is_killed_leaves_nothing_undone(void **state)
+static void a_process_that_is_killed_while_it_deletes_leaves_nothing_undone(void **state)
 {
     static const char *const points[] = {"mid_retention", "mid_retain", "before_detach",
                                          "after_detach"};
@@ -451,10 +451,10 @@ int main(int argc, char **argv)
         scene_test(a_dead_letter_keeps_no_event_and_can_be_tried_again),
         scene_test(a_namespace_does_not_touch_another),
         scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
-        scene_test(a_file_shrinks_although_whoever_freed_the_pages_stopped),
+        scene_test(a_file_shrinks_although_the_process_that_freed_the_pages_stopped),
         scene_test(a_file_that_is_not_ours_is_not_vacuumed),
 #ifdef HF_FAULTS
-        scene_test(who_is_killed_leaves_nothing_undone),
+        scene_test(a_process_that_is_killed_while_it_deletes_leaves_nothing_undone),
 #endif
         cmocka_unit_test_setup_teardown(eight_months_of_publishing_keep_two, scene_setup,
                                         clock_teardown),

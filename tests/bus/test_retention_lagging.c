@@ -284,7 +284,7 @@ static int go_back(const hf_retention_info *info, void *ctx)
 }
 
 /* The plan knew of nobody who needs these; on a server they all go with the first step. */
-static void who_goes_back_on_the_way_keeps_the_rest(void **state)
+static void a_subscription_that_goes_back_on_the_way_keeps_the_rest(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -324,7 +324,7 @@ int main(void)
         scene_test(a_lease_keeps_what_has_a_copy),
         scene_test(a_partition_that_is_ahead_stays_where_it_is),
         scene_test(what_is_to_stay_longer_now_stays),
-        scene_test(who_goes_back_on_the_way_keeps_the_rest),
+        scene_test(a_subscription_that_goes_back_on_the_way_keeps_the_rest),
         scene_test(a_namespace_that_is_being_removed_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

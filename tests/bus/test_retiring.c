@@ -140,13 +140,13 @@ static void a_shared_one_that_is_unsubscribed_costs_nothing(void **state)
     leave_nothing(*state, HF_MODE_SHARED, false);
 }
 
-static void one_that_was_removed_before_costs_nothing(void **state)
+static void a_subscription_that_was_removed_before_costs_nothing(void **state)
 {
     leave_nothing(*state, HF_MODE_ORDERED, true);
     leave_nothing(*state, HF_MODE_SHARED, true);
 }
 
-static void one_that_was_removed_has_no_threads_although_it_has_handlers(void **state)
+static void a_removed_subscription_has_no_threads_although_it_has_handlers(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -170,7 +170,7 @@ static void one_that_was_removed_has_no_threads_although_it_has_handlers(void **
     assert_status(hf_unsubscribe(scene->bus, id), HF_NOTFOUND);
 }
 
-static void a_bus_that_is_not_started_keeps_nothing_either(void **state)
+static void a_bus_that_is_not_started_keeps_nothing_of_removed_handlers(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -235,7 +235,7 @@ static struct recorder *retire_until_the_end(struct scene *scene)
     return recorder;
 }
 
-static void one_that_is_subscribed_again_meanwhile_goes_on(void **state)
+static void a_subscription_that_gets_handlers_while_it_is_given_back_goes_on(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = retire_until_the_end(scene);
@@ -250,7 +250,7 @@ static void one_that_is_subscribed_again_meanwhile_goes_on(void **state)
     assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
 }
 
-static void one_that_is_subscribed_again_before_its_workers_end_goes_on(void **state)
+static void a_subscription_that_gets_handlers_before_its_workers_end_goes_on(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -494,12 +494,12 @@ static void a_lease_that_becomes_shorter_meanwhile_is_not_forgotten(void **state
 static const struct CMUnitTest tests[] = {
     retiring_test(an_ordered_one_that_is_unsubscribed_costs_nothing),
     retiring_test(a_shared_one_that_is_unsubscribed_costs_nothing),
-    retiring_test(one_that_was_removed_before_costs_nothing),
-    retiring_test(one_that_was_removed_has_no_threads_although_it_has_handlers),
-    retiring_test(a_bus_that_is_not_started_keeps_nothing_either),
+    retiring_test(a_subscription_that_was_removed_before_costs_nothing),
+    retiring_test(a_removed_subscription_has_no_threads_although_it_has_handlers),
+    retiring_test(a_bus_that_is_not_started_keeps_nothing_of_removed_handlers),
     retiring_test(coming_and_going_again_and_again_does_not_grow),
-    retiring_test(one_that_is_subscribed_again_meanwhile_goes_on),
-    retiring_test(one_that_is_subscribed_again_before_its_workers_end_goes_on),
+    retiring_test(a_subscription_that_gets_handlers_while_it_is_given_back_goes_on),
+    retiring_test(a_subscription_that_gets_handlers_before_its_workers_end_goes_on),
     retiring_test(a_stop_waits_for_one_that_is_being_given_back),
     retiring_test(handlers_of_the_other_kind_wait_until_the_first_are_gone),
     retiring_test(a_stop_waits_for_a_handler_that_has_unsubscribed_itself),

@@ -375,7 +375,7 @@ static const char copies_on_server[] =
     "FROM holdfast.schedules, generate_series(1, " UNREADABLE ") AS n";
 
 /* So many come first in every portion. They are known on the machine that made them. */
-static void schedules_that_cannot_be_read_are_in_nobodys_way(void **state)
+static void schedules_that_cannot_be_read_delay_no_others(void **state)
 {
     struct scene *scene = *state;
     static struct events events;
@@ -608,7 +608,7 @@ static void the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_han
     assert_true(skipped >= 1);
 }
 
-static void the_ledger_is_read_in_pages_and_after_a_mistake_nobody_is_called(void **state)
+static void the_ledger_is_read_in_pages_and_after_a_mistake_the_callback_is_not_called(void **state)
 {
     struct scene *scene = *state;
     static struct events events;
@@ -724,7 +724,7 @@ int main(void)
         scene_test(a_schedule_without_grace_that_skips_what_is_missed_fires),
         scene_test(a_schedule_that_is_made_paused_never_fires),
         scene_test(schedules_can_be_changed_while_they_are_listed),
-        scene_test(schedules_that_cannot_be_read_are_in_nobodys_way),
+        scene_test(schedules_that_cannot_be_read_delay_no_others),
         scene_test(a_schedule_behind_one_that_cannot_be_read_is_on_time),
         scene_test(a_firing_brings_no_more_than_a_commit_should_carry),
 #ifdef HF_FAULTS
@@ -733,7 +733,7 @@ int main(void)
         scene_test(a_schedule_made_right_after_a_look_at_them_is_on_time),
 #endif
         scene_test(the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand),
-        scene_test(the_ledger_is_read_in_pages_and_after_a_mistake_nobody_is_called),
+        scene_test(the_ledger_is_read_in_pages_and_after_a_mistake_the_callback_is_not_called),
         scene_test(events_for_later_enter_in_the_order_of_their_times),
         scene_test(events_for_later_are_refused_where_they_make_no_sense),
     };

@@ -309,7 +309,7 @@ static bool somebody_stands_by(void *ctx)
     return times_said(ctx, "stands by: ") > 0;
 }
 
-static void who_stands_by_says_so_once_and_for_whom(void **state)
+static void a_process_that_stands_by_logs_once_for_which_one(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -414,7 +414,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(only_one_process_works_and_the_other_stands_by),
     scene_test(a_standby_takes_over_at_once_when_the_owner_is_killed),
     scene_test(a_standby_notices_by_itself_that_the_owner_was_killed),
-    scene_test(who_stands_by_says_so_once_and_for_whom),
+    scene_test(a_process_that_stands_by_logs_once_for_which_one),
     scene_test(in_single_mode_the_newest_process_takes_over_without_asking),
     scene_test(in_single_mode_the_older_process_gives_up),
     scene_test(the_work_of_a_frozen_owner_is_taken_over_within_a_lease),

@@ -47,7 +47,7 @@ static void make_suspect(struct scene *scene)
     }
 }
 
-static void a_suspect_that_hangs_stops_nobody_else(void **state)
+static void a_suspect_that_hangs_stops_no_other_event(void **state)
 {
     struct scene *scene = *state;
     struct recorder *suspect = scene_recorder(scene, NULL);
@@ -124,7 +124,7 @@ static void a_suspect_runs_alone(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(a_suspect_that_hangs_stops_nobody_else),
+    scene_test(a_suspect_that_hangs_stops_no_other_event),
     scene_test(a_suspect_that_succeeds_is_done),
     scene_test(a_suspect_runs_alone),
 };

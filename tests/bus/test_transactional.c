@@ -124,7 +124,7 @@ static void a_neighbour_that_fails_does_not_undo_the_others(void **state)
     assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 20);
 }
 
-static void shared_subscriptions_can_be_transactional_too(void **state)
+static void shared_subscriptions_can_be_transactional(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, write_and_fail_once);
@@ -549,7 +549,7 @@ static void a_lock_timeout_does_not_count(void **state)
     pass_through(*state, &(struct trouble){RAISE("55P03"), HF_RETRY});
 }
 
-static void it_does_not_count_either_if_the_handler_overlooks_it(void **state)
+static void a_lock_timeout_that_the_handler_overlooks_does_not_count(void **state)
 {
     pass_through(*state, &(struct trouble){RAISE("40P01"), HF_ACK});
 }
@@ -676,7 +676,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_rejected_event_leaves_no_effect),
     scene_test(all_handlers_of_an_event_share_the_transaction),
     scene_test(a_neighbour_that_fails_does_not_undo_the_others),
-    scene_test(shared_subscriptions_can_be_transactional_too),
+    scene_test(shared_subscriptions_can_be_transactional),
     scene_test(with_concurrency_every_effect_is_there_once),
     scene_test(effects_are_exactly_once_over_restarts),
     scene_test(what_is_published_inside_exists_only_if_the_handler_succeeds),
@@ -690,7 +690,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_serialization_failure_does_not_count),
     scene_test(a_deadlock_does_not_count),
     scene_test(a_lock_timeout_does_not_count),
-    scene_test(it_does_not_count_either_if_the_handler_overlooks_it),
+    scene_test(a_lock_timeout_that_the_handler_overlooks_does_not_count),
     scene_test(a_lost_connection_does_not_count),
     scene_test(a_lost_connection_does_not_count_either_if_the_handler_overlooks_it),
     scene_test(a_commit_that_fails_so_does_not_count),

@@ -126,7 +126,8 @@ static void settles_that_are_refused_again_and_again_come_less_and_less_often(vo
     refused_for_long(*state, HF_CONFLICT);
 }
 
-static void so_do_those_of_what_others_seem_to_have(void **state)
+static void
+refused_settles_of_partitions_that_others_seem_to_have_come_less_and_less_often(void **state)
 {
     refused_for_long(*state, HF_STALE);
 }
@@ -233,7 +234,7 @@ static const struct CMUnitTest tests[] = {
     trouble_test(settles_that_fail_are_tried_again),
     trouble_test(settles_that_time_out_are_tried_again),
     trouble_test(settles_that_are_refused_again_and_again_come_less_and_less_often),
-    trouble_test(so_do_those_of_what_others_seem_to_have),
+    trouble_test(refused_settles_of_partitions_that_others_seem_to_have_come_less_and_less_often),
     trouble_test(settles_whose_answer_is_lost_do_no_harm),
     trouble_test(settles_that_did_not_happen_though_unknown_do_no_harm),
     trouble_test(shared_work_survives_failing_changes),

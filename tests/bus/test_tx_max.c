@@ -132,7 +132,7 @@ static void past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store
     time_is_up_without_dispatcher(*state, HF_MODE_ORDERED);
 }
 
-static void so_it_is_in_a_shared_subscription(void **state)
+static void past_tx_max_a_shared_transaction_is_undone_although_the_dispatcher_waits(void **state)
 {
     time_is_up_without_dispatcher(*state, HF_MODE_SHARED);
 }
@@ -251,7 +251,7 @@ static void a_statement_that_outlasts_a_stop_is_undone_when_it_ends(void **state
 static const struct CMUnitTest tests[] = {
     scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
     scene_test(past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store),
-    scene_test(so_it_is_in_a_shared_subscription),
+    scene_test(past_tx_max_a_shared_transaction_is_undone_although_the_dispatcher_waits),
     scene_test(a_statement_that_outlasts_tx_max_is_undone_when_it_ends),
     scene_test(a_statement_that_outlasts_a_stop_is_undone_when_it_ends),
 };

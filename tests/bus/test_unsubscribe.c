@@ -143,7 +143,7 @@ static void a_handler_that_unsubscribes_itself_loses_nothing(void **state)
 
 /* ---- What has a record ----------------------------------------------------------------------- */
 
-static void retrying_a_dead_letter_that_nobody_handles_does_not_lose_it(void **state)
+static void retrying_a_dead_letter_without_a_handler_does_not_lose_it(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -182,7 +182,7 @@ static hf_verdict ack_all(const hf_event *const *events, size_t count, hf_delive
 }
 
 /* What is in hand is in portions for handlers of its kind. */
-static void who_has_handlers_gets_no_batch_handlers_until_they_are_gone(void **state)
+static void a_subscription_with_handlers_gets_no_batch_handlers_until_they_are_gone(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -209,8 +209,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(unsubscribing_one_of_two_patterns_loses_nothing),
     scene_test(unsubscribing_one_of_two_shared_patterns_loses_nothing),
     scene_test(a_handler_that_unsubscribes_itself_loses_nothing),
-    scene_test(retrying_a_dead_letter_that_nobody_handles_does_not_lose_it),
-    scene_test(who_has_handlers_gets_no_batch_handlers_until_they_are_gone),
+    scene_test(retrying_a_dead_letter_without_a_handler_does_not_lose_it),
+    scene_test(a_subscription_with_handlers_gets_no_batch_handlers_until_they_are_gone),
 };
 
 SCENE_MAIN(tests)

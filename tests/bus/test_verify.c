@@ -72,7 +72,7 @@ static void verifying_ends_when_the_callback_has_had_enough(void **state)
     assert_int_equal(examined.calls, 1);
 }
 
-static void verifying_nothing_for_nobody_is_refused(void **state)
+static void verifying_without_a_bus_or_a_callback_is_refused(void **state)
 {
     struct scene *scene = *state;
     struct examined examined = {0};
@@ -85,7 +85,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         scene_test(verifying_reads_every_event_once),
         scene_test(verifying_ends_when_the_callback_has_had_enough),
-        scene_test(verifying_nothing_for_nobody_is_refused),
+        scene_test(verifying_without_a_bus_or_a_callback_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

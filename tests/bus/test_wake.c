@@ -80,7 +80,7 @@ static void a_shared_handler_is_woken_in_milliseconds(void **state)
     wake_again_and_again(scene, scene->bus, &options);
 }
 
-static void another_handle_of_the_process_wakes_it_too(void **state)
+static void another_handle_of_the_process_wakes_a_handler(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = sleepy_options(HF_MODE_ORDERED);
@@ -318,7 +318,7 @@ static void *subscribe_b(void *ctx)
 
 /* The store takes as long as it likes to answer who makes it; meanwhile signs of life are shown
  * and news is passed on to all others. */
-static void a_subscription_that_is_being_made_keeps_nobody_asleep(void **state)
+static void a_subscription_that_is_being_made_delays_no_wakeup(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -352,10 +352,10 @@ static void a_subscription_that_is_being_made_keeps_nobody_asleep(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(an_ordered_handler_is_woken_in_milliseconds),
     scene_test(a_shared_handler_is_woken_in_milliseconds),
-    scene_test(another_handle_of_the_process_wakes_it_too),
+    scene_test(another_handle_of_the_process_wakes_a_handler),
     scene_test(another_process_wakes_it_in_milliseconds),
     scene_test(a_retry_is_woken_by_its_time),
-    scene_test(a_subscription_that_is_being_made_keeps_nobody_asleep),
+    scene_test(a_subscription_that_is_being_made_delays_no_wakeup),
     scene_test(the_descriptor_becomes_readable_when_something_is_published),
     scene_test(an_idle_bus_writes_nothing),
     scene_test(waiting_for_a_slow_handler_takes_no_processor_time),
