@@ -33,6 +33,7 @@ FNR == 1 {
     finish_file()
     previous = FILENAME
     is_c = FILENAME ~ /\.[ch]$/
+    is_sql = FILENAME ~ /\.sql$/ && FILENAME !~ /^sql\/postgres\//
     is_product = FILENAME ~ /^(src|include)\//
     c_in_comment = body = 0
     if (is_c && !/^\/\*/)
@@ -44,12 +45,14 @@ FNR == 1 {
 /[ \t\r]$/ { breach("whitespace", "a space at the end of the line") }
 $0 ~ unfinished { breach("unfinished", $0) }
 
-is_c {
+is_c || is_sql {
     columns = $0
     gsub(/[\200-\277]/, "", columns)
     if (length(columns) > 100)
         breach("columns", length(columns) " columns")
+}
 
+is_c {
     c_scan($0)
     if (c_line_comment)
         breach("comments", "a // comment")

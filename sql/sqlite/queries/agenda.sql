@@ -75,7 +75,8 @@ DELETE FROM holdfast_delayed
 -- The ledger.
 
 -- name: run_put
-INSERT INTO holdfast_schedule_runs (schedule_id, planned_at, kind, until_at, fired_at, position, node)
+INSERT INTO holdfast_schedule_runs (schedule_id, planned_at, kind, until_at, fired_at, position,
+                                    node)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (schedule_id, planned_at) DO NOTHING;
 
 -- name: runs_prune
@@ -101,7 +102,8 @@ INSERT INTO holdfast_delayed (namespace_id, id, due_at, type, payload, key, tena
 
 -- hot
 -- name: delayed_first
-SELECT number, due_at, id, type, payload, key, tenant, metadata, producer, hash, emitted_at, checksum
+SELECT number, due_at, id, type, payload, key, tenant, metadata, producer, hash, emitted_at,
+    checksum
     FROM holdfast_delayed WHERE namespace_id = ?1 ORDER BY due_at, number LIMIT 1;
 
 -- hot

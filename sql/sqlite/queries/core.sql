@@ -167,7 +167,8 @@ DELETE FROM holdfast_leases
 -- name: remove_partitions
 DELETE FROM holdfast_partitions
     WHERE subscription_id = ?1
-      AND partition IN (SELECT partition FROM holdfast_partitions WHERE subscription_id = ?1 LIMIT ?2);
+      AND partition IN (SELECT partition FROM holdfast_partitions
+                        WHERE subscription_id = ?1 LIMIT ?2);
 
 -- name: namespace_number_keep
 INSERT INTO holdfast_meta (name, value) VALUES ('last_namespace', CAST(?1 AS TEXT))

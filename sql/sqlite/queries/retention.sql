@@ -11,8 +11,8 @@ UPDATE holdfast_namespaces SET retained_at = ?2
       AND (retained_at IS NULL OR retained_at <= ?3 OR retained_at > ?2);
 
 -- A position per subscription that it needs nothing at or below of: everything there is settled, or
--- kept as a copy. Of those that need something at or below ?2 the one that needs most. With ?3 one that
--- has been dropped up to a position needs nothing below it.
+-- kept as a copy. Of those that need something at or below ?2 the one that needs most. With ?3 one
+-- that has been dropped up to a position needs nothing below it.
 -- name: retention_lagging
 SELECT id, name, floor FROM (
     SELECT s.id, s.name, s.dropped_through,
@@ -29,8 +29,8 @@ SELECT id, name, floor FROM (
     WHERE floor < ?2 AND NOT (?3 AND ifnull(dropped_through, 0) >= ?2)
     ORDER BY floor LIMIT 1;
 
--- The log from its oldest event after position ?2, at most ?3; with ?4 also how large each is: what was
--- published, and about 100 bytes for the other columns and the index.
+-- The log from its oldest event after position ?2, at most ?3; with ?4 also how large each is: what
+-- was published, and about 100 bytes for the other columns and the index.
 -- name: retention_walk
 SELECT place - (?1 << 44), entered_at,
        CASE WHEN ?4 THEN 100 + length(CAST(payload AS BLOB)) + length(CAST(type AS BLOB))
@@ -66,7 +66,8 @@ UPDATE holdfast_retries SET kind = RETRY_WAITING, next_attempt_at = ?2
     WHERE subscription_id = ?1 AND kind = RETRY_HELD
       AND NOT EXISTS (SELECT 1 FROM holdfast_retries b
                       WHERE b.subscription_id = ?1 AND b.partition = holdfast_retries.partition
-                        AND b.lane = holdfast_retries.lane AND b.position < holdfast_retries.position);
+                        AND b.lane = holdfast_retries.lane
+                        AND b.position < holdfast_retries.position);
 
 -- name: drop_settled
 DELETE FROM holdfast_settled WHERE subscription_id = ?1 AND position <= ?2;
@@ -93,6 +94,7 @@ UPDATE holdfast_subscriptions
         generation = generation + 1
     WHERE id = ?1;
 
--- Hands free pages back to the disk, in files that were made for that, few enough not to hold up others.
+-- Hands free pages back to the disk, in files that were made for that, few enough not to hold up
+-- others.
 -- name: vacuum_some
 PRAGMA incremental_vacuum(500);

@@ -1,6 +1,6 @@
--- Statements that copy a namespace to another database (src/store/transfer.h). Those that read a table
--- answer the columns that those that write it take, in the same order, on every engine; times are
--- microseconds, subscriptions are named.
+-- Statements that copy a namespace to another database (src/store/transfer.h). Those that read a
+-- table answer the columns that those that write it take, in the same order, on every engine; times
+-- are microseconds, subscriptions are named.
 
 -- name: transfer_identity
 SELECT value FROM holdfast_meta WHERE name = 'identity';
@@ -27,7 +27,8 @@ SELECT k.key, k.version FROM holdfast_keys k WHERE k.namespace_id = ?1 ORDER BY 
 
 -- name: transfer_read_subscriptions
 SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generation, s.start,
-       s.paused_at, s.paused_by, s.paused_reason, s.breaker, s.created_at, s.dropped_through, s.dropped
+       s.paused_at, s.paused_by, s.paused_reason, s.breaker, s.created_at, s.dropped_through,
+       s.dropped
 FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 ORDER BY s.name;
 
 -- name: transfer_read_partitions
@@ -63,7 +64,8 @@ SELECT q.seq FROM sqlite_sequence q JOIN holdfast_namespaces n ON n.id = ?1
 WHERE q.name = 'holdfast_dead_letters';
 
 -- name: transfer_read_dead_letters
-SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
+SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts,
+       d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
        d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
        d.checksum, d.cause
@@ -71,7 +73,8 @@ FROM holdfast_dead_letters d WHERE d.namespace_id = ?1
 ORDER BY d.subscription, d.event_id, d.id;
 
 -- name: transfer_read_schedules
-SELECT s.name, s.id, s.generation, s.next_at, s.paused_at, s.created_at, s.policy, s.cap, s.grace_us,
+SELECT s.name, s.id, s.generation, s.next_at, s.paused_at, s.created_at, s.policy, s.cap,
+       s.grace_us,
        s.expression, s.zone, s.paused_by, s.paused_reason, s.type, s.key, s.tenant, s.metadata,
        s.payload
 FROM holdfast_schedules s WHERE s.namespace_id = ?1 ORDER BY s.name;
@@ -96,8 +99,8 @@ FROM holdfast_namespaces n WHERE n.id = ?1;
 -- ---- Writing: the columns from ?2 on, ?1 is the namespace's number ------------------------------
 
 -- name: transfer_write_events
-INSERT INTO holdfast_events (place, id, type, hash, emitted_at, entered_at, key_version, schedule_id,
-                             producer, key, tenant, metadata, payload, checksum)
+INSERT INTO holdfast_events (place, id, type, hash, emitted_at, entered_at, key_version,
+                             schedule_id, producer, key, tenant, metadata, payload, checksum)
 VALUES ((?1 << 44) + ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
 
 -- name: transfer_write_keys
@@ -111,8 +114,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- How fast it moves is known when it has been here for a while.
 -- name: transfer_write_partitions
-INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, last_event_id,
-                                 epoch, turn, span)
+INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at,
+                                 last_event_id, epoch, turn, span)
 SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
@@ -141,8 +144,8 @@ INSERT INTO holdfast_leases (token, subscription_id, expires_at, lease_ms, bound
 SELECT ?3, s.id, 0, ?6, 0, 0, ?4, ?5, ?7, ?9, ?8 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
--- New dead letters get higher ids than any of the source ever had. Before the dead letters come, so that
--- one that cannot keep its id takes no other's.
+-- New dead letters get higher ids than any of the source ever had. Before the dead letters come, so
+-- that one that cannot keep its id takes no other's.
 -- name: transfer_write_numbers
 UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = 'holdfast_dead_letters' AND ?1 > 0;
 
@@ -153,25 +156,27 @@ INSERT INTO holdfast_dead_letters (id, namespace_id, subscription, event_id, pos
                                    resolved_note, hash, emitted_at, entered_at, key_version,
                                    schedule_id, producer, key, tenant, metadata, payload, story,
                                    checksum, cause)
-VALUES (CASE WHEN EXISTS (SELECT 1 FROM holdfast_dead_letters d WHERE d.id = ?4) THEN NULL ELSE ?4 END,
+VALUES (CASE WHEN EXISTS (SELECT 1 FROM holdfast_dead_letters d WHERE d.id = ?4) THEN NULL
+        ELSE ?4 END,
         ?1, ?2, ?3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
         ?22, ?23, ?24, ?25, ?26);
 
 -- name: transfer_write_schedules
 INSERT INTO holdfast_schedules (namespace_id, name, id, generation, next_at, paused_at, created_at,
-                                policy, cap, grace_us, expression, zone, paused_by, paused_reason, type,
-                                key, tenant, metadata, payload)
+                                policy, cap, grace_us, expression, zone, paused_by, paused_reason,
+                                type, key, tenant, metadata, payload)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19);
 
 -- name: transfer_write_runs
-INSERT INTO holdfast_schedule_runs (schedule_id, planned_at, kind, until_at, fired_at, position, node)
+INSERT INTO holdfast_schedule_runs (schedule_id, planned_at, kind, until_at, fired_at, position,
+                                    node)
 SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8 FROM holdfast_schedules s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- Those of one time keep their order.
 -- name: transfer_write_delayed
-INSERT INTO holdfast_delayed (namespace_id, due_at, id, type, hash, emitted_at, producer, key, tenant,
-                              metadata, payload, checksum)
+INSERT INTO holdfast_delayed (namespace_id, due_at, id, type, hash, emitted_at, producer, key,
+                              tenant, metadata, payload, checksum)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
 -- The head is stored only if no event is there.

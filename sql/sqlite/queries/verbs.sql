@@ -134,8 +134,8 @@ UPDATE holdfast_partitions
 
 -- hot
 -- name: partition_list
-SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name, epoch, span, span_from,
-       span_before
+SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name, epoch, span,
+       span_from, span_before
     FROM holdfast_partitions WHERE subscription_id = ?1 ORDER BY partition;
 
 -- ---- Another number of partitions ---------------------------------------------------------------
@@ -159,8 +159,8 @@ UPDATE holdfast_subscriptions
     WHERE id = ?1;
 
 -- name: partition_renew
-INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, epoch, owner,
-                                 owner_name, span)
+INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, epoch,
+                                 owner, owner_name, span)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 
 -- ?3: the place of position 0. One whose event is nowhere any more stays known in partition 0.
@@ -169,13 +169,15 @@ UPDATE holdfast_retries
     SET partition = coalesce(
         (SELECT c.hash FROM holdfast_copies c
          WHERE c.subscription_id = ?1 AND c.position = holdfast_retries.position),
-        (SELECT e.hash FROM holdfast_events e WHERE e.place = ?3 + holdfast_retries.position), 0) % ?2
+        (SELECT e.hash FROM holdfast_events e WHERE e.place = ?3 + holdfast_retries.position),
+        0) % ?2
     WHERE subscription_id = ?1;
 
 -- name: settled_rehome
 UPDATE OR REPLACE holdfast_settled
     SET partition = coalesce(
-        (SELECT e.hash FROM holdfast_events e WHERE e.place = ?3 + holdfast_settled.position), 0) % ?2
+        (SELECT e.hash FROM holdfast_events e WHERE e.place = ?3 + holdfast_settled.position),
+        0) % ?2
     WHERE subscription_id = ?1;
 
 -- ---- Members ------------------------------------------------------------------------------------
@@ -238,7 +240,8 @@ SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, k
 
 -- hot
 -- name: event_first
-SELECT place, entered_at FROM holdfast_events WHERE place > ?1 AND place <= ?2 ORDER BY place LIMIT 1;
+SELECT place, entered_at FROM holdfast_events WHERE place > ?1 AND place <= ?2
+    ORDER BY place LIMIT 1;
 
 -- name: event_late
 SELECT place FROM holdfast_events
@@ -506,8 +509,8 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 SELECT id, attempts, story, cause FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
     WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 ORDER BY id DESC LIMIT 1;
 
--- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3: another
--- payload, and then ?4: the checksum with it.
+-- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3:
+-- another payload, and then ?4: the checksum with it.
 -- name: dead_to_copy
 INSERT OR REPLACE INTO holdfast_copies
     (subscription_id, position, id, type, hash, checksum, emitted_at, entered_at, key_version,
@@ -524,7 +527,8 @@ UPDATE holdfast_dead_letters SET resolved_at = ?2, resolved_by = ?3, resolved_no
     WHERE id = ?1;
 
 -- Lists give what is needed to filter; dead_get gives the rest. ?2 .. ?3: ids between them. The
--- index is named because statistics (the application may ANALYZE its file) must not change the plan.
+-- index is named because statistics (the application may ANALYZE its file) must not change the
+-- plan.
 -- hot
 -- name: dead_open_of_newest
 SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
@@ -587,13 +591,14 @@ UPDATE holdfast_retries SET next_attempt_at = ?1, last_retry_at = ?1
 UPDATE holdfast_leases SET expires_at = ?1 + lease_ms * 1000
     WHERE expires_at > ?1 + lease_ms * 1000;
 
--- What is due later than ?4 from now (?3) on, and was recorded later than ?5 (one that never failed: is
--- due later). It keeps its delay, if that is known: one that was recorded in the past has another policy
--- now, or was made due by a clock that was ahead.
+-- What is due later than ?4 from now (?3) on, and was recorded later than ?5 (one that never
+-- failed: is due later). It keeps its delay, if that is known: one that was recorded in the past
+-- has another policy now, or was made due by a clock that was ahead.
 -- name: retries_ahead
 UPDATE holdfast_retries INDEXED BY holdfast_retries_by_kind
     SET next_attempt_at = ?3 + CASE WHEN last_retry_at IS NULL THEN 0
-                                    WHEN last_retry_at > ?3 THEN max(next_attempt_at - last_retry_at, 0)
+                                    WHEN last_retry_at > ?3
+                                    THEN max(next_attempt_at - last_retry_at, 0)
                                     ELSE ?4 END,
         last_retry_at = min(last_retry_at, ?3)
     WHERE subscription_id = ?1 AND partition = ?2 AND kind IN (RETRY_WAITING, RETRY_ALONE)

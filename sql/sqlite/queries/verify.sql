@@ -1,17 +1,18 @@
--- Statements of `verify` (src/store/verify.h), which looks for damage in all namespaces at once. They
--- may read whole tables. None of them writes. What belongs to a namespace that is being removed need not
--- fit together any more.
+-- Statements of `verify` (src/store/verify.h), which looks for damage in all namespaces at once.
+-- They may read whole tables. None of them writes. What belongs to a namespace that is being
+-- removed need not fit together any more.
 
 -- ---- Checks: sentences, at most ?1 --------------------------------------------------------------
 
 -- name: verify_file
 SELECT integrity_check FROM pragma_integrity_check(?1) WHERE integrity_check <> 'ok';
 
--- Names are the same in upper and in lower case. What lies on a table of ours counts as ours; an index
--- without a statement of its own is part of its table's.
+-- Names are the same in upper and in lower case. What lies on a table of ours counts as ours; an
+-- index without a statement of its own is part of its table's.
 -- name: verify_schema
 SELECT type, name, tbl_name, sql FROM sqlite_schema
-WHERE (name LIKE 'holdfast\_%' ESCAPE '\' OR tbl_name LIKE 'holdfast\_%' ESCAPE '\') AND sql IS NOT NULL
+WHERE (name LIKE 'holdfast\_%' ESCAPE '\' OR tbl_name LIKE 'holdfast\_%' ESCAPE '\')
+    AND sql IS NOT NULL
 ORDER BY rowid;
 
 -- name: verify_orphan
@@ -34,7 +35,8 @@ logged (owner) AS (
     UNION ALL
     SELECT (SELECT min(e.place) >> 44 FROM holdfast_events e WHERE e.place >= (l.owner + 1) << 44)
     FROM logged l WHERE l.owner IS NOT NULL)
-SELECT printf('%d rows of %s belong to subscription %d, which does not exist', count(*), what, owner)
+SELECT printf('%d rows of %s belong to subscription %d, which does not exist', count(*), what,
+              owner)
     FROM owned WHERE owner NOT IN (SELECT id FROM holdfast_subscriptions) GROUP BY what, owner
 UNION ALL
 SELECT printf('%d rows of %s belong to namespace %d, which does not exist', count(*), what, owner)
@@ -48,15 +50,16 @@ SELECT printf('events in the log belong to namespace %d, which does not exist', 
     FROM logged WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM holdfast_namespaces)
 LIMIT ?1;
 
--- Positions have no gaps: what is missing behind the first event that is there, or between the newest
--- that retention took (head) and that first one, was lost.
+-- Positions have no gaps: what is missing behind the first event that is there, or between the
+-- newest that retention took (head) and that first one, was lost.
 -- name: verify_lost
 WITH logged AS (
     SELECT e.place >> 44 AS namespace_id, e.place & 17592186044415 AS position,
            lag(e.place) OVER (ORDER BY e.place) AS before
     FROM holdfast_events e),
 gaps AS (
-    SELECT n.name, max(n.gapless_after, CASE WHEN l.before >> 44 = n.id THEN l.before & 17592186044415
+    SELECT n.name, max(n.gapless_after, CASE WHEN l.before >> 44 = n.id
+                       THEN l.before & 17592186044415
                                              ELSE n.head END) + 1 AS low, l.position - 1 AS high
     FROM logged l JOIN holdfast_namespaces n ON n.id = l.namespace_id
     WHERE n.removing_at IS NULL AND n.copying IS NULL
@@ -69,7 +72,8 @@ FROM gaps WHERE low <= high
 LIMIT ?1;
 
 -- name: verify_doubled
-SELECT printf('namespace "%s": id %s is stored %d times', ifnull(n.name, '?'), lower(hex(d.id)), d.times)
+SELECT printf('namespace "%s": id %s is stored %d times', ifnull(n.name, '?'), lower(hex(d.id)),
+              d.times)
 FROM (SELECT e.id, e.place >> 44 AS namespace_id, count(*) AS times
       FROM holdfast_events e GROUP BY e.id, e.place >> 44 HAVING count(*) > 1) d
 LEFT JOIN holdfast_namespaces n ON n.id = d.namespace_id
@@ -79,8 +83,10 @@ LIMIT ?1;
 SELECT printf('namespace "%s", subscription "%s": it has %d partitions, and rows for %d', n.name,
               s.name, s.wanted_rows, s.found_rows)
 FROM (SELECT namespace_id, name, CASE mode WHEN 1 THEN partitions ELSE 1 END AS wanted_rows,
-             (SELECT count(*) FROM holdfast_partitions p WHERE p.subscription_id = id) AS found_rows,
-             (SELECT max(partition) FROM holdfast_partitions p WHERE p.subscription_id = id) AS highest
+             (SELECT count(*) FROM holdfast_partitions p
+              WHERE p.subscription_id = id) AS found_rows,
+             (SELECT max(partition) FROM holdfast_partitions p
+              WHERE p.subscription_id = id) AS highest
       FROM holdfast_subscriptions) s
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE s.found_rows <> s.wanted_rows OR s.highest <> s.wanted_rows - 1
@@ -94,8 +100,8 @@ WITH tips AS MATERIALIZED (
                                    AND e.place <= (n.id << 44) + 17592186044415
                                ORDER BY e.place DESC LIMIT 1), 0)) AS tip
     FROM holdfast_namespaces n WHERE n.removing_at IS NULL)
-SELECT printf('namespace "%s", subscription "%s", partition %d: the checkpoint is %d, but %s', t.name,
-              s.name, p.partition, p.checkpoint,
+SELECT printf('namespace "%s", subscription "%s", partition %d: the checkpoint is %d, but %s',
+              t.name, s.name, p.partition, p.checkpoint,
               CASE WHEN p.checkpoint > t.tip THEN 'the newest position is ' || t.tip
                    ELSE 'it began after position ' || s.start END)
 FROM holdfast_partitions p
@@ -132,8 +138,8 @@ WHERE r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
 LIMIT ?1;
 
 -- name: verify_held
-SELECT printf('namespace "%s", subscription "%s": the delivery of position %d is held, but nothing of '
-              || 'its lane is before it', n.name, s.name, r.position)
+SELECT printf('namespace "%s", subscription "%s": the delivery of position %d is held, but nothing '
+              || 'of its lane is before it', n.name, s.name, r.position)
 FROM holdfast_retries r
 JOIN holdfast_subscriptions s ON s.id = r.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
@@ -156,15 +162,15 @@ hashed AS (
     FROM placed p
     JOIN holdfast_subscriptions s ON s.id = p.subscription_id AND s.mode = HF_MODE_ORDERED
     JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL)
-SELECT printf('namespace "%s", subscription "%s": the %s delivery of position %d is in partition %d, '
-              || 'its event belongs to %d', namespace, name, what, position, partition,
+SELECT printf('namespace "%s", subscription "%s": the %s delivery of position %d is in partition '
+              || '%d, its event belongs to %d', namespace, name, what, position, partition,
               hash % partitions)
 FROM hashed WHERE partition <> hash % partitions
 LIMIT ?1;
 
 -- name: verify_copy
-SELECT printf('namespace "%s", subscription "%s": the copy of the event at position %d belongs to no '
-              || 'delivery', n.name, s.name, c.position)
+SELECT printf('namespace "%s", subscription "%s": the copy of the event at position %d belongs to '
+              || 'no delivery', n.name, s.name, c.position)
 FROM holdfast_copies c
 JOIN holdfast_subscriptions s ON s.id = c.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
@@ -180,8 +186,8 @@ WITH tips AS MATERIALIZED (
                                    AND e.place <= (n.id << 44) + 17592186044415
                                ORDER BY e.place DESC LIMIT 1), 0)) AS tip
     FROM holdfast_namespaces n WHERE n.removing_at IS NULL)
-SELECT printf('namespace "%s", subscription "%s": position %d is settled, but the newest position is %d',
-              t.name, s.name, d.position, t.tip)
+SELECT printf('namespace "%s", subscription "%s": position %d is settled, but the newest '
+              || 'position is %d', t.name, s.name, d.position, t.tip)
 FROM holdfast_settled d
 JOIN holdfast_subscriptions s ON s.id = d.subscription_id
 JOIN tips t ON t.id = s.namespace_id
@@ -197,7 +203,8 @@ FROM holdfast_leases l
 JOIN holdfast_subscriptions s ON s.id = l.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL;
 
--- Whether the event of a delivery is anywhere. ?1: its place, ?2: the subscription, ?3: the position.
+-- Whether the event of a delivery is anywhere. ?1: its place, ?2: the subscription, ?3: the
+-- position.
 -- name: verify_lease_event
 SELECT EXISTS (SELECT 1 FROM holdfast_events WHERE place = ?1)
     OR EXISTS (SELECT 1 FROM holdfast_copies WHERE subscription_id = ?2 AND position = ?3);
@@ -205,8 +212,8 @@ SELECT EXISTS (SELECT 1 FROM holdfast_events WHERE place = ?1)
 -- ---- Scans: rows after the key (?1, ?2), at most ?4 ---------------------------------------------
 --
 -- first, second (the key; of what is an event the position), subject, id, hash, type, tenant, key,
--- payload, metadata, story; of events then producer, schedule_id, key_version, emitted_at, entered_at,
--- checksum
+-- payload, metadata, story; of events then producer, schedule_id, key_version, emitted_at,
+-- entered_at, checksum
 
 -- name: verify_events
 SELECT e.place >> 44, e.place & 17592186044415,
@@ -221,7 +228,8 @@ ORDER BY e.place LIMIT ?4;
 -- name: verify_copies
 SELECT c.subscription_id, c.position,
        printf('copy of the event at position %d for subscription "%s"', c.position,
-              ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = c.subscription_id), '?')),
+              ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = c.subscription_id),
+                     '?')),
        c.id, c.hash, c.type, c.tenant, c.key, c.payload, c.metadata, NULL,
        c.producer, c.schedule_id, c.key_version, c.emitted_at, c.entered_at, c.checksum
 FROM holdfast_copies c WHERE (c.subscription_id, c.position) > (?1, ?2)
@@ -238,7 +246,8 @@ ORDER BY d.id LIMIT ?4;
 -- name: verify_retries
 SELECT r.subscription_id, r.position,
        printf('delivery of position %d that waits for subscription "%s"', r.position,
-              ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = r.subscription_id), '?')),
+              ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = r.subscription_id),
+                     '?')),
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.story
 FROM holdfast_retries r WHERE (r.subscription_id, r.position) > (?1, ?2)
 ORDER BY r.subscription_id, r.position LIMIT ?4;

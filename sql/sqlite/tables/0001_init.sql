@@ -9,10 +9,10 @@ CREATE TABLE holdfast_meta (
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- head is the newest position that is not in the log any more: the newest ever given is the larger of
--- head and the last place in the log. So publishing does not touch this row (which would cost a page
--- per commit), and when retention has emptied a namespace positions do not begin again: the trigger
--- on holdfast_events sees to that.
+-- head is the newest position that is not in the log any more: the newest ever given is the larger
+-- of head and the last place in the log. So publishing does not touch this row (which would cost a
+-- page per commit), and when retention has emptied a namespace positions do not begin again: the
+-- trigger on holdfast_events sees to that.
 CREATE TABLE holdfast_namespaces (
     id         INTEGER PRIMARY KEY,
     name       TEXT NOT NULL UNIQUE,
@@ -82,8 +82,8 @@ CREATE TABLE holdfast_subscriptions (
 
 -- Progress and ownership. An ordered subscription has a row per partition. A shared one has a
 -- single row, nobody owns it, and its checkpoint is the cursor: handed out up to here. (The cursor
--- moves with every claim, so it lives in this small row and not beside patterns and options.) `turn`
--- is 1 if its last claim handed out a retry of kind 5: then it is the others' turn.
+-- moves with every claim, so it lives in this small row and not beside patterns and options.)
+-- `turn` is 1 if its last claim handed out a retry of kind 5: then it is the others' turn.
 CREATE TABLE holdfast_partitions (
     subscription_id INTEGER NOT NULL,
     partition       INTEGER NOT NULL,
@@ -104,11 +104,11 @@ CREATE TABLE holdfast_leases (
     token           BLOB PRIMARY KEY,
     subscription_id INTEGER NOT NULL,
     expires_at      INTEGER NOT NULL,
-    lease_ms        INTEGER NOT NULL,          -- as it was asked for: how long the owner may be still
+    lease_ms        INTEGER NOT NULL,          -- as requested: how long the owner may be silent
     owner           BLOB,                      -- process that claimed it; NULL: it does not matter
     bound           INTEGER NOT NULL,          -- 1: it ends when the owner dies
     kept            INTEGER NOT NULL,          -- 1: it does not expire while the owner is alive
-    piece           INTEGER,                   -- NULL: it is held; 0: free for any claim; n: suspect,
+    piece           INTEGER,                   -- NULL: held; 0: free for any claim; n: suspect,
                                                -- handed out n at a time and apart from all others
     has_retries     INTEGER NOT NULL,          -- some of them have rows in holdfast_retries
     count           INTEGER NOT NULL,
@@ -136,7 +136,7 @@ CREATE TABLE holdfast_retries (
     last_retry_at   INTEGER,                   -- when the last failed attempt was recorded
     cause           TEXT,                      -- why the last attempt failed: handler, undecodable,
                                                -- timeout, transaction, process_died, lease_expired
-    unit_first      INTEGER,                   -- it failed in a unit: the position of its first event
+    unit_first      INTEGER,                   -- failed in a unit: the position of its first event
     unit_events     INTEGER,                   -- and how many events it has; NULL: not in one
     story           TEXT,                      -- JSON array of attempts
     PRIMARY KEY (subscription_id, position)
@@ -211,8 +211,8 @@ CREATE UNIQUE INDEX holdfast_dead_letters_open_event
     ON holdfast_dead_letters (namespace_id, subscription, event_id) WHERE resolved_at IS NULL;
 CREATE INDEX holdfast_dead_letters_event
     ON holdfast_dead_letters (namespace_id, subscription, event_id);
--- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones, all.
--- (resolved_at is in the first so that counting need not look at the rows.)
+-- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones,
+-- all. (resolved_at is in the first so that counting need not look at the rows.)
 CREATE INDEX holdfast_dead_letters_open_of
     ON holdfast_dead_letters (namespace_id, subscription, id, resolved_at)
     WHERE resolved_at IS NULL;

@@ -39,8 +39,8 @@ CREATE TABLE holdfast_schedule_runs (
     PRIMARY KEY (schedule_id, planned_at)
 ) STRICT, WITHOUT ROWID;
 
--- Events for later. number: the order of arrival, for those that are due at the same time. checksum: as
--- in the log, with 0 for the position and the time of entering it.
+-- Events for later. number: the order of arrival, for those that are due at the same time.
+-- checksum: as in the log, with 0 for the position and the time of entering it.
 CREATE TABLE holdfast_delayed (
     number       INTEGER PRIMARY KEY AUTOINCREMENT,
     namespace_id INTEGER NOT NULL,
