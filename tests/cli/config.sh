@@ -144,7 +144,7 @@ true_that "check and show open no database" test ! -e never.db
 # --- show and precedence ---
 exits 0 "show shows" config show --config shop.yaml --origin
 has "what the file says, with its line" out '^database\.url +[^ ]+ +shop\.yaml:2$'
-has "what nobody says" out '^subscriptions\.mailer\.retry\.base +1s +default$'
+has "an option that is set nowhere has its default" out '^subscriptions\.mailer\.retry\.base +1s +default$'
 HOLDFAST_URL=sqlite:env.db hf config show --config shop.yaml --origin
 has "the environment wins over the file" out '^database\.url +sqlite:env\.db +environment HOLDFAST_URL$'
 HOLDFAST_URL=sqlite:env.db hf config show --config shop.yaml --origin --db sqlite:flag.db --batch 3 --retries 1

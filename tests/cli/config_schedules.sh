@@ -43,7 +43,7 @@ exits 0 "work again" work --until-empty
 hasnt "adds nothing" err 'added'
 is "nothing has changed" "$(told a id) $(next_of a)" "$id $before"
 
-# A planned time that has come while nobody worked is not forgotten by a restart.
+# A planned time that has come while no process worked is not forgotten by a restart.
 file "{name: once, cron: '* * * * * *', type: tick.once, misfire: once, grace: 0}"
 exits 0 "one that comes each second" work --until-empty
 hf schedule pause once "${db[@]}"

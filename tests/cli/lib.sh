@@ -161,5 +161,5 @@ finish() {
     exit
 }
 
-# patiently FILE [SQL...]: sqlite3, which waits for whoever is closing the file at this moment
+# patiently FILE [SQL...]: sqlite3, which waits for a process that is closing the file at this moment
 patiently() { sqlite3 -cmd '.timeout 60000' "$@"; }

@@ -49,7 +49,7 @@ exits 2 "set needs something" namespace set shop
 exits 3 "set of nothing is not found" namespace set nothing --metadata '{}'
 exits 3 "show of nothing is not found" namespace show nothing
 
-exits 2 "rm asks, and there is nobody" namespace rm shop
+exits 2 "rm asks, and there is no terminal" namespace rm shop
 has "says what would go" err 'Remove namespace shop for ever.*1 subscriptions'
 exits 0 "rm --yes" namespace rm "o'ne \"two\"" --yes
 has "says so" err 'removed'

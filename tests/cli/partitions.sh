@@ -139,7 +139,7 @@ work_b '[ "$HOLDFAST_TYPE" = good ]' blocked
 exits 5 "a worker that waits for the end is not done" work b --exec true --until-empty --max-time 8s
 has "and says what it waits for" err 'b  waits: 2 keys are blocked by dead letters'
 exits 0 "show lists keys that wait for a dead letter" sub show b
-has "and begins with that, whoever works or not" out '^Not moving: 2 keys are blocked'
+has "and begins with that, whether processes work or not" out '^Not moving: 2 keys are blocked'
 has "with tenant, type and what is held" out '^acc-1 +acme +[01] +49 +bad +.* ago +1 +[0-9]+$'
 has "each" out '^acc-2 +- +'
 has "and says what releases them" err 'dlq retry N'

@@ -61,7 +61,7 @@ has "the limit is named" err 'limit is 1048576'
 is "--payload-max raises the limit" "$?" 0
 exits 2 "a size has a unit that exists" publish a.b --payload-max 2G
 
-# --- A database that somebody else has locked ---
+# --- A database that another process has locked ---
 lock &
 until_true 60 test -e locked
 # Opening has the same limit, and must not need it on a slow machine.

@@ -116,7 +116,7 @@ has "that is explained as well" err 'cannot write the output: No space left on d
 is "once" "$(wc -l <err)" 1
 # The reader has left before anything is written: who knows how much a pipe holds.
 { until_true 60 test -e left; exec "$HOLDFAST" tail --json 2>err; } | { exec <&-; : >left; }
-is "a listing that nobody reads to its end is not complete" "${PIPESTATUS[0]}" 1
+is "a listing that is not read to its end is not complete" "${PIPESTATUS[0]}" 1
 is "which needs no words" "$(cat err)" ""
 "$HOLDFAST" stats >&- 2>err
 is "a closed stdout is no crash" "$?" 0

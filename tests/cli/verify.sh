@@ -249,9 +249,9 @@ if on sqlite; then
     names "an index that guards nothing" schema \
         "index holdfast_events_by_id on holdfast_events is not as .* it has 'index.*' where 'unique index"
     names "an index that is missing" schema 'index holdfast_retries_by_lane on holdfast_retries is missing'
-    names "an index of somebody else" schema 'index fast on holdfast_events does not belong'
-    names "a view of somebody else" schema 'view HOLDFAST_more does not belong'
-    names "a trigger of somebody else" schema 'trigger audit on holdfast_events does not belong'
+    names "an index of another program" schema 'index fast on holdfast_events does not belong'
+    names "a view of another program" schema 'view HOLDFAST_more does not belong'
+    names "a trigger of another program" schema 'trigger audit on holdfast_events does not belong'
     names "a trigger that is missing" schema 'trigger holdfast_events_forgotten on .* is missing'
     names "a column too many" schema "table holdfast_keys is not .* it has 'mine text"
     names "a view in place of a table" schema 'view holdfast_copies is in the place of the table'
@@ -304,11 +304,11 @@ else
     examine "a schema that is not ours is found"
     names "an index that is missing" schema 'index retries_by_lane on retries is missing'
     names "that of a month" schema 'the index \(unique id, guard_at\) of table events_1_[0-9]+ is missing'
-    names "an index of somebody else" schema 'index fast on events_1_[0-9]+ does not belong'
-    names "a table of somebody else" schema 'table mine does not belong to Holdfast'
-    names "a view of somebody else" schema 'view look does not belong'
-    names "a trigger of somebody else" schema 'trigger audit on events_1_[0-9]+ does not belong'
-    names "a rule of somebody else" schema 'rule off on keys does not belong'
+    names "an index of another program" schema 'index fast on events_1_[0-9]+ does not belong'
+    names "a table of another program" schema 'table mine does not belong to Holdfast'
+    names "a view of another program" schema 'view look does not belong'
+    names "a trigger of another program" schema 'trigger audit on events_1_[0-9]+ does not belong'
+    names "a rule of another program" schema 'rule off on keys does not belong'
     names "a trigger that does not run" schema 'trigger schedule_changed on schedules is not as'
     names "a trigger that is missing" schema 'trigger subscription_check on subscriptions is missing'
     names "a default" schema 'table settled is not as'

@@ -144,7 +144,7 @@ is "every event was handled" "$(sort -un done_list | wc -l)" 60
 hf sub show crowd --json
 is "and nothing died" "$(field out 1 '$.dead')" 0
 
-# --- Output that nobody reads ---
+# --- Output that is not read ---
 hf sub create pipe --on 'pipe.*' --from now --mode shared --concurrency 2
 seq 1 20 | sed 's/.*/{"type":"pipe.x","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
 # The second command writes when the reader has left, and not before.

@@ -75,7 +75,7 @@ static void check_value(struct text raw)
     }
 }
 
-/* The reader on bytes that nobody checked: whatever it answers, it ends and stays inside. */
+/* The reader on bytes that were not checked: whatever it answers, it ends and stays inside. */
 static void walk_unchecked(struct text raw)
 {
     struct json_iter iter;

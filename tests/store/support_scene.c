@@ -1,5 +1,5 @@
 /*
- * support_scene.c - one ordered subscription with events, and somebody who owns it.
+ * support_scene.c - one ordered subscription with events, and a process that owns it.
  */
 #include "support_scene.h"
 

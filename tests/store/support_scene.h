@@ -1,5 +1,5 @@
 /*
- * support_scene.h - one ordered subscription with events, and somebody who owns it.
+ * support_scene.h - one ordered subscription with events, and a process that owns it.
  */
 #ifndef HF_TESTS_STORE_SUPPORT_SCENE_H
 #define HF_TESTS_STORE_SUPPORT_SCENE_H

@@ -324,7 +324,7 @@ static void a_failed_one_waits_and_comes_back_with_its_story(void **state)
     must_equal(0, entry->unit.events);
     must_equal(true, entry->waited);
     must_read("{}", entry->event.payload);
-    /* nobody else gets it while it is leased */
+    /* no other process gets it while it is leased */
     must_equal(0, take(*state, s.store, s.id, 10, T0 + 2 * SECOND).batch->count);
     must_equal(1, progress_of(s.store, s.id).in_flight);
     must_answer(HF_OK, finish_all(s.store, &again, T0 + SECOND));

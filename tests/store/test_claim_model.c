@@ -4,7 +4,7 @@
  * The model knows of every event where it is: still in the log, in a lease, waiting, released, done
  * or dead; how many attempts are recorded; and which payload it has, for dead letters are delivered
  * again with edited ones. Whatever a claim hands out must be free by the model, come with the
- * record and the payload that the model knows, and be nobody else's. An empty claim means that
+ * record and the payload that the model knows, and be in no other lease. An empty claim means that
  * nothing is free. In the end everything is done or dead, once.
  */
 #include "support/make.h"
@@ -246,7 +246,7 @@ static void do_settle(struct model *model)
     must_answer(HF_OK, RUN(any_store(model), &change));
 }
 
-/* A lease with nothing left answers nobody. */
+/* A lease with nothing left is answered for no more. */
 static void do_stale(struct model *model)
 {
     for (int i = 0; i < model->lease_count; i++) {
@@ -350,7 +350,7 @@ static void do_something(struct model *model)
     }
 }
 
-/* Everybody who is left answers: until nothing is free, everything handed out is done. */
+/* All processes that are left answer: until nothing is free, everything handed out is done. */
 static void play_to_the_end(struct model *model)
 {
     for (int round = 0; round < 2000; round++) {

@@ -265,8 +265,8 @@ static void each_change_has_its_own_deadline(void **state)
 
 /* ---- Bounds ---------------------------------------------------------------------------------- */
 
-/* Sixteen patient appends wait for a queue with room for four while nobody can write. One more that
- * is not patient finds no room until its deadline. */
+/* Sixteen patient appends wait for a queue with room for four while no process can write. One more
+ * that is not patient finds no room until its deadline. */
 static void fill_queue(struct fixture *f, int64_t events_max, int64_t bytes_max)
 {
     struct store_options options = fixture_options(f, "a");

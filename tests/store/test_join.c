@@ -57,7 +57,7 @@ static void a_commit_keeps_the_applications_rows_and_the_events(void **state)
     must_answer(HF_OK, join_append(&s, &event));
     must_equal(1, event.position);
     must_equal(false, event.duplicate);
-    must_equal(0, head_of(s.store)); /* nobody sees it yet */
+    must_equal(0, head_of(s.store)); /* it cannot be seen yet */
     must_answer(HF_OK, store_join_commit(s.store, s.db));
     must_equal(1, head_of(s.store));
     must_read("order.placed", entry_at(*state, s.store, 1)->event.type);

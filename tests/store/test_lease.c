@@ -229,7 +229,7 @@ static void a_retry_whose_lease_expires_keeps_its_story(void **state)
 }
 
 /* Every holder of the poison event loses its lease; all others acknowledge. The poison must come to
- * stand alone and be recorded, and nobody else's record may show a failure. */
+ * stand alone and be recorded, and the record of no other may show a failure. */
 static void a_poison_event_ends_up_alone_and_its_neighbours_stay_clean(void **state)
 {
     struct scene s = scene_of(*state, 48);
@@ -343,7 +343,7 @@ static void a_dead_claimers_failed_attempts_are_recorded_once(void **state)
         must_hold(puppet_do(puppet, "claim %" PRId64 " 2 30000 1 0", s.id) > 0);
         puppet_do(puppet, "note 0 %" PRId64 " 1 %d", s.id, attempt);
         child_kill(puppet);
-        /* whoever comes next records; the death of the next one finds it recorded already */
+        /* the next process records; the death of the next one finds it recorded already */
         struct claim claim = take(*state, s.store, s.id, 10, T0);
         struct claim rest = take(*state, s.store, s.id, 10, T0);
         must_equal(2, claim.batch->count + rest.batch->count);

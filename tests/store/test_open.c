@@ -155,7 +155,7 @@ static void a_file_in_a_missing_directory_cannot_be_made(void **state)
     must_hold(!exists(f, "missing"));
 }
 
-/* Opens as somebody who may not. */
+/* Opens as a user that may not. */
 static int stranger_role(struct fixture *f, const char *argument)
 {
     (void)argument;
@@ -277,7 +277,7 @@ static void a_missing_namespace_is_not_found_unless_it_may_be_created(void **sta
     struct store *store = fixture_open(f, "a");
     append_one(store, "t", NULL);
     struct store_options options = fixture_options(f, "a");
-    options.namespace_name = text_of("nobody made this one");
+    options.namespace_name = text_of("this one was not made");
     struct store *other = UNTOUCHED;
     options.open_mode = HF_OPEN_EXISTING;
     must_answer(HF_NOTFOUND, store_open(f->url, &options, &other));
@@ -449,7 +449,7 @@ static int publisher_role(struct fixture *f, const char *argument)
     for (int64_t i = 0; i < INT64_C(1000000); i++) {
         role_report("acked", append_one(store, "t", NULL));
     }
-    return 1; /* nobody killed it */
+    return 1; /* it was not killed */
 }
 
 static void everything_acknowledged_survives_kill(void **state)

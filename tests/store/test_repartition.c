@@ -171,7 +171,7 @@ static void a_dead_owner_does_not_hold_it_up(void **state)
     must_be_wished(a, 3, 0);
     struct acquire acquire = acquire_of(id, 0, LEASE_MS);
     must_answer(HF_OK, RUN(a, &acquire));
-    /* Where no notes are taken whoever goes on has to be careful. */
+    /* Where no notes are taken the next owner has to be careful. */
     must_equal(!store_takes_notes(a), acquire.ret_unclean);
 }
 

@@ -1,5 +1,5 @@
 /*
- * test_signs.c - wake-ups: what rings, who hears it, and that nobody misses it.
+ * test_signs.c - wake-ups: what rings, which processes wake, and that none misses it.
  *
  * A consumer reads the number, looks at the store, and waits for the number to change. A ring that
  * is missed between looking and waiting would cost it a whole waiting time.
@@ -312,7 +312,7 @@ static int player_role(struct fixture *f, const char *argument)
     return 0;
 }
 
-/* Whether everybody was quick. */
+/* Whether all of them were quick. */
 static bool match_with_another_process(struct fixture *f, struct store *store)
 {
     struct player player = {.store = store, .slow_ms = SLOW_MS(f->sqlite)};
@@ -418,7 +418,7 @@ static int noisy_role(struct fixture *f, const char *argument)
         append_one(store, "t", NULL);
         store_wait(store, store_news(store), i % 3);
     }
-    return 1; /* nobody killed it */
+    return 1; /* it was not killed */
 }
 
 static void a_process_that_dies_waiting_or_ringing_disturbs_no_other(void **state)

@@ -336,7 +336,7 @@ static void a_page_of_the_list_holds_few_with_large_reasons(void **state)
     a_page_of_the_list_holds_few_large_ones(*state, REASON);
 }
 
-/* It must come nevertheless, and be in nobody's way. */
+/* It must come nevertheless, and delay no other. */
 static void a_schedule_that_is_larger_than_a_page_is_a_page(void **state)
 {
     struct store *store = fixture_open(*state, "a");

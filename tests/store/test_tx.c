@@ -307,7 +307,7 @@ static void an_event_appended_inside_exists_if_and_only_if_it_commits(void **sta
     must_equal(4, append_in(tx, NULL));
     must_equal(5, append_in(tx, NULL));
     leave(tx, true);
-    must_equal(3, last_of(other)); /* nobody sees it yet */
+    must_equal(3, last_of(other)); /* it cannot be seen yet */
     must_answer(HF_OK, tx_commit(tx));
     must_equal(5, last_of(other));
     must_read("inside", entry_at(*state, other, 5)->event.type);

@@ -9,7 +9,7 @@
 #include <sched.h>
 #include <sys/syscall.h>
 
-/* So often in a row everybody must be seen asleep: one may sleep on its way, for a moment. */
+/* So often in a row all threads must be seen asleep: one may sleep on its way, for a moment. */
 #define ASLEEP_TIMES 5
 
 static void leave_thread(void)

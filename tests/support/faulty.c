@@ -37,7 +37,7 @@ static struct rule {
     hf_status status;
     bool lose; /* do the work, then fail */
     int64_t stop_at;
-    bool stopped; /* whoever is let go does not count, however long it takes him to wake */
+    bool stopped; /* a thread that is let go does not count, however late it wakes */
 } rules[FAULTY_VERBS];
 static _Atomic int64_t changes_max; /* one store at a time is measured */
 static atomic_bool refuse_late, doubt_next;

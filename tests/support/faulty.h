@@ -48,10 +48,10 @@ void faulty_fail(enum faulty_verb verb, int64_t nth, int64_t times, hf_status st
 void faulty_lose(enum faulty_verb verb, int64_t nth, int64_t times, hf_status status);
 
 /* The answers to the next list of changes are lost after the engine did its work, and when it asks
- * what became of them somebody's lock is in the way: HF_BUSY, `doubtful` and `again`. */
+ * what became of them a lock is in the way: HF_BUSY, `doubtful` and `again`. */
 void faulty_doubt(void);
 
-/* From now on apply answers HF_TIMEOUT to whoever comes when his deadline has passed, as an engine
+/* From now on apply answers HF_TIMEOUT to a caller whose deadline has passed, as an engine
  * does that cannot have the database at once. */
 void faulty_refuse_late(void);
 
@@ -59,14 +59,14 @@ void faulty_refuse_late(void);
 void faulty_stop(enum faulty_verb verb, int64_t nth);
 /* Waits until a thread stands there; false when the time is over. */
 bool faulty_stopped(enum faulty_verb verb, int64_t timeout_ms);
-/* Lets it go on and stops nobody any more. */
+/* Lets it go on and stops no thread any more. */
 void faulty_go(enum faulty_verb verb);
 
 /* Calls of the verb so far, and the longest list of changes that apply was given. */
 int64_t faulty_calls(enum faulty_verb verb);
 int64_t faulty_changes_max(void);
 
-/* Lets everybody go on and forgets all settings and counts. */
+/* Lets all threads go on and forgets all settings and counts. */
 void faulty_reset(void);
 
 #endif

@@ -2,7 +2,7 @@
  * ledger.h - the oracle of every fault test: what was sent, answered, delivered, and whether the
  * promises were kept.
  *
- * Everybody writes lines (rig.h) to files outside of what is being broken:
+ * All processes write lines (rig.h) to files outside of what is being broken:
  *
  *   a publisher, in a file of its own
  *     S id key hash            before it sends; key "-" is none

@@ -12,7 +12,7 @@ bool postgres_run(const char *url, const char *sql);
 /* Calls for the first column of every row; false if the query failed. */
 bool postgres_each(const char *url, const char *sql, void (*found)(const char *value, void *ctx),
                    void *ctx);
-/* Locks tables against everybody, until the connection is closed with PQfinish. NULL: failed. */
+/* Locks tables against other sessions until PQfinish closes the connection. NULL: failed. */
 PGconn *postgres_lock(const char *url, const char *tables);
 
 /* A server notices the end of a process by its closed connections, a moment later than the parent

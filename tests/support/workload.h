@@ -92,7 +92,7 @@ hf_status workload_settled(hf_bus *bus, int64_t timeout_ms);
 
 /* Says on stderr how far each subscription is. */
 void workload_tell(hf_bus *bus);
-/* The main of a fresh process, "recover DIR": what nobody knows of the last run is found out, and
+/* The main of a fresh process, "recover DIR": what is unknown of the last run is found out, and
  * everything is settled within settle_ms. Answers the exit status. */
 int workload_recover(int argc, char **argv, int64_t settle_ms);
 

@@ -171,7 +171,7 @@ static void bury(struct run *run, int number, int status, bool killed)
     role->pid = 0;
 }
 
-/* Starts again whoever died by itself: at a window, or by an event that kills. */
+/* Starts processes again that died by themselves: at a window, or by an event that kills. */
 static void reap(struct run *run)
 {
     for (int i = 0; i < ROLES; i++) {
@@ -313,7 +313,7 @@ static int torture(int argc, char **argv)
     rig_ok(drained == HF_OK, "everything is settled when the killing stops: %s",
            hf_status_name(drained));
     rig_ok(breaches == 0, "no promise was broken: %lld breaches", (long long)breaches);
-    rig_ok(run.failures == 0, "nobody ended otherwise: %lld did", (long long)run.failures);
+    rig_ok(run.failures == 0, "no process ended otherwise: %lld did", (long long)run.failures);
     rig_ok(ledger_acknowledged(ledger) > 100 && ledger_dead(ledger) > 0,
            "there was something to lose");
     if (run.freeze)

@@ -37,7 +37,7 @@ static hf_status steer(hf_bus *bus)
     const char *pattern = "*";
     hf_status status;
 
-    /* A subscription that nobody reads and that no ledger knows. */
+    /* A subscription without handlers that is in no ledger. */
     options.from = start;
     status = hf_subscription_create(bus, "x", &pattern, 1, &options, NULL);
     if (status == HF_OK)

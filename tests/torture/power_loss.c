@@ -422,7 +422,7 @@ static void disk_write(const struct disk *disk, enum way way, struct chance *cha
                disk->line_bytes[FILE_PUBLISHER]);
     write_file(dir, file_names[FILE_CONSUMERS], disk->lines[FILE_CONSUMERS],
                disk->line_bytes[FILE_CONSUMERS]);
-    /* Everybody is gone. */
+    /* All processes are gone. */
     length = snprintf(gone, sizeof(gone), "K %d\n", (int)getpid());
     {
         char path[RIG_PATH_BYTES + 32];

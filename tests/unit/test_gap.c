@@ -15,13 +15,13 @@
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 
-/* A look that finds nobody, so that everything seen before it is decided. */
-static struct gap_look nobody(uint64_t number)
+/* A look that finds no holder, so that everything seen before it is decided. */
+static struct gap_look no_holders(uint64_t number)
 {
     return (struct gap_look){number, UINT64_MAX};
 }
 
-/* Nobody has looked. */
+/* There was no look. */
 static const struct gap_look no_look = {0, UINT64_MAX};
 
 static void see(struct gap *gap, const int64_t *numbers, size_t count, uint64_t begun,
@@ -127,7 +127,7 @@ static void what_is_proven_is_not_counted_as_a_timeout(void **state)
     (void)state;
     gap_init(&gap, 5);
     SEE(&gap, 7);
-    reread(&gap, NULL, 0, nobody(1), 9 * SECOND_US, 5 * SECOND_US);
+    reread(&gap, NULL, 0, no_holders(1), 9 * SECOND_US, 5 * SECOND_US);
     assert_int_equal(gap.dead, 1);
     assert_int_equal(gap.skipped, 0);
     gap_release(&gap);
@@ -180,7 +180,7 @@ static void numbers_found_in_the_middle_split_a_range(void **state)
     assert_int_equal(gap_floor(&gap), 1);
     assert_true(gap_is_open(&gap, 2) && gap_is_open(&gap, 9) && gap_is_open(&gap, 14));
     assert_false(gap_is_open(&gap, 1) || gap_is_open(&gap, 4) || gap_is_open(&gap, 20));
-    FOUND(&gap, nobody(1), 6);
+    FOUND(&gap, no_holders(1), 6);
     assert_string_equal(holes_of(&gap), "");
     assert_int_equal(gap_floor(&gap), 21);
     assert_int_equal(gap.dead, 2 + 3 + 6);
@@ -195,7 +195,7 @@ static void ten_thousand_rolled_back_numbers_are_one_range(void **state)
     SEE(&gap, 10008);
     assert_int_equal(gap.count, 1);
     assert_int_equal(gap_floor(&gap), 7);
-    reread(&gap, NULL, 0, nobody(1), 0, 0);
+    reread(&gap, NULL, 0, no_holders(1), 0, 0);
     assert_int_equal(gap_floor(&gap), 10008);
     assert_int_equal(gap.dead, 10000);
     gap_release(&gap);
@@ -237,7 +237,7 @@ static void what_was_not_read_again_is_not_decided(void **state)
     (void)state;
     gap_init(&gap, 0);
     SEE(&gap, 10, 20);
-    assert_ok(gap_reread(&gap, (const int64_t[]){3}, 1, 4, nobody(1), 0, 0, &through));
+    assert_ok(gap_reread(&gap, (const int64_t[]){3}, 1, 4, no_holders(1), 0, 0, &through));
     assert_string_equal(holes_of(&gap), "5-9 11-19");
     assert_int_equal(gap.dead, 3);
     gap_release(&gap);
@@ -284,10 +284,10 @@ static void a_look_that_had_begun_before_the_hole_was_seen_proves_nothing(void *
     (void)state;
     gap_init(&gap, 0);
     see(&gap, (const int64_t[]){2}, 1, 5, 0);
-    reread(&gap, NULL, 0, nobody(4), 0, 0);
-    reread(&gap, NULL, 0, nobody(5), 0, 0);
+    reread(&gap, NULL, 0, no_holders(4), 0, 0);
+    reread(&gap, NULL, 0, no_holders(5), 0, 0);
     assert_int_equal(gap_floor(&gap), 0);
-    reread(&gap, NULL, 0, nobody(6), 0, 0);
+    reread(&gap, NULL, 0, no_holders(6), 0, 0);
     assert_int_equal(gap_floor(&gap), 2);
     gap_release(&gap);
 }
@@ -330,7 +330,7 @@ static void a_transaction_that_is_prepared_under_a_new_name_is_still_waited_for(
 }
 
 /* The server shows the locks that sessions keep to themselves first, and the others a moment later:
- * whoever is prepared between the two is seen under the old name and under the new one. */
+ * a transaction that is prepared between the two is seen under its old and under its new name. */
 static void a_transaction_that_is_seen_under_both_names_is_still_waited_for(void **state)
 {
     struct gap gap;
@@ -359,7 +359,7 @@ static void a_forgotten_prepared_transaction_does_not_keep_older_holes_open(void
     gap_watch_init(&watch);
     SEE(&gap, 2);
     LOOK_AND_READ(&gap, &watch, 1, {10, false});
-    /* Nobody is missing: 77 began after look 1 ... */
+    /* No holder is missing: 77 began after look 1 ... */
     LOOK_AND_READ(&gap, &watch, 2, {10, false}, {77, true});
     assert_int_equal(gap_floor(&gap), 0);
     LOOK(&watch, 3, {10, false}, {77, true}); /* ... unless it was 10 and look 2 showed both */
@@ -400,7 +400,7 @@ static void at_the_limit_reading_ahead_stops_and_goes_on_later(void **state)
     assert_ok(gap_tail(&gap, &(struct gap_run){2 * GAP_HOLES_MAX + 1, 2 * GAP_HOLES_MAX + 3}, 1, 0,
                        0)); /* needs no hole */
     assert_int_equal(gap.high, 2 * GAP_HOLES_MAX + 3);
-    reread(&gap, NULL, 0, nobody(1), 0, 0);
+    reread(&gap, NULL, 0, no_holders(1), 0, 0);
     assert_int_equal(gap_floor(&gap), 2 * GAP_HOLES_MAX + 3);
     gap_release(&gap);
 }
@@ -424,7 +424,7 @@ static void a_range_that_splits_too_often_is_taken_in_parts_and_loses_nothing(vo
                 found[count++] = number;
         int64_t through = 0;
         /* In the first rounds nothing is proven, so there is no room in the end. */
-        struct gap_look proof = rounds < 3 ? no_look : nobody((uint64_t)rounds);
+        struct gap_look proof = rounds < 3 ? no_look : no_holders((uint64_t)rounds);
         assert_ok(gap_reread(&gap, found, count, INT64_MAX, proof, 0, 0, &through));
         assert_true(gap.count <= GAP_HOLES_MAX);
         for (size_t i = 0; i < count; i++) {
@@ -459,7 +459,7 @@ static void without_memory_nothing_changes(void **state)
     assert_int_equal(gap.high, 0);
     SEE(&gap, 2);
     mem_fail_at(1, false);
-    assert_int_equal(gap_reread(&gap, NULL, 0, INT64_MAX, nobody(1), 0, 0, &through), HF_NOMEM);
+    assert_int_equal(gap_reread(&gap, NULL, 0, INT64_MAX, no_holders(1), 0, 0, &through), HF_NOMEM);
     assert_int_equal(through, -7);
     assert_int_equal(gap_floor(&gap), 0);
     mem_fail_at(1, false);

@@ -72,7 +72,7 @@ struct model {
     bool prepares;  /* anybody prepares at all: such a transaction lasts long */
     /* the prober */
     uint64_t begun;
-    int look_step; /* 0: nobody looks */
+    int look_step; /* 0: there is no look */
     struct gap_holder seen[2 * MODEL_TRANSACTIONS];
     size_t seen_count;
     struct gap_watch watch;
@@ -120,7 +120,7 @@ static void transaction_step(struct model *model, struct transaction *transactio
         } else if (dice < 70) {
             goto end;
         } else if (dice < 75) {
-            transaction->kept = false; /* somebody wants a lock that conflicts */
+            transaction->kept = false; /* another session wants a lock that conflicts */
         }
         break;
     case PHASE_PREPARED:

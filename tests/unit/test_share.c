@@ -221,7 +221,7 @@ static void shares_come_to_rest_and_are_even(void **state)
     }
 }
 
-/* Somebody who joins costs the others no more than what the newcomer gets. */
+/* A member that joins costs the others no more than what the newcomer gets. */
 static void nothing_moves_without_need(void **state)
 {
     struct world world = {.partitions = 16, .members = 1};

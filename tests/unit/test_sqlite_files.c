@@ -1,5 +1,5 @@
 /*
- * test_sqlite_files.c - the files beside a SQLite database, and what somebody else may do to them
+ * test_sqlite_files.c - the files beside a SQLite database, and what other programs may do to them
  * while it is in use: delete, truncate, replace, or put something there that is no file at all.
  */
 #include "support/make.h"
@@ -42,7 +42,7 @@ __attribute__((visibility("default"))) int statx(int directory, const char *rest
 
 /* ---- What is there instead of a file --------------------------------------------------------- */
 
-/* A file of somebody else that must stay as it is. */
+/* A file of another user that must stay as it is. */
 static const char *victim(struct fixture *f)
 {
     const char *path = temp_file(f->dir, "victim");
@@ -115,7 +115,7 @@ static void a_companion_of_a_stranger_is_not_used(void **state)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
-        skip(); /* only root can make a file of somebody else */
+        skip(); /* only root can make a file of another user */
     }
     struct store *store = fixture_open(f, "n");
     must_equal(0, chmod(fixture_path(f), 0600));
@@ -185,7 +185,7 @@ static const char *live_file(struct fixture *f, const char *other)
     return found;
 }
 
-/* An owner and somebody who wants what it has. */
+/* An owner, and a process that wants what it has. */
 struct rivals {
     struct store *owner;
     struct store *other;
@@ -211,7 +211,7 @@ static hf_status try_to_take(const struct rivals *rivals, int64_t lease_ms)
     return RUN(rivals->other, &acquire);
 }
 
-/* Nobody takes over from the owner, whose settles are accepted. */
+/* No process takes over from the owner, whose settles are accepted. */
 static void must_still_own(struct rivals *rivals, int64_t checkpoint)
 {
     must_answer(HF_BUSY, try_to_take(rivals, LONG_LEASE_MS));

@@ -340,15 +340,15 @@ static void the_file_that_a_living_store_is_making_is_not_swept(void **state)
     must_equal(2, count_files(f, "-live-"));
 }
 
-/* Somebody has put a copy in the place of a living store's file. While another process looks at the
- * copy, the store makes its file again. */
+/* Another program has put a copy in the place of a living store's file. While another process
+ * looks at the copy, the store makes its file again. */
 static void a_file_that_is_swapped_while_it_is_looked_at_is_not_removed(void **state)
 {
     struct fixture *f = *state;
     char command[4 * TEMP_PATH_BYTES];
     pthread_t thread;
     struct child *mortal = puppet_start(f, "mortal");
-    child_kill(mortal); /* so that there is somebody to bury */
+    child_kill(mortal); /* so that there is a dead process to bury */
     struct store *store = fixture_open(f, "a");
     mortal = puppet_start(f, "mortal");
     child_kill(mortal);

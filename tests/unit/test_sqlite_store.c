@@ -228,7 +228,7 @@ static void a_foreign_lock_is_a_timeout_and_never_a_raw_error(void **state)
     must_answer(HF_OK, append_event(store, &event));
 }
 
-/* Somebody else's write transaction. */
+/* The write transaction of another connection. */
 static sqlite3 *foreign_begin(struct fixture *f)
 {
     sqlite3 *db;
