@@ -47,7 +47,7 @@ int actor_wait(pid_t pid);
 void actor_kill(pid_t pid);
 
 /* Stops it at a moment when it neither holds nor waits for the database: one that is stopped in the
- * middle of a write keeps everybody waiting, and nothing can be done about that. */
+ * middle of a write keeps all others waiting, and nothing can be done about that. */
 void actor_freeze(struct scene *scene, pid_t pid);
 
 /* A part: consumes everything ("*") as subscription "a" with the handler, and with the second one,

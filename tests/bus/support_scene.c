@@ -74,7 +74,7 @@ static struct timespec patience_end(void)
 
 /* ---- Doors ----------------------------------------------------------------------------------- */
 
-/* Somebody who waits at a door; on his own stack. */
+/* A thread that waits at a door; on its own stack. */
 struct visitor {
     struct visitor *next;
 };

@@ -135,7 +135,7 @@ void units_go_through(struct units *units, const struct moment *moments, size_t 
     for (size_t i = 0; i < count; i++) {
         units_publish(units, events, poison);
         if (!units_round(units, moments[i].point, moments[i].nth) && !moments[i].optional)
-            fail_msg("nobody was killed at %s, %d", moments[i].point, moments[i].nth);
+            fail_msg("no process was killed at %s, %d", moments[i].point, moments[i].nth);
     }
 }
 

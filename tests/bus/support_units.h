@@ -54,7 +54,7 @@ struct moment {
     bool optional; /* not every engine and mode comes there so often */
 };
 /* At each moment a worker that has so many new events is killed. One that is not optional and
- * kills nobody fails the test: it would have shown nothing. */
+ * kills no process fails the test: it would have shown nothing. */
 void units_go_through(struct units *units, const struct moment *moments, size_t count,
                       size_t events, int poison);
 /* Works for "a" with these options, and is killed at every moment in the life of a delivery that

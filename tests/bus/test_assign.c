@@ -19,7 +19,7 @@ static hf_subscription_options of_partitions(int32_t partitions)
 
     options.partitions = partitions;
     options.concurrency = 2;
-    options.lease_ms = 600000; /* nobody is taken for frozen while his clocks stand still */
+    options.lease_ms = 600000; /* no process is taken for frozen while its clocks stand still */
     return options;
 }
 
@@ -53,7 +53,7 @@ static int hold(int argc, char **argv)
 
 /* ---- The parent's side ----------------------------------------------------------------------- */
 
-/* What hf_partition_list says, one letter each: the first of the owner's name ('-': nobody, in
+/* What hf_partition_list says, one letter each: the first of the owner's name ('-': none, in
  * capitals if it is moving) and, if it is unowned, a '!'. */
 struct picture {
     hf_bus *bus;
@@ -157,7 +157,7 @@ static void expect_said(struct scene *scene, const char *text)
     struct said said = {scene, text};
 
     if (!wait_until(was_said, &said))
-        fail_msg("nobody said: %s", text);
+        fail_msg("there is no record: %s", text);
 }
 
 static void create(hf_bus *bus, int32_t partitions)
@@ -229,7 +229,7 @@ static void members_that_share_leave_partitions_that_are_assigned_to_others(void
 static int stopped_teardown(void **state)
 {
     clock_fake_off();
-    point_reset(); /* nobody may stay stopped while the bus is closed */
+    point_reset(); /* no thread may stay stopped while the bus is closed */
     return scene_teardown(state);
 }
 
@@ -429,7 +429,7 @@ static void a_process_may_come_with_the_number_that_is_wished_for(void **state)
 
     create(a, 1);
     publish_keys(a, 1);
-    create(a, 3); /* nobody works, so it remains a wish */
+    create(a, 3); /* no process works, so it remains a request */
     subscribe(b, "a", "*", recorder, &options);
     assert_status(hf_assign(b, "a", zero, 1, 2), HF_CONFLICT);
     assert_ok(hf_assign(b, "a", zero, 1, 3));

@@ -65,7 +65,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    point_reset(); /* nobody may stay stopped while the bus is closed */
+    point_reset(); /* no thread may stay stopped while the bus is closed */
     return scene_teardown(state);
 }
 

@@ -162,7 +162,7 @@ static void nothing_begins_while_the_subscription_cannot_be_read(void **state)
     fail_and_go_on(*state, FAULTY_STANDING, HF_UNAVAILABLE);
 }
 
-/* Nothing is stored any more, and nobody knows what was: what is in hand is dropped, and taken up
+/* Nothing is stored any more, and what was is unknown: what is in hand is dropped, and taken up
  * again where the store says. */
 static void nothing_begins_while_it_is_unknown_what_was_stored(void **state)
 {

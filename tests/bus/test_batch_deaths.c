@@ -3,7 +3,7 @@
  * with its effect, or as a dead letter without one, and what dies as a unit dies whole.
  *
  * Every round has one poison event among healthy ones of two keys. A crash takes a unit apart
- * (nobody knows which event it was), so with dead_letter_unit the healthy ones of the poison
+ * (it is unknown which event it was), so with dead_letter_unit the healthy ones of the poison
  * event's unit may live or die, but the unit that dies is whole; with split they always live.
  */
 #include "support_units.h"

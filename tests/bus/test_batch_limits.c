@@ -140,7 +140,7 @@ static void what_is_no_run_is_cut_at_the_batch(void **state)
 }
 
 /* The run at the end of what is in hand goes on in the log, but its first event is in front of all
- * others, and nobody else makes room. */
+ * others, and no other worker makes room. */
 static void a_unit_that_fills_the_window_does_not_wait_for_itself(void **state)
 {
     static const char keys[] = "abacdefghijbbklmnopq";
@@ -354,7 +354,7 @@ static void more_units_than_there_is_room_for_come_again_whole(void **state)
     crowd_comes_again_whole(scene);
 }
 
-/* By their time alone nobody could tell where one of them ends. */
+/* By their time alone it cannot be seen where one of them ends. */
 static void units_that_are_due_at_the_very_same_time_come_again_whole(void **state)
 {
     struct scene *scene = *state;

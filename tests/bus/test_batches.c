@@ -49,7 +49,7 @@ static int journal_setup(void **state)
 static int journal_teardown(void **state)
 {
 #ifdef HF_FAULTS
-    point_reset(); /* nobody may stay stopped while the bus is closed */
+    point_reset(); /* no thread may stay stopped while the bus is closed */
 #endif
     return scene_teardown(state);
 }
@@ -666,7 +666,7 @@ static void a_seek_under_a_transactional_unit_undoes_it(void **state)
     hf_place start = {HF_PLACE_START, 0};
 
     if (scene->path)
-        skip(); /* there nobody writes beside a handler's transaction */
+        skip(); /* there no other transaction writes beside a handler's */
     options.transactional = HF_ON;
     options.tx_max_ms = 30000;
     journal.writes = true;

@@ -129,7 +129,7 @@ static void after_the_pause_exactly_one_probe_runs(void **state)
     for (int i = 0; i < 40; i++)
         publish(scene->bus, "x", NULL, "1");
     assert_true(door_wait_inside(recorder->door, 1));
-    /* The probe is inside: nobody else is let in, whatever time passes. */
+    /* The probe is inside: no other event is let in, whatever time passes. */
     assert_status(hf_wait(scene->bus, "a", -1, 700), HF_TIMEOUT);
     assert_int_equal(recorder_count(recorder), 5 + 1);
     /* It fails: open again, and again one. */

@@ -3,7 +3,7 @@
  * works. Leases of owners do not care, nothing is lost, and nothing comes twice.
  *
  * The process's clocks are faked (base/time/clock.h); a thread lets them run, and the test makes
- * the wall clock jump under everybody's feet.
+ * the wall clock jump while processes run.
  */
 #include "support_scene.h"
 

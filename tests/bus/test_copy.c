@@ -1,6 +1,6 @@
 /*
  * Tests of copying a bus into another database: what arrives is what was there, whatever happens on
- * the way; nobody sees half of it; and consumers go on where they were.
+ * the way; half of it cannot be seen; and consumers go on where they were.
  * support_copy.h says where to.
  */
 #include "base/point.h"

@@ -1,6 +1,6 @@
 /*
  * Tests of what a copy says about numbers: ids that were given are known, positions and numbers of
- * dead letters are not given again, and a rate that nobody has measured is not known.
+ * dead letters are not given again, and a rate that was not measured is not known.
  */
 #include "support_copy.h"
 #include "support_tables.h"

@@ -1,6 +1,6 @@
 /*
- * Tests of handlers that take the process with them: attempts are counted although nobody is left
- * to count, the event is dead after exactly attempts_max, and its neighbours live.
+ * Tests of handlers that take the process with them: attempts are counted although no process is
+ * left to count, the event is dead after exactly attempts_max, and its neighbours live.
  *
  * A child works for the subscription "a" and dies in the handler of types "kill", "exit" and
  * "trap". The test starts it again until everything is settled. Before anything else every call
@@ -114,7 +114,7 @@ static void expect_dead_after(struct scene *scene, const hf_receipt *receipt, co
     for (int attempt = 1; attempt <= attempts + 1; attempt++) {
         snprintf(line, sizeof(line), "D %s %lld %d\n", type, (long long)receipt->position, attempt);
         size_t ran = diary_count(diary_path, line);
-        /* Where nobody can know what ran when a process died, the first run is not counted. */
+        /* Where it is unknown what ran when a process died, the first run is not counted. */
         if (attempt == 1 && !scene->path && ran == 2)
             continue;
         assert_int_equal(ran, attempt <= attempts ? 1 : 0);

@@ -1,6 +1,6 @@
 /*
  * Tests of disks and files that say no: full, too small, damaged, from a newer program, not ours,
- * gone under our feet, locked by somebody else.
+ * gone under our feet, locked by another process.
  *
  * Limits of a process and mounts are tried in a child (support_actor.h), which reports "status
  * name" lines to the scene's diary.
@@ -233,7 +233,7 @@ static int tell_disk(const char *name, const char *value, hf_log_level level, co
     return 0;
 }
 
-/* shrink DIR DIARY: a file system of 1 GiB (of memory that nobody uses), then of 64 MiB. */
+/* shrink DIR DIARY: a file system of 1 GiB (of memory that is not used), then of 64 MiB. */
 static int with_shrinking_disk(int argc, char **argv)
 {
     char url[600];
@@ -431,8 +431,8 @@ static void an_applications_own_file_is_joined_and_its_tables_are_left_alone(voi
                      50);
 }
 
-/* denied URL DIARY: opens as somebody who may not. */
-static int as_nobody(int argc, char **argv)
+/* denied URL DIARY: opens as a user that may not. */
+static int as_another_user(int argc, char **argv)
 {
     hf_bus *bus = NULL;
 
@@ -513,7 +513,7 @@ static void a_publish_into_a_removed_file_is_not_acknowledged(void **state)
     assert_int_not_equal(hf_publish(scene->bus, &event, NULL), HF_OK);
 }
 
-/* ---- Somebody else's lock -------------------------------------------------------------------- */
+/* ---- The lock of another process ------------------------------------------------------------- */
 
 static sqlite3 *lock_file(struct scene *scene)
 {
@@ -595,7 +595,7 @@ static const struct part parts[] = {
     {"limit", with_limit},
     {"mount", with_small_disk},
     {"shrink", with_shrinking_disk},
-    {"denied", as_nobody},
+    {"denied", as_another_user},
 };
 
 ACTOR_MAIN(tests, parts)

@@ -5,7 +5,7 @@
  * A child works for the subscription "a": for each event it writes a row and publishes one event,
  * both in the delivery's transaction. It is killed (SIGKILL) at a named point, the nth time that it
  * comes there; then another child finishes the work. Whatever the point, in the end there is one
- * row and one published event for each event. A point at which nobody was ever killed fails the
+ * row and one published event for each event. A point at which no process was ever killed fails the
  * test: it would have shown nothing. See support_units.h for the moments and for what is judged,
  * and test_batch_once.c for handlers of batches.
  */

@@ -136,7 +136,7 @@ static hf_status subscribe_group(hf_bus *bus, const char *name, int *fd)
     return hf_subscribe(bus, name, "*", handle, fd, &stored, NULL);
 }
 
-/* A process that a busy machine did not let run was frozen, too, by nobody who would say so. */
+/* A process that a busy machine did not let run was frozen, too, without a record of that. */
 static void *note_pauses(void *ctx)
 {
     int64_t last_us = rig_mono_us();
@@ -308,8 +308,8 @@ static void leave(struct storm *storm, int number)
     storm->pids[number] = 0;
 }
 
-/* Stops it at a moment when it neither holds nor waits for a lock of the database: whoever is
- * stopped in the middle of a write keeps everybody from renewing leases, and nothing can be done
+/* Stops it at a moment when it neither holds nor waits for a lock of the database: one that is
+ * stopped in the middle of a write keeps all others from renewing leases, and nothing can be done
  * about that. Whatever it has in its hands may come again from now on. False: no such moment was
  * found. */
 static bool freeze(struct storm *storm, int number)
@@ -590,7 +590,7 @@ static int storm_run(uint64_t seed, int64_t seconds)
     rig_ok(are_partitions_changed(&storm), "there are as many partitions as were wished for last");
     for (int i = 0; i < PROCESSES; i++)
         leave(&storm, i);
-    rig_ok(storm.unclean == 0, "whoever is asked to stop does, in peace: %d did not",
+    rig_ok(storm.unclean == 0, "a process that is asked to stop ends cleanly: %d did not",
            storm.unclean);
     judge_ends(&storm);
     fine = judge(&storm) && status == HF_OK;

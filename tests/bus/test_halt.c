@@ -1,5 +1,5 @@
 /*
- * Tests of on_poison=halt: the pause comes with the death, in one transaction, whoever gave the
+ * Tests of on_poison=halt: the pause comes with the death, in one transaction, whatever gave the
  * event up, and nothing more runs.
  */
 #include "support_actor.h"
@@ -68,7 +68,7 @@ static hf_verdict wait_or_reject(const hf_event *event, hf_delivery *delivery,
 
 static int stopped_teardown(void **state)
 {
-    point_reset(); /* nobody may stay stopped while the bus is closed */
+    point_reset(); /* no thread may stay stopped while the bus is closed */
     return scene_teardown(state);
 }
 

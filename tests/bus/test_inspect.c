@@ -581,7 +581,7 @@ static void only_retries_left_is_said(void **state)
     assert_why(scene->bus, NULL);
     const int64_t one[] = {1};
     assert_ok(hf_nack(scene->bus, "s", hf_batch_lease(batch), one, 1, 60000, "x"));
-    assert_why(scene->bus, NULL); /* the other is in somebody's hands */
+    assert_why(scene->bus, NULL); /* the other is being handled */
     assert_ok(hf_ack(scene->bus, "s", hf_batch_lease(batch), NULL, 0));
     hf_batch_free(batch);
     assert_why(scene->bus, "1 failed event waits for the next attempt");

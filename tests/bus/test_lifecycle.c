@@ -123,7 +123,7 @@ static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
 
 /* ---- Stopping while the database is locked --------------------------------------------------- */
 
-/* Somebody else who is in the way: a writer of the file, or one who locks tables of a server. */
+/* A process that is in the way: a writer of the file, or one that locks tables of a server. */
 struct obstacle {
     sqlite3 *db;
     PGconn *pg;
@@ -234,7 +234,7 @@ static bool is_settled(void *ctx)
     return info_of(ctx, "a").checkpoint == 1;
 }
 
-/* Closing tells others that the process is gone, so nobody needs what it could not give back. */
+/* Closing tells others that the process is gone, so none needs what it could not give back. */
 static void closing_with_nothing_in_hand_does_not_wait_for_a_locked_database(void **state)
 {
     struct scene *scene = *state;
@@ -519,7 +519,7 @@ static void a_close_that_times_out_frees_when_the_handler_returns(void **state)
     door_open(recorder->door);
     assert_true(recorder_wait(recorder, 1));
     assert_int_equal(bytes, 12 + 3 + 36 + 1 + 1 + 4);
-    /* Somebody else goes on with the event. */
+    /* Another process goes on with the event. */
     recorder = scene_recorder(scene, NULL);
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));

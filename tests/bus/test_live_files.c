@@ -1,5 +1,5 @@
 /*
- * Live files that somebody deletes under running consumers, as a cleaner of temporary files does:
+ * Live files that are deleted under running consumers, as a cleaner of temporary files does:
  * no process died, so no attempt is counted, no event becomes a dead letter, nothing is done twice,
  * and the consumers do not take over from each other.
  *

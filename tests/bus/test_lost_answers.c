@@ -122,7 +122,8 @@ static hf_verdict reject_late(const hf_event *event, hf_delivery *delivery,
     return HF_DEAD;
 }
 
-/* Nobody knows whether it is dead: it must not die twice, for its copy goes with the first time. */
+/* It is unknown whether the event is dead: it must not die twice, for its copy goes with the first
+ * time. */
 static void an_edited_payload_survives_an_answer_that_is_lost_while_stopping(void **state)
 {
     struct scene *scene = *state;

@@ -268,7 +268,7 @@ static hf_verdict fail_a_quarter_once(const hf_event *event, hf_delivery *delive
 }
 
 /* Each event was done with before the next of its key came for the first time. */
-static void assert_nobody_overtook(struct recorder *recorder)
+static void assert_no_overtaking(struct recorder *recorder)
 {
     size_t count = recorder_count(recorder);
 
@@ -302,7 +302,7 @@ static void events_held_behind_failures_are_not_overtaken(void **state)
         publish(scene->bus, "x", key, "1");
     }
     settle_all(scene->bus, "a");
-    assert_nobody_overtook(recorder);
+    assert_no_overtaking(recorder);
     assert_int_equal(recorder_overlaps(recorder), 0);
     assert_int_equal(recorder_count(recorder), 375);
 }

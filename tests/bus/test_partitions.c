@@ -225,7 +225,7 @@ static void two_processes_share_the_partitions_and_keep_every_key_in_order(void 
 }
 
 /* As after a drop of all that was in hand: the store says that a partition belongs to a process
- * that has its share without it, and nobody else may take it. */
+ * that has its share without it, and no other may take it. */
 static void what_a_process_owns_beyond_its_share_is_given_back(void **state)
 {
     struct scene *scene = *state;

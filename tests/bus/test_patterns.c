@@ -175,7 +175,7 @@ static hf_verdict narrow(const hf_event *event, hf_delivery *delivery, struct re
     return HF_ACK;
 }
 
-/* It was read by the old patterns, and nobody can handle it. */
+/* It was read by the old patterns, and no handler takes it. */
 static void leave_without_a_handler(struct scene *scene, hf_mode mode)
 {
     static struct narrowing narrowing;
@@ -207,7 +207,7 @@ static void what_was_claimed_of_a_pattern_that_was_removed_is_skipped(void **sta
     leave_without_a_handler(*state, HF_MODE_SHARED);
 }
 
-/* Claimed by the old patterns and given back: nobody has it. */
+/* Claimed by the old patterns and given back: no worker has it. */
 static void release_before_narrowing(struct scene *scene, hf_on_unhandled unhandled, int64_t dead)
 {
     struct recorder *recorder = scene_recorder(scene, NULL);

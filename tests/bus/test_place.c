@@ -406,7 +406,7 @@ static void a_pause_holds_for_every_handle_and_over_a_restart(void **state)
 
 static int stopped_teardown(void **state)
 {
-    point_reset(); /* nobody may stay stopped while the bus is closed */
+    point_reset(); /* no thread may stay stopped while the bus is closed */
     return scene_teardown(state);
 }
 

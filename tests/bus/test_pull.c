@@ -633,7 +633,7 @@ static void closing_gives_a_bound_lease_back_and_keeps_a_detached_one(void **sta
     assert_ok(hf_ack(scene->bus, "s", detached, NULL, 0));
 }
 
-/* ---- What nobody should see ------------------------------------------------------------------ */
+/* ---- What must not be seen ------------------------------------------------------------------- */
 
 static void types_outside_the_patterns_die_if_the_subscription_says_so(void **state)
 {

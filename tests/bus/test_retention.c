@@ -370,7 +370,7 @@ static bool is_empty(void *ctx)
             tables_number(scene, "SELECT count(*) FROM holdfast.retention_left(1)") == 0);
 }
 
-/* The same, while the time passes: whoever looks may have begun to wait just now. */
+/* The same, while the time passes: a process that looks may have begun to wait just now. */
 static bool becomes_empty(void *ctx)
 {
     clock_fake_advance(1000000);
@@ -393,7 +393,7 @@ static void a_started_bus_does_it_by_itself_and_only_one(void **state)
 
     publish_bulk(scene->bus, "old", 10);
     grow_old(scene);
-    /* Somebody had the turn before the clock was set back. */
+    /* Another process had the turn before the clock was set back. */
     tables_run(scene, scene->path ? "UPDATE holdfast_namespaces "
                                     "SET retained_at = (strftime('%s') + 86400) * 1000000"
                                   : "UPDATE holdfast.namespaces "
@@ -404,7 +404,7 @@ static void a_started_bus_does_it_by_itself_and_only_one(void **state)
     assert_true(wait_until(becomes_empty, scene));
     publish_bulk(scene->bus, "old", 10);
     grow_old(scene);
-    for (int i = 0; i < 20; i++) { /* twenty minutes: both have looked, and it was nobody's turn */
+    for (int i = 0; i < 20; i++) { /* twenty minutes: both have looked, and neither had the turn */
         clock_fake_advance(INT64_C(60000000));
         usleep(1000);
     }

@@ -182,7 +182,7 @@ static void what_waits_with_a_copy_outlives_the_drop(void **state)
     set_retention(scene->bus, -1, -1, HF_LAGGING_DROP);
     struct told told = retain(scene->bus, HF_OFF);
     assert_int_equal(told.drops, 1);
-    assert_string_equal(told.kept_by, ""); /* nobody keeps anything */
+    assert_string_equal(told.kept_by, ""); /* no subscription keeps anything */
     assert_int_equal(tables_events(scene), 0);
     int64_t last = publish(scene->bus, "new", NULL, "{}")->position;
     assert_ok(hf_start(scene->bus));
@@ -283,7 +283,7 @@ static int go_back(const hf_retention_info *info, void *ctx)
     return 0;
 }
 
-/* The plan knew of nobody who needs these; on a server they all go with the first step. */
+/* The plan had no subscription that needs these; on a server they all go with the first step. */
 static void a_subscription_that_goes_back_on_the_way_keeps_the_rest(void **state)
 {
     struct scene *scene = *state;

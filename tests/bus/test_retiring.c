@@ -22,7 +22,7 @@ static int retiring_setup(void **state)
 
 static int retiring_teardown(void **state)
 {
-    point_reset(); /* nobody may stay stopped while the bus is closed */
+    point_reset(); /* no thread may stay stopped while the bus is closed */
     return trouble_teardown(state);
 }
 

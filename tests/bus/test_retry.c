@@ -359,7 +359,7 @@ static void the_pause_counts_from_the_end_of_the_attempt(void **state)
 
 static int release_and_teardown(void **state)
 {
-    point_reset(); /* nobody may stay stopped while the bus is closed */
+    point_reset(); /* no thread may stay stopped while the bus is closed */
     return scene_teardown(state);
 }
 #endif

@@ -488,13 +488,13 @@ static void a_firing_brings_no_more_than_a_commit_should_carry(void **state)
 #ifdef HF_FAULTS
 /* How often the scheduler reads what is due is bounded, and another schedule fires to the second.
  * On a machine that is too slow to look more often this proves nothing. */
-static void a_schedule_that_somebody_holds_is_looked_at_ever_less(void **state)
+static void a_schedule_that_is_held_is_looked_at_ever_less(void **state)
 {
     struct scene *scene = *state;
     static struct events events;
     static char url[600];
     if (scene->path) {
-        skip(); /* nobody holds one row of a file */
+        skip(); /* one row of a file cannot be held */
     }
     memset(&events, 0, sizeof events);
     faulty_install();
@@ -692,8 +692,8 @@ static void events_for_later_are_refused_where_they_make_no_sense(void **state)
 }
 
 #ifdef HF_FAULTS
-/* Something was published, and whoever fires has just seen that no schedule has changed: one that
- * is made now wakes him up, too. */
+/* Something was published, and the process that fires has just seen that no schedule has changed:
+ * one that is made now wakes it up, too. */
 static void a_schedule_made_right_after_a_look_at_them_is_on_time(void **state)
 {
     struct scene *scene = *state;
@@ -728,8 +728,8 @@ int main(void)
         scene_test(a_schedule_behind_one_that_cannot_be_read_is_on_time),
         scene_test(a_firing_brings_no_more_than_a_commit_should_carry),
 #ifdef HF_FAULTS
-        cmocka_unit_test_setup_teardown(a_schedule_that_somebody_holds_is_looked_at_ever_less,
-                                        scene_bare, scene_teardown),
+        cmocka_unit_test_setup_teardown(a_schedule_that_is_held_is_looked_at_ever_less, scene_bare,
+                                        scene_teardown),
         scene_test(a_schedule_made_right_after_a_look_at_them_is_on_time),
 #endif
         scene_test(the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand),

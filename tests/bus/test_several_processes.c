@@ -227,7 +227,7 @@ static void in_single_mode_the_older_process_gives_up(void **state)
     assert_int_equal(diary_count(diary_path, "D first"), 0);
 }
 
-/* From now on nobody seems to be frozen whom a busy machine lets wait. */
+/* From now on no process that a busy machine lets wait seems to be frozen. */
 static void make_leases_long(struct scene *scene)
 {
     const char *patterns[] = {"*"};
@@ -268,7 +268,7 @@ static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state
     }
 }
 
-/* Nothing is published and nobody asks: the standby itself notices. */
+/* Nothing is published and no process asks: the standby itself notices. */
 static void a_standby_notices_by_itself_that_the_owner_was_killed(void **state)
 {
     struct scene *scene = *state;
@@ -304,7 +304,7 @@ static int times_said(struct scene *scene, const char *text)
     return times;
 }
 
-static bool somebody_stands_by(void *ctx)
+static bool a_process_stands_by(void *ctx)
 {
     return times_said(ctx, "stands by: ") > 0;
 }
@@ -326,7 +326,7 @@ static void a_process_that_stands_by_logs_once_for_which_one(void **state)
     standby = scene_open(scene, NULL);
     subscribe(standby, "a", "*", scene_recorder(scene, NULL), NULL);
     assert_ok(hf_start(standby));
-    assert_true(wait_until(somebody_stands_by, scene));
+    assert_true(wait_until(a_process_stands_by, scene));
     for (int i = 0; i < 10; i++) { /* each wakes it, and it tries again */
         publish(owner, "x", NULL, "1");
         settle_all(owner, "a");
@@ -373,7 +373,7 @@ static void shared_work_of_a_frozen_process_comes_to_another_within_a_lease(void
     second = consumer(scene, "second", "shared", FROZEN_MS, "coordinated");
     expect_lines("D second 1", 1, first, second);
     settle_all(scene->bus, "a");
-    /* Its late acknowledgement is refused and harms nobody. */
+    /* Its late acknowledgement is refused and does no harm. */
     make_leases_long(scene);
     kill(first, SIGCONT);
     diary_write(diary_path, "GO");

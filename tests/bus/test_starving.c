@@ -246,7 +246,7 @@ static void what_fails_is_known_before_anything_runs(void **state)
 
 /* ---- A famine -------------------------------------------------------------------------------- */
 
-/* Memory is missing for a while for everybody. */
+/* Memory is missing for a while, everywhere. */
 static void a_long_famine_ends_with_everything_delivered(void **state)
 {
     struct scene *scene = *state;

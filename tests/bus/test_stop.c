@@ -1,6 +1,6 @@
 /*
- * Tests of stopping while the store does not answer (support/faulty.h): everybody is told before
- * anybody is waited for, whoever waits for the store is not waited for longer than was asked, and
+ * Tests of stopping while the store does not answer (support/faulty.h): all are told before
+ * one is waited for, a thread that waits for the store is not waited for longer than was asked, and
  * what is left behind gives back and frees what it has when it is answered.
  */
 #include "support_trouble.h"
@@ -136,7 +136,7 @@ static bool nothing_more_is_kept(void *ctx)
     return mem_live() <= *(const int64_t *)ctx;
 }
 
-/* Closes while somebody waits for the store; all is freed when that answers. */
+/* Closes while a thread waits for the store; all is freed when that answers. */
 static void close_without_an_answer(struct scene *scene, enum faulty_verb verb, int64_t live)
 {
     assert_status(hf_close(&scene->bus), HF_TIMEOUT);

@@ -1,6 +1,6 @@
 /*
  * Tests of strict order and of what waits behind a failing event: whatever lets an event go (a
- * retry, a transaction, a resolved dead letter), the next one of its lane follows, and nobody
+ * retry, a transaction, a resolved dead letter), the next one of its lane follows, and none
  * overtakes.
  */
 #include "support_scene.h"

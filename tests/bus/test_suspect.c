@@ -1,6 +1,6 @@
 /*
  * Tests of suspects: an event whose last attempt ended with the process runs alone. If it hangs
- * then, or kills again, everybody else still goes on, and stopping comes back in time.
+ * then, or kills again, all others still go on, and stopping comes back in time.
  */
 #include "support_actor.h"
 

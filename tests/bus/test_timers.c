@@ -1,6 +1,6 @@
 /*
  * Tests of what a subscription must do of its own accord: on a database on which nothing else
- * happens, and without a short wait_period_ms, nobody wakes it up by chance.
+ * happens, and without a short wait_period_ms, nothing wakes it up by chance.
  *
  * Everything is published before the bus starts, so that what a start makes known is over when the
  * moment comes that counts. There are no limits of time but the patience of all tests: who misses
@@ -143,7 +143,7 @@ static void retries_of_many_megabytes_come_one_after_the_other(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish_huge(scene->bus, NULL);
-    door_open(stage.slow); /* one that comes before all have failed must keep nobody waiting */
+    door_open(stage.slow); /* one that comes before all have failed must keep none waiting */
     assert_ok(hf_start(scene->bus));
     assert_true(wait_calls(recorder, HUGE_EVENTS, 1));
     door_shut(stage.slow);
@@ -335,7 +335,7 @@ static void retries_that_find_no_room_come_when_there_is_some(void **state)
     assert_int_equal(recorder_count(recorder), 12);
 }
 
-/* ---- What begins when nobody looks ----------------------------------------------------------- */
+/* ---- What begins between two looks ----------------------------------------------------------- */
 
 /* Fails, hangs, and is done at last. */
 static hf_verdict hang_later(const hf_event *event, hf_delivery *delivery,
@@ -415,7 +415,7 @@ static void fewer_handlers_do_not_miss_the_next_event(void **state)
     assert_true(recorder_wait(recorder, 1));
     fewer.concurrency = 1;
     assert_ok(hf_subscription_create(other, "a", patterns, 1, &fewer, NULL));
-    assert_true(recorder_wait(recorder, 2)); /* the retry, which nobody but the time tells of */
+    assert_true(recorder_wait(recorder, 2)); /* the retry, which only the time announces */
     settle_all(scene->bus, "a");
 }
 

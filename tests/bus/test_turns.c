@@ -176,7 +176,7 @@ static bool all_but_the_slow_ones(void *ctx)
 }
 
 /* A slow unit is in front, and all places behind it are taken by what is over: the last run in hand
- * could not be read on, so it need not wait, and nobody asks for more again and again. */
+ * could not be read on, so it need not wait, and more is not asked for again and again. */
 static void a_full_window_is_not_asked_for_more_again_and_again(void **state)
 {
     struct scene *scene = *state;
@@ -342,7 +342,7 @@ static void answer_late(void)
     faulty_stop(FAULTY_STANDING, 1);
 }
 
-/* Nobody nudges it: who would stands still, after the first time. */
+/* Nothing wakes it: the thread that would stands still, after the first time. */
 static void an_idle_subscription_does_not_ask_a_slow_server_again_and_again(void **state)
 {
     int64_t asked;

@@ -140,7 +140,7 @@ static void a_retry_is_woken_by_its_time(void **state)
     hf_batch *batch = NULL;
     int64_t begin_us;
 
-    /* Somebody else nacks with a delay; the handler must not sleep through it. */
+    /* Another process nacks with a delay; the handler must not sleep through it. */
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_claim(scene->bus, "a", &claim, &batch));
@@ -288,7 +288,7 @@ static void waiting_for_a_slow_handler_takes_no_processor_time(void **state)
     assert_int_equal(recorder_count(recorder), 400);
 }
 
-/* ---- Somebody else's business ---------------------------------------------------------------- */
+/* ---- What concerns other subscriptions ------------------------------------------------------- */
 
 /* What a thread makes that is not the test's. */
 static struct {
