@@ -63,7 +63,7 @@ is "they take turns with the others" "SELECT claim(10, '40'); SELECT claim(10, '
     "16 17 / more 12(2) / more 13(2) / more 14(2) / more 15(2) / more"
 is "their story" "SELECT attempts, cause, story::json -> 0 ->> 'error', story::json -> 1 ->> 'attempt', story::json -> 1 ->> 'node' FROM holdfast.retries WHERE position = 12" \
     "2|lease_expired|the lease expired without an answer|2|node"
-is "an expired lease that nobody has taken is still good" "$(settle 16 "true, false, NULL, '2026-01-01 00:00:55+00'")" "0|"
+is "an expired lease that was not taken is still good" "$(settle 16 "true, false, NULL, '2026-01-01 00:00:55+00'")" "0|"
 
 fresh 3
 open c
@@ -71,7 +71,7 @@ C=00000000-0000-4000-8000-00000000000c
 ask c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
 is "a bound lease holds while its owner lives" "SELECT claim(1, '0', '$C', p_bound => true); SELECT claim(1, '0', '$C', p_kept => true); SELECT claim(1); SELECT claim(1)" \
     "18 / more 19 / more 20 / more / wake 0.8"
-is "a claim that does not look for the dead has somebody look soon" "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,
+is "a claim that does not look for dead processes requests a look soon" "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,
     false, 1, 1000, false, false, NULL, NULL, NULL, false, '2026-01-01 00:00:00+00')" "00:00:00.8"
 is "a kept one also after its time; one that is only bound ends" "$(settle 20); SELECT claim(9, '11'); $(settle 18)" \
     "0| 18(1) / more 0|"
@@ -88,7 +88,7 @@ becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 is "when the owner is dead, all of it ends at once" "SELECT claim(9, '1'); SELECT claim(9, '1'); SELECT claim(9, '1')" \
     "21(1) / more 22 / more 23 / more"
 is "as failed attempts" "SELECT cause, story::json -> 0 ->> 'error' FROM holdfast.retries WHERE position = 21" "process_died|the process died during this attempt"
-is "whoever closes gives leases back" "SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" ""
+is "a process that closes gives leases back" "SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" ""
 fresh 3
 is "(they are had)" "SELECT claim(2, '0', '$B', p_kept => true); SELECT claim(1, '0', '$A', p_kept => true)" "24 25 / more 26 / more"
 is "free for the next claim, whenever it comes" "SELECT holdfast.process_close(1, '$B', '2026-01-01 00:00:01+00'); SELECT claim(9, '1')" "t 24 25 / wake 11"
@@ -153,7 +153,7 @@ is "and hands it out when it is there" "SELECT claim(9); $holes" "38 / wake 10 n
 ask a "BEGIN; $publish; ROLLBACK" >/dev/null    # 41
 sql "$publish" >/dev/null                       # 42
 is "one that was rolled back" "SELECT claim(9); $holes" "42 / wake 0.1 41-41"
-ok "is given up when nobody is left" same "" "$(settled none)"
+ok "is given up when no process is left" same "" "$(settled none)"
 
 ask a "BEGIN; SAVEPOINT s; $publish; ROLLBACK TO s; $publish" >/dev/null # 43, 44
 sql "$publish" >/dev/null                       # 45

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Dead rows: consuming leaves few, however much was consumed, also while somebody holds an old snapshot,
+# Dead rows: consuming leaves few, however much was consumed, also while a session holds an old snapshot,
 # and does not become slower by it. (Autovacuum is off here.)
 . "$(dirname "$0")/lib.sh"
 cluster
@@ -96,7 +96,7 @@ before=$(sql "$kept")
 is "compacting keeps what is alive" "SELECT holdfast.compact('holdfast.leases', -1); SELECT ($kept) = '$before'" "t t"
 l=$(sql "SELECT replace(token::text, '-', '') FROM holdfast.leases WHERE count = 500")
 ask old "BEGIN; SELECT holdfast.ack('default', 'u', '$l')" >/dev/null
-is "not while somebody settles" "SELECT holdfast.compact('holdfast.leases', -1)" f
+is "not while a session settles" "SELECT holdfast.compact('holdfast.leases', -1)" f
 ask old "ROLLBACK" >/dev/null
 open other
 ask old "BEGIN; SELECT holdfast.compact('holdfast.leases', -1)" >/dev/null
@@ -109,7 +109,7 @@ fails "only where rows come and go" "SELECT holdfast.compact('holdfast.retries')
 
 # Who has one snapshot for all would put back what it sees, and what was claimed since would be lost.
 ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
-is "somebody claims beside an older snapshot" "SELECT count(*) FROM holdfast.claim('default', 'u', 10, 60000)" 10
+is "a session claims beside an older snapshot" "SELECT count(*) FROM holdfast.claim('default', 'u', 10, 60000)" 10
 before=$(sql "$kept")
 asks "which does not compact" old "SELECT holdfast.compact('holdfast.leases', -1)" f
 ask old "COMMIT" >/dev/null
@@ -126,7 +126,7 @@ sql "CREATE FUNCTION rotates_in() RETURNS interval LANGUAGE plpgsql AS \$\$
      END \$\$" >/dev/null
 is "the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0 FROM unnest('{holdfast.checkpoints_0,holdfast.checkpoints_1}'::regclass[]) t" t
 ask old "BEGIN; SELECT count(*) FROM holdfast.checkpoints_0; SELECT count(*) FROM holdfast.checkpoints_1" >/dev/null
-ok "somebody has been reading the journal for more than a second" \
+ok "a session has been reading the journal for more than a second" \
     becomes "SELECT xact_start < clock_timestamp() - interval '1 s' FROM pg_stat_activity WHERE pid = ${session_backend[old]}" t
 is "who would rotate it does not wait, nor make others wait" "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
 ask old "COMMIT" >/dev/null
@@ -141,7 +141,7 @@ done
 # The owner of the schema may be a role that is not told how old the transactions of others are.
 sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast TO plain" >/dev/null
 held="SET ROLE plain; SELECT holdfast.is_held('{holdfast.leases,holdfast.settled}'::regclass[], "
-is "nobody holds what nobody uses" "$held '1 hour')" f
+is "what is not used is not held" "$held '1 hour')" f
 ask old "BEGIN; SELECT count(*) FROM holdfast.leases" >/dev/null
 is "who does not end within a moment holds it" "$held '0.1 s')" t
 tell other "$held '1 hour')"

@@ -38,7 +38,7 @@ sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[20
 
 # ---- Members ------------------------------------------------------------------------------------
 
-D=00000000-0000-4000-8000-00000000000d # whom nobody knows
+D=00000000-0000-4000-8000-00000000000d # which is unknown
 muster() { # TOKEN: the call, where one member is enough
     echo "SELECT status, crew, members FROM holdfast.change_muster(1, 1, '$1', false, 1, NULL, NULL, NULL)"
 }
@@ -61,7 +61,7 @@ sql "DELETE FROM holdfast.members" >/dev/null
 
 # ---- Ownership ----------------------------------------------------------------------------------
 
-is "nobody's partition is taken" "$(acquire $A 0)" "0|1|0|f"
+is "a partition without an owner is taken" "$(acquire $A 0)" "0|1|0|f"
 is "by its owner again, with a new epoch" "$(acquire $A 0)" "0|2|0|f"
 is "not by another" "SELECT status, message, owner, owner_renewals FROM holdfast.change_acquire(1, 1, 0, '$B', 'b', false, NULL, NULL)" \
     "11|partition 0 is owned by node, which is alive|$A|0"
@@ -91,7 +91,7 @@ shut stranger
 ok "(and dies again)" becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 is "and its partition free, uncleanly" "$(acquire $A 1)" "0|2|0|t"
 is "a dead process that owns nothing is forgotten" "SELECT holdfast.process_sweep(1); SELECT count(*) FROM holdfast.processes" "1 2"
-is "whoever closes gives everything back" "SELECT holdfast.process_close(1, '$A', $now); SELECT count(owner) FROM holdfast.partitions" "t 0"
+is "a process that closes gives everything back" "SELECT holdfast.process_close(1, '$A', $now); SELECT count(owner) FROM holdfast.partitions" "t 0"
 beat $A a
 is "giving back" "$(acquire $A 1); SELECT status FROM holdfast.change_give_back(2, 1, '$A', 3); SELECT status FROM holdfast.change_give_back(2, 1, '$A', 3)" "0|3|0|f 0 5"
 
@@ -183,7 +183,7 @@ is "of several that one is settled is told, with its place" \
     "SELECT status, position FROM holdfast.tx_leave(1, 1, false, 0, '$A', 9, NULL, '{18,16,19}', '{f,f,f}', $now)" "4|16"
 sql "DELETE FROM holdfast.settled WHERE position IN (18, 19)" >/dev/null # the caller would have undone it
 ask a "BEGIN; $(enter $A 9 17)" >/dev/null
-asks "a handler that runs holds nobody up" b "$(acquire $B 0 'true, NULL, NULL')" "0|10|14|f"
+asks "a handler that runs delays no other session" b "$(acquire $B 0 'true, NULL, NULL')" "0|10|14|f"
 asks "but cannot settle any more" a "$(leave $A 9 17 5)" "5|f"
 ask a "ROLLBACK" >/dev/null
 ask a "BEGIN; $(enter $B 10 17); $(leave $B 10 17 5)" >/dev/null
@@ -209,7 +209,7 @@ is "rotating keeps the newest" "SELECT string_agg(checkpoint::text, ' ' ORDER BY
 is "and goes on there, and back" "$(settle $B 10 16); SELECT holdfast.rotate(0); SELECT checkpoint FROM holdfast.checkpoints WHERE subscription_id = 1;
     $(settle $B 10 17); SELECT checkpoint FROM holdfast.checkpoints WHERE subscription_id = 1; SELECT count(*) FROM holdfast.checkpoints_1" "0| t 16 0| 17 0"
 ask a "BEGIN; $(settle $B 10 17)" >/dev/null
-asks "not while somebody writes" b "SELECT holdfast.rotate(0)" f
+asks "not while a session writes" b "SELECT holdfast.rotate(0)" f
 ask a "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
 asks "an older snapshot does not keep it from it" b "SELECT holdfast.rotate(0)" t
 asks "but is told" a "SELECT (holdfast.journal_newest(1, 0)).checkpoint" "ERROR:  40001"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Eight months pass on the server, in months that are a moment long for everybody else: its clock is set
+# Eight months pass on the server, in months that are a moment long for all others: its clock is set
 # ahead (tests/preload/clock.c). Publishing never stops, a worker that runs all the time gets everything,
 # retention keeps its word, a schedule fires each planned time once; and nothing of that is undone when the
 # clock is set back.
@@ -12,7 +12,7 @@ handled=$cluster_dir/handled
 export HANDLED=$handled
 : >"$handled"
 
-# ahead DAYS: by so many the server's clock is ahead from now on. Nobody may read half of it.
+# ahead DAYS: by so many the server's clock is ahead from now on. No process may read half of it.
 ahead() {
     echo $(($1 * 86400)) >"$cluster_dir/clock.new"
     chmod 644 "$cluster_dir/clock.new"
@@ -41,7 +41,7 @@ worker=$!
 first=$(sql "SELECT date_trunc('month', now() AT TIME ZONE 'UTC')")
 for month in 1 2 3 4 5 6 7 8; do
     ahead $((month * 31))
-    ok "month $month: everybody publishes" publish_all
+    ok "month $month: SQL and the library publish" publish_all
     ok "month $month: the housekeeping is done" tick
     ok "month $month: the worker gets everything" gets
     ok "month $month: what is too old goes" tick
@@ -77,7 +77,7 @@ ahead $((8 * 31))
 # A day back: what was, stays.
 head=$(sql "SELECT max(position) FROM holdfast.events_1")
 ahead $((8 * 31 - 1))
-ok "everybody publishes when the clock was set back" publish_all
+ok "SQL and the library publish when the clock was set back" publish_all
 ok "and the housekeeping goes on" tick
 is "no planned time comes again" "SELECT count(*) FROM holdfast.schedule_runs" "$fired"
 is "positions go on" "SELECT count(*) FROM holdfast.events_1 WHERE position > $head" 7

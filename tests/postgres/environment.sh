@@ -12,7 +12,7 @@ cd "$temp" || exit 1
 # Another address of this machine stands for another machine; not every machine has one.
 address=$(hostname -I 2>/dev/null | tr ' ' '\n' | grep -m1 -E '^[0-9]+(\.[0-9]+){3}$' || :)
 
-# A port may be taken by somebody else between two looks: another one then.
+# A port may be taken by another program between two looks: another one then.
 cluster_dir=
 for ((i = 0; i < 20; i++)); do
     port=$((20000 + RANDOM % 12000))

@@ -197,7 +197,7 @@ may viewer "says nothing of which ids are known" "UPDATE holdfast.namespaces SET
 may viewer "nor when the last process left" "UPDATE holdfast.namespaces SET closed_at = now()" "$denied"
 may consumer "clears up after those that are dead" "SELECT holdfast.process_sweep($ours)" 1
 is "and only after those" "SELECT count(*) FROM holdfast.processes WHERE token = '$our_node'" 1
-# lockable ROLE: the tables of the schema that it can keep from everybody.
+# lockable ROLE: the tables of the schema that it can lock for all others.
 lockable() {
     for table in $tables; do
         echo "BEGIN; LOCK TABLE ONLY $table; SELECT '${table#*.}'; ROLLBACK;"
@@ -390,7 +390,7 @@ for role in $roles; do
     ok "$role: nothing of it was changed by any statement" same "$before" "$(sql "$snapshot")"
 done
 is "no namespace was made" "SELECT count(*) FROM holdfast.namespaces" 3
-is "who has nothing sees nothing" "SELECT has_schema_privilege('nobody', 'holdfast', 'USAGE')" f
+is "a role without rights sees nothing" "SELECT has_schema_privilege('nobody', 'holdfast', 'USAGE')" f
 
 # --- The library, as each role ---
 if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
@@ -452,7 +452,7 @@ ok "grants are made by a command" same "other is now consumer of namespace their
 ok "and shown" same '{"role":"consumer","to":"other"} {"role":"viewer","to":"other"}' "$(admin grants theirs --json | tr -d ' ' | paste -sd' ' -)"
 ok "and taken back" same "other is no longer consumer of namespace theirs." "$(admin revoke consumer theirs other)"
 ok "an unknown role is refused" like "*role is admin; it must be viewer, publisher, consumer or owner" "$(admin grant admin theirs other)"
-ok "nobody grants to themselves" same 1 "$(run owner namespace grant publisher 'it"s ours' "owner's")"
+ok "no role grants to itself" same 1 "$(run owner namespace grant publisher 'it"s ours' "owner's")"
 ok "nor in a namespace that they do not see" same 1 "$(run owner namespace grant owner theirs "owner's")"
 fi
 rm -f "$said"
@@ -487,7 +487,7 @@ may viewer "(and still sees its own)" "SELECT name FROM holdfast.namespaces" 'it
 is "who has lost everything leaves nothing behind" "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
 sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone'); DROP OWNED BY gone; DROP ROLE gone" >/dev/null
 is "a role that was dropped leaves a grant" "SELECT count(*) FROM holdfast.grants WHERE grantee::text ~ '^[0-9]+\$'" 1
-may viewer "(which nobody else has)" "SELECT name FROM holdfast.namespaces; SELECT count(*) FROM holdfast.grants" 'it"s ours 1'
+may viewer "(which no other role has)" "SELECT name FROM holdfast.namespaces; SELECT count(*) FROM holdfast.grants" 'it"s ours 1'
 is "taking back anything takes it away, too" "BEGIN; SELECT holdfast.namespace_revoke('consumer', 'theirs', 'nobody'); SELECT count(*) FROM holdfast.grants WHERE grantee::text ~ '^[0-9]+\$'; ROLLBACK" "f 0"
 is "the next grant takes it away" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'nobody'); SELECT count(*) FROM holdfast.grants WHERE grantee::text ~ '^[0-9]+\$'" "t 0"
 sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone'); DROP OWNED BY gone; DROP ROLE gone" >/dev/null

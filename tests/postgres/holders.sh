@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Only who can publish counts as a publisher: consumers wait for nobody else, whatever locks others hold.
+# Only a session that can publish counts as a publisher: consumers wait for no other, whatever locks others hold.
 . "$(dirname "$0")/lib.sh"
 cluster max_prepared_transactions=5
 schema
@@ -21,7 +21,7 @@ open_as() { # NAME ROLE
 
 open a
 open_as s seller
-asks "nobody publishes" a "$holders" "0|0"
+asks "no session publishes" a "$holders" "0|0"
 ask s "BEGIN; SELECT position FROM holdfast.publish('default', 'x')" >/dev/null
 asks "who has published and has not ended is one" a "$holders" "1|1"
 asks "in its own namespace" a "SELECT count(*) FROM holdfast.publishing_now(2)" "0"

@@ -78,7 +78,7 @@ ask a "COMMIT" >/dev/null
 hears "and has what they wrote" b "1|100"
 ask a "BEGIN; SELECT FROM holdfast.import_table('\"Old Events\"', 'default', '{order by}', '{\"id\": \"Id\", \"type\": \"t\"}')" >/dev/null
 tell b "INSERT INTO \"Old Events\" VALUES ('x', 102)"
-ok "nobody writes until it is over" blocked b
+ok "no session writes until the import is over" blocked b
 asks "but publishing goes on" a "COMMIT" ""
 hears "(then they do)" b ""
 

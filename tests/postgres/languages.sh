@@ -42,7 +42,7 @@ python_works() {
         "the mail server is busy|py-1"
     is "it is a live node" "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 1
 
-    # It is in the middle of its work when its lease goes to somebody else.
+    # It is in the middle of its work when its lease goes to another worker.
     ask a "BEGIN; LOCK TABLE mails" >/dev/null
     publish late '{"to": "cid@home.example"}'
     ok "(it is in the middle of an event)" becomes "SELECT count(*) FROM pg_locks WHERE relation = 'mails'::regclass AND NOT granted" 1

@@ -17,7 +17,7 @@
 #   ask NAME SQL            runs statements there, waits, prints rows or "ERROR: ..."
 #   tell NAME SQL           sends statements, does not wait
 #   blocked NAME            waits until the session waits for a lock (fails after 60 s)
-#   somebody_waits          waits until any session of the database does so
+#   a_session_waits          waits until any session of the database does so
 #   hear NAME               waits for the answer to tell
 #   shut NAME               ends it
 set -u
@@ -199,7 +199,7 @@ blocked() {
     becomes "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = ${session_backend[$1]}" t
 }
 
-somebody_waits() {
+a_session_waits() {
     becomes "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database()
         AND wait_event_type = 'Lock'" t
 }

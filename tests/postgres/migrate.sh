@@ -57,7 +57,7 @@ open other
 ask other "BEGIN; CREATE SCHEMA holdfast; CREATE TABLE holdfast.turns (i integer)" >/dev/null
 publishes >/dev/null 2>&1 &
 pid=$!
-ok "a process is in the middle of migrating" somebody_waits
+ok "a process is in the middle of migrating" a_session_waits
 kill -KILL "$pid"
 { wait "$pid"; } 2>/dev/null
 ask other "ROLLBACK" >/dev/null

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Months are made ahead and on demand: publishing never stops for want of one, whoever publishes, however
+# Months are made ahead and on demand: publishing never stops for want of one, whichever role publishes, however
 # many do, and whatever transactions are open elsewhere. A server whose clock jumps to a later month
 # finds itself without one: that is what taking the months away stands for.
 . "$(dirname "$0")/lib.sh"
@@ -35,7 +35,7 @@ fi
 
 # ---- No others ----------------------------------------------------------------------------------
 
-# Whoever may call ensure_month makes nothing that publishing does not need.
+# A role that may call ensure_month makes nothing that publishing does not need.
 begins="date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'"
 later="(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months') AT TIME ZONE 'UTC'"
 for at in "$later" "'infinity'" "'-infinity'" "NULL" "(now() - interval '1 day') - interval '31 days'" "now() - interval '60 days'"; do
@@ -44,10 +44,10 @@ done
 is "this month and the next may be" \
     "SELECT holdfast.ensure_month(1, $begins), holdfast.ensure_month(1, $later - interval '1 us')" "f|f"
 
-# ---- A month that everybody believes in ---------------------------------------------------------
+# ---- A month that exists in all caches ---------------------------------------------------------
 
 # The namespace's row says that the month is there, and the log has none: so it is for a session that has
-# not been told yet of one that was just made, and after somebody has dropped it by hand.
+# not been told yet of one that was just made, and after it was dropped by hand.
 append="SELECT status, positions IS NULL FROM holdfast.append(1, ARRAY[holdfast.new_id(clock_timestamp())],
     '{x}', '{1}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', ARRAY[now()], '{-1}', '{1}')"
 vanish="DROP TABLE holdfast.events_1_$month"

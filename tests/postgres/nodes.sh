@@ -28,7 +28,7 @@ beat "'mail-1', '$token', description => 'moved', heartbeat_ms => 7200000" >/dev
 is "what it does say is new" "SELECT description, metadata, heartbeat_ms FROM holdfast.processes
     WHERE node_id = 'mail-1'" 'moved|{"zone": 1.50}|7200000'
 is "it is not called dead" "SELECT holdfast.dead_of(1, ARRAY['$token']::uuid[])" '{}'
-is "and nobody's company changes with its heartbeats" "SELECT a = b FROM (SELECT holdfast.company(1, gen_random_uuid()) AS a) x,
+is "and heartbeats do not change what others see of the company" "SELECT a = b FROM (SELECT holdfast.company(1, gen_random_uuid()) AS a) x,
     LATERAL (SELECT holdfast.heartbeat('default', 'mail-1', '$token')) y (t),
     LATERAL (SELECT holdfast.company(1, gen_random_uuid()) AS b WHERE y.t IS NOT NULL) z" t
 ok "one without anything said" like '????????-*' "$(beat "'plain'")"
@@ -56,7 +56,7 @@ is_live() { [ "$(state worker)" = live ]; }
 ok "a process of the library is live" until_true 60 is_live
 fails "and keeps its id" "SELECT holdfast.heartbeat('default', 'worker')" "HF004: node worker is live already: process $worker on *"
 fails "and its token" "SELECT holdfast.heartbeat('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: token is not one of node worker'
-fails "with which nobody stops it" "SELECT holdfast.goodbye('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: *'
+fails "with which no other stops it" "SELECT holdfast.goodbye('default', 'worker', token) FROM holdfast.processes WHERE node_id = 'worker'" 'HF001: *'
 open a
 open b
 ask b "SET lock_timeout = '60s'" >/dev/null # it need not be waited for so long
@@ -116,7 +116,7 @@ sql "SELECT FROM holdfast.heartbeat('other', 'quiet')" >/dev/null # no process c
 silent quiet '25 h'
 is "one that is silent for a day is stale" "SELECT state FROM holdfast.node_list($other, NULL, 'quiet')" 2
 sql "SELECT FROM holdfast.tick('other')" >/dev/null
-is "until somebody ticks: it is gone" "SELECT state FROM holdfast.node_list($other, NULL, 'quiet')" 3
+is "until a session ticks: it is gone" "SELECT state FROM holdfast.node_list($other, NULL, 'quiet')" 3
 is "without a word" "SELECT stopped_at IS NULL FROM holdfast.past_nodes WHERE node_id = 'quiet'" t
 sql "SELECT FROM holdfast.heartbeat('other', 'slow', heartbeat_ms => 86400000)" >/dev/null
 silent slow '2 d'
@@ -127,7 +127,7 @@ sql "SELECT FROM holdfast.tick('other')" >/dev/null
 is "then it is gone" "SELECT state FROM holdfast.node_list($other, NULL, 'slow')" 3
 is "those that are not stay" "SELECT state FROM holdfast.node_list($other, NULL, 'mail-1')" 1
 
-# Whoever clears up waits for nobody's transaction.
+# A session that clears up waits for no transaction of another.
 lazy=$(sql "SELECT holdfast.heartbeat('other', 'lazy')")
 silent lazy '25 h'
 ask a "BEGIN; SELECT FROM holdfast.heartbeat('other', 'lazy', '$lazy')" >/dev/null
@@ -185,7 +185,7 @@ fails "a long description" "SELECT holdfast.heartbeat('default', 'x', descriptio
 fails "one with control characters" "SELECT holdfast.heartbeat('default', 'x', description => E'a\\u001b')" 'HF001: description has a control character'
 fails "metadata that is no object" "SELECT holdfast.heartbeat('default', 'x', metadata => '[]')" 'HF001: metadata is JSON but not an object'
 fails "long metadata" "SELECT holdfast.heartbeat('default', 'x', metadata => json_build_object('x', repeat('x', 4096)))" 'HF001: metadata is 41?? bytes; the limit is 4096'
-fails "metadata that nobody can store" "SELECT holdfast.heartbeat('default', 'x', metadata => '{\"x\": \"\\u0000\"}')" 'HF001: metadata has *'
+fails "metadata that cannot be stored" "SELECT holdfast.heartbeat('default', 'x', metadata => '{\"x\": \"\\u0000\"}')" 'HF001: metadata has *'
 fails "a heart that is too fast" "SELECT holdfast.heartbeat('default', 'x', heartbeat_ms => 999)" 'HF001: heartbeat_ms is 999; it takes 1000 to 86400000'
 fails "or too slow" "SELECT holdfast.heartbeat('default', 'x', heartbeat_ms => 86400001)" 'HF001: heartbeat_ms *'
 fails "a namespace that is none" "SELECT holdfast.heartbeat('no', 'x')" 'HF003: there is no namespace no'
@@ -216,7 +216,7 @@ is "a time that is past is due at once" "SELECT released FROM holdfast.tick('def
 fails "no time" "$(later "'t', '1', NULL")" 'HF001: deliver_at is missing; publish needs none'
 fails "no time of the calendar" "$(later "'t', '1', 'infinity'")" 'HF001: deliver_at is outside the years 0001 to 9999'
 fails "a type with a star" "$(later "'*', '1', now()")" 'HF001: type has*'
-fails "a payload that nobody can store" "$(later "'t', '\"\\u0000\"', now()")" 'HF001: payload has *'
+fails "a payload that cannot be stored" "$(later "'t', '\"\\u0000\"', now()")" 'HF001: payload has *'
 fails "metadata that is no object" "$(later "'t', '1', now(), metadata => '1'")" 'HF001: metadata is JSON but not an object'
 fails "a namespace that is none" "SELECT holdfast.publish_later('no', 't', '1', now())" 'HF003: there is no namespace no'
 is "and only one is left" "SELECT type, payload FROM holdfast.delayed" 'much.later|null'

@@ -29,7 +29,7 @@ is "made again" "$(make "'s', '0 9 * * *', 't'")" t
 is "there is one job" "$jobs" '0 9 * * *'
 is "changed" "$(make "'s', '30 9 ? * MON', 't'")" t
 is "so is the job" "$jobs" '30 9 * * 1'
-fails "changed to another zone by whoever does not know" \
+fails "changed to another zone by a caller that gives none" \
     "UPDATE holdfast.schedules SET zone = 'Asia/Kathmandu'" 'HF001: zone is Asia/Kathmandu; pg_cron knows none but UTC'
 is "without the driver" "SELECT holdfast.create_schedule('default', 's', '30 9 * * MON', 't') IS NOT NULL" t
 is "there is no job" "$jobs" -
@@ -114,7 +114,7 @@ is "removes the job" "$jobs" -
 job="SELECT coalesce(job::text, '-') FROM holdfast.schedules"
 is "with a job" "$(make "'s', '0 9 * * *', 't'")" t
 sql "SELECT cron.unschedule(job) FROM holdfast.schedules" >/dev/null
-is "that somebody has removed" "$(make "'s', '30 9 * * *', 't'")" t
+is "that was removed" "$(make "'s', '30 9 * * *', 't'")" t
 is "it gets a new one" "$jobs" '30 9 * * *'
 sql "SELECT cron.unschedule(job), cron.schedule('mine', '1 1 1 1 *', 'SELECT 1') FROM holdfast.schedules" >/dev/null
 sql "UPDATE holdfast.schedules SET job = (SELECT jobid FROM cron.job)" >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a call costs when there are many namespaces and months: the locks it takes tell which tables it
-# looked at. And which plans it makes of tables that nobody has analyzed.
+# looked at. And which plans it makes of tables that were not analyzed.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema

@@ -70,7 +70,7 @@ stop() {
     kill "$pooler" 2>/dev/null
     rm -rf "$dir"
 }
-# Not as a daemon (-d): it stays in this test's process group, so that whoever ends the test ends it, too.
+# Not as a daemon (-d): it stays in this test's process group, so that it ends with the test.
 (cd / && exec "${as[@]}" "$pgbouncer" -q "$dir/ini") >"$dir/out" 2>&1 &
 pooler=$!
 trap stop EXIT
@@ -136,7 +136,7 @@ several() {
 }
 ok "several sessions are looked at" several
 ok "no prepared statement is left" nothing "SELECT name FROM pg_prepared_statements"
-ok "nobody listens" nothing "SELECT pg_listening_channels()"
+ok "no session listens" nothing "SELECT pg_listening_channels()"
 ok "no advisory lock is left" nothing \
     "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 # What pgbouncer itself sets for each client is no leak.
@@ -147,7 +147,7 @@ ok "no setting is left" nothing "SELECT name, setting, reset_val FROM pg_setting
 ok "no temporary table is left" nothing \
     "SELECT relname FROM pg_class WHERE relpersistence = 't' AND relnamespace = pg_my_temp_schema()"
 
-# ---- The search_path, which nobody can set here -------------------------------------------------
+# ---- The search_path, which cannot be set here -------------------------------------------------
 
 url="postgresql:///$database?host=$dir&port=$PORT&user=holdfast"
 hf() { "$BUILD/holdfast" "$@" --db "$url" </dev/null 2>&1; }

@@ -236,7 +236,7 @@ sql "$lose" >/dev/null
 ask a "BEGIN; SELECT FROM holdfast.publish('months', 'x')" >/dev/null
 tell b "SELECT position FROM holdfast.publish('months', 'x')"
 ok "of two that make it one waits" blocked b
-asks "(the other is not held up by whoever publishes elsewhere)" a "SELECT FROM holdfast.publish('default', 'x'); COMMIT" ""
+asks "(the other is not held up by a session that publishes elsewhere)" a "SELECT FROM holdfast.publish('default', 'x'); COMMIT" ""
 hears "and goes on" b 3
 sql "$lose" >/dev/null
 ask a "BEGIN; SELECT FROM holdfast.publish('months', 'x')" >/dev/null
@@ -255,10 +255,10 @@ is "the log has two indexes per month" "SELECT count(*) FROM pg_indexes WHERE sc
 
 ask a "LISTEN holdfast_1" >/dev/null
 ask b "SELECT FROM holdfast.publish('default', 'x')" >/dev/null
-asks "nobody sleeps: no NOTIFY" a "SELECT 1" "1"
+asks "no process sleeps: no NOTIFY" a "SELECT 1" "1"
 flag=$(sql "SELECT holdfast.sleep(1, 60000)")
 ask b "SELECT FROM holdfast.publish('default', 'x')" >/dev/null
-ok "somebody sleeps: NOTIFY" like '1 Asynchronous notification "holdfast_1" received*' "$(ask a "SELECT 1")"
+ok "a process sleeps: NOTIFY" like '1 Asynchronous notification "holdfast_1" received*' "$(ask a "SELECT 1")"
 ask b "SELECT FROM holdfast.publish_many('default', '{x}', NULL)" >/dev/null
 ok "also of many" like '1 Asynchronous notification "holdfast_1" received*' "$(ask a "SELECT 1")"
 ask b "SELECT FROM holdfast.publish('gapless', 'x')" >/dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Retention keeps its word: months that nobody needs go, others stay; publishing never stops meanwhile;
-# whoever dies on the way leaves nothing that the next one does not end.
+# Retention keeps its word: months that are not needed go, others stay; publishing never stops meanwhile;
+# a session that dies on the way leaves nothing that the next one does not end.
 #
 # Eight months are simulated by making the tables of past months, with events that entered then.
 . "$(dirname "$0")/lib.sh"
@@ -66,11 +66,11 @@ is "is no month" "$months" "$(from 7)"
 is "but the one before is gone" "SELECT min(position), count(*) FROM holdfast.events" "101|700"
 hf sub rm slow --yes
 
-# Somebody publishes all the time.
+# A session publishes all the time.
 : >"$cluster_dir.go"
 (i=0; while [ -e "$cluster_dir.go" ]; do i=$((i + 1)); sql "SELECT FROM holdfast.publish('default', 'new', id => gen_random_uuid())" || echo "failed"; done >"$cluster_dir.pub"; echo "$i" >"$cluster_dir.count") &
 publisher=$!
-ok "(somebody publishes)" becomes "SELECT count(*) > 0 FROM holdfast.events WHERE type = 'new'" t
+ok "(a session publishes)" becomes "SELECT count(*) > 0 FROM holdfast.events WHERE type = 'new'" t
 ok "a run beside a publisher" hf retention run --json
 ok "takes the other old month" like '*"events":100,*"through":200,*' "$(said)"
 is "and no more" "$months" "$(from 6)"
@@ -102,7 +102,7 @@ is "forgets those, and no others" "SELECT count(*), min(position) FROM holdfast.
 is "and remembers that" "SELECT ids_from = months_from, ids_after IS NULL FROM holdfast.namespaces" "t|t"
 
 # Months that are not in a row: make_month calls those before a gap none of its own. As after a copy, or
-# when nobody has used the log for some months.
+# when no process has used the log for some months.
 begin
 hf publish first >/dev/null
 sql "SELECT holdfast.make_month(1, now() - interval '3 months');
@@ -186,7 +186,7 @@ ok "verify finds nothing then" hf verify
 
 # ---- Beside a seek ------------------------------------------------------------------------------
 
-# Somebody moves a subscription back at this moment: what it will need is not known yet.
+# A session moves a subscription back at this moment: what it will need is not known yet.
 begin
 eight
 hf sub create moving --on '**' --from now
@@ -201,7 +201,7 @@ is "then it goes" "$step" "t|t"
 
 # ---- Beside a rotation --------------------------------------------------------------------------
 
-# The journal is written anew while somebody looks: beneath an older snapshot nobody knows where the
+# The journal is written anew while a session looks: beneath an older snapshot it is unknown where the
 # subscription is, and it would seem to keep everything.
 begin
 eight
@@ -231,7 +231,7 @@ open holder
 ask holder "BEGIN; SELECT count(*) FROM holdfast.events_1" >/dev/null
 PGOPTIONS="$PGOPTIONS -c lock_timeout=100ms" sql "ALTER TABLE holdfast.events_1 DETACH PARTITION holdfast.events_1_$(month 8) CONCURRENTLY" >/dev/null
 is "half detached" "SELECT month, pending FROM holdfast.retention_left(1)" "holdfast.events_1_$(month 8)|t"
-is "nobody who comes sees it" "SELECT count(*) FROM holdfast.events_1" 700
+is "no new session sees it" "SELECT count(*) FROM holdfast.events_1" 700
 ok "publishing goes on" hf publish x '{}'
 exits_busy() { ! hf retention run; }
 ok "an old transaction is in the way" exits_busy
@@ -256,7 +256,7 @@ sql "UPDATE holdfast.namespaces SET retention_ms = 86400000, retained_at = now()
 open publisher
 ask publisher "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
 is "a log that is in use is left alone" "SELECT holdfast.retain(); $months" "0 $(from 6)"
-asks "whoever publishes goes on" publisher "SELECT duplicate FROM holdfast.publish('default', 'x'); COMMIT" "f"
+asks "a session that publishes goes on" publisher "SELECT duplicate FROM holdfast.publish('default', 'x'); COMMIT" "f"
 shut publisher
 is "and for a while" "SELECT holdfast.retain(); $months" "0 $(from 6)"
 sql "UPDATE holdfast.namespaces SET retained_at = now() - interval '2 hours'" >/dev/null

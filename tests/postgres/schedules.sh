@@ -87,7 +87,7 @@ late skip 60
 open a
 open b
 is "one that is at it" "SELECT '$(ask a 'BEGIN; SELECT fired > 5 FROM holdfast.tick()')'" t
-is "keeps nobody waiting" "SELECT '$(ask b 'SELECT fired FROM holdfast.tick()')'" 0
+is "keeps no session waiting" "SELECT '$(ask b 'SELECT fired FROM holdfast.tick()')'" 0
 ask a 'ROLLBACK' >/dev/null
 is "and dies without a trace" "SELECT count(*) FROM holdfast.event_log WHERE type = 'all'" 0
 job="SELECT holdfast.fire_schedule(id) FROM holdfast.schedules WHERE name = 'job'"
@@ -161,7 +161,7 @@ wait "$worker" 2>/dev/null
 before=$(beats)
 two_more() { sql "SELECT FROM holdfast.tick()" && [ "$(beats)" -ge "$((before + 2))" ]; }
 until_true 60 two_more
-is "each second once, whoever fires" "SELECT count(*) = count(DISTINCT emitted_at)
+is "each second fires once, whichever session fires" "SELECT count(*) = count(DISTINCT emitted_at)
     AND count(*) = extract(epoch FROM max(emitted_at) - min(emitted_at)) + 1
     FROM holdfast.event_log WHERE type = 'beat'" t
 is "by the same ids" "SELECT count(*) FROM holdfast.event_log

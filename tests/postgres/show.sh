@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sub show and what waits for the end of the log: holes, their holders, numbers that nobody has.
+# sub show and what waits for the end of the log: holes, their holders, numbers without events.
 . "$(dirname "$0")/../cli/lib.sh"
 
 # A session of an application, told what to do line by line: `say SQL` returns when it is done.
@@ -24,7 +24,7 @@ hf sub create t --on '*' --from start --order strict
 session
 pid=$(say 'SELECT pg_backend_pid();')
 
-# --- Numbers that nobody has ---
+# --- Numbers without events ---
 say 'BEGIN;'
 is "a transaction draws a position" "$(say "$publish")" 2
 say 'ROLLBACK;'

@@ -28,7 +28,7 @@ is "are changed, too" "SELECT patterns, options::json ->> 'lease_ms' FROM holdfa
 is "nothing given changes nothing" "$(alter "'jobs'"); SELECT generation FROM holdfast.subscriptions" ' 4'
 is "an ordered one with partitions" "$(create "'audit', ARRAY['**'], '2', partitions => 4")" t
 is "begins where it was told to" "SELECT start, partitions FROM holdfast.subscriptions WHERE name = 'audit'" '2|4'
-is "nobody works for it, so it has more at once" "$(alter "'audit', partitions => 6"); SELECT partitions, wanted, (SELECT count(*) FROM holdfast.partitions WHERE subscription_id = id)
+is "no process works for it, so it has more at once" "$(alter "'audit', partitions => 6"); SELECT partitions, wanted, (SELECT count(*) FROM holdfast.partitions WHERE subscription_id = id)
     FROM holdfast.subscriptions WHERE name = 'audit'" ' 6||6'
 is "one whose partitions are not equally far" "SELECT FROM holdfast.subscriptions s, holdfast.journal_add(s.id, 0, 3, now(), NULL) WHERE s.name = 'audit'; $(alter "'audit', partitions => 2");
     SELECT partitions, wanted FROM holdfast.subscriptions WHERE name = 'audit'" ' 6|2'
@@ -75,7 +75,7 @@ is "what is rolled back does not exist" "BEGIN; $(create "'new', ARRAY['**'], 's
 
 # --- Pausing, seeking, dropping ---
 is "it is paused" "SELECT holdfast.pause_subscription('default', 'jobs', 'why')" ''
-is "by somebody, for a reason" "SELECT paused_by, paused_reason FROM holdfast.subscriptions WHERE name = 'jobs'" 'holdfast|why'
+is "by a role, for a reason" "SELECT paused_by, paused_reason FROM holdfast.subscriptions WHERE name = 'jobs'" 'holdfast|why'
 is "a seek is tried" "SELECT * FROM holdfast.seek_subscription('default', 'jobs', '1', dry_run => true)" '1|2'
 is "and changes nothing" "SELECT start FROM holdfast.subscriptions WHERE name = 'jobs'" 0
 is "it is moved back" "SELECT * FROM holdfast.seek_subscription('default', 'jobs', 'start')" '0|3'
@@ -126,7 +126,7 @@ tell b "SELECT holdfast.drop_subscription('default', 'claims')"
 ok "who drops waits for a claim under way" blocked b
 ask a "COMMIT" >/dev/null
 hears "and drops it" b ''
-asks "what was claimed is nobody's any more" a "SELECT holdfast.ack('default', 'claims', '$lease')" 'ERROR:  HF003'
+asks "a lease of what was claimed is no longer valid" a "SELECT holdfast.ack('default', 'claims', '$lease')" 'ERROR:  HF003'
 sql "$(create "'claims', ARRAY['**'], 'start', 'shared'")" >/dev/null
 ask a "BEGIN; SELECT holdfast.drop_subscription('default', 'claims')" >/dev/null
 tell b "$claim"
@@ -187,7 +187,7 @@ out=$(mktemp)
 worker=$!
 trap 'kill "$worker" 2>/dev/null; cluster_stop' EXIT
 # runs POSITION: how often its command ran; more POSITION TIMES: more often than that. An event that is at
-# work when the subscription changes may come again, so nobody counts exactly.
+# work when the subscription changes may come again, so they are not counted exactly.
 runs() { grep -c "\"position\":$1," "$out"; }
 more() { [ "$(runs "$1")" -gt "$2" ]; }
 first=$(publish work.a)
@@ -242,12 +242,12 @@ PGOPTIONS="-c default_transaction_isolation=serializable" \
 fails "not in a transaction" "BEGIN; CALL holdfast.drop_namespace('n', true)" '2D000: invalid transaction termination'
 is "(it is there)" "SELECT removing_at IS NULL FROM holdfast.namespaces WHERE name = 'n'" t
 ask a "BEGIN; SELECT holdfast.create_subscription('n', 'new', ARRAY['**'], 'start')" >/dev/null
-fails "no step is made while somebody subscribes" "SELECT FROM holdfast.change_namespace_remove(0, 'n', true, 1000)" '55P03: *'
+fails "no step is made while a session subscribes" "SELECT FROM holdfast.change_namespace_remove(0, 'n', true, 1000)" '55P03: *'
 ask a "COMMIT; BEGIN; SELECT position FROM holdfast.publish('n', 't')" >/dev/null
 tell b "CALL holdfast.drop_namespace('n', force => true)"
 becomes "SELECT removing_at IS NOT NULL FROM holdfast.namespaces WHERE name = 'n'" t >/dev/null
 ok "who drops gives way to who publishes" looks b
-fails "and nobody begins to use it" "SELECT holdfast.create_subscription('n', 'late', ARRAY['**'], 'start')" 'HF003: there is no namespace n'
+fails "and no session begins to use it" "SELECT holdfast.create_subscription('n', 'late', ARRAY['**'], 'start')" 'HF003: there is no namespace n'
 fails "or makes it anew" "SELECT holdfast.create_namespace('n')" 'HF011: namespace n is being removed'
 ask a "COMMIT" >/dev/null
 hears "and drops it" b ''

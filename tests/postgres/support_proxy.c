@@ -74,7 +74,7 @@ struct proxy {
     bool stop;
     bool armed;
     bool struck;
-    bool shut; /* nobody is let in */
+    bool shut; /* no client is let in */
     struct wish wish;
     bool stall_all;
     int busy; /* links that are stalled or leaving */
@@ -329,7 +329,7 @@ static bool pass_one(struct proxy *proxy, struct link *link, enum proxy_side sid
     return link->state == LINK_OPEN && !line->ended;
 }
 
-/* What a leaving server says is nobody's any more. */
+/* What a leaving server sends reaches no client any more. */
 static void link_listen(struct proxy *proxy, struct link *link, enum proxy_side side)
 {
     struct line *line = &link->line[side];

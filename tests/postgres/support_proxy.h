@@ -8,7 +8,7 @@
  *     CUT     both sides see the end of the connection
  *     RESET   the client gets a reset
  *     HALF    only the side that the message would have gone to sees the end
- *     STALL   nothing passes any more, and nobody is told
+ *     STALL   nothing passes any more, and neither side is told
  *
  * The message itself is passed on first (`after`) or never. What the server had got by then it
  * works on to the end, as it would: proxy_calm waits for that. What a stalled connection had been

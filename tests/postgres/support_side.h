@@ -1,5 +1,5 @@
 /*
- * support_side.h - other sessions of the server: publishers, operators, whoever is in the way.
+ * support_side.h - other sessions of the server: publishers, operators, holders of locks.
  */
 #ifndef HF_TESTS_POSTGRES_SUPPORT_SIDE_H
 #define HF_TESTS_POSTGRES_SUPPORT_SIDE_H

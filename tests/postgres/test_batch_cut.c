@@ -17,7 +17,7 @@ static const char CUT[] = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_
 struct cut {
     const char *url;
     const char *point;
-    int ended; /* connections; -1: nobody came to the point */
+    int ended; /* connections; -1: no thread came to the point */
 };
 
 static void *cut_main(void *ctx)

@@ -3,7 +3,7 @@
  * shows, and a server whose clock is set back strands nothing.
  *
  * A server's clock cannot be set here. What is stored is moved into the future instead, which is
- * the same to whoever looks.
+ * the same to every process.
  */
 #include "support_side.h"
 

@@ -35,7 +35,7 @@ static size_t claim_all(hf_bus *bus, int64_t *ret_first)
     return total;
 }
 
-/* Committed after somebody has claimed what is behind it, and nobody has claimed since: more than
+/* Committed after a process has claimed what is behind it, and none has claimed since: more than
  * one lease may have, and some that the subscription does not want. */
 static void what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy(void **state)
 {

@@ -3,7 +3,7 @@
  * a server that hides its locks.
  *
  * Each test has a server of its own, because it stops it without a word and starts it again, or
- * takes rights away that everybody has.
+ * takes rights away that all roles have.
  */
 #include "postgres/support_audience.h"
 #include "postgres/support_cluster.h"
@@ -190,7 +190,7 @@ static void a_reader_does_not_go_on_from_positions_that_a_crash_has_taken_back(v
     scene_end(&s);
 }
 
-/* Where nobody can see who publishes, gaps stay open for ever, or until the time that was given for
+/* Where publishers cannot be seen, gaps stay open for ever, or until the time that was given for
  * them is over. That is a guess: here it is wrong, and the reader says so. */
 static void where_locks_are_hidden_only_the_timeout_passes_a_gap(void **state)
 {

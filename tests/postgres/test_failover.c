@@ -1,6 +1,6 @@
 /*
- * test_failover.c - the primary dies, its synchronous standby takes its place, and whoever has both
- * in the URL goes on: nothing that was acknowledged is lost.
+ * test_failover.c - the primary dies, its synchronous standby takes its place, and a program
+ * that has both in the URL goes on: nothing that was acknowledged is lost.
  *
  * FAILOVERS in the environment says how many in a row (two if it is not set); each makes a new
  * standby of the server that was promoted before. LOAD_LOG shows what the bus says meanwhile.
@@ -150,7 +150,7 @@ static struct store *open_hasty(struct fixture *f)
     return store;
 }
 
-/* The row is there and everybody sees it; but a failover would take it away. So nobody may say that
+/* The row is there and can be seen; but a failover would take it away. So no process may say that
  * it is stored, also not who publishes the same id again. */
 static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
 {

@@ -486,7 +486,7 @@ static int64_t hesitating(struct fixture *f, const char *node, bool end)
                   end ? "pg_terminate_backend(pid)" : "*", node);
 }
 
-/* What was sent together with a change that is in a hurry may belong to somebody who is not. */
+/* What was sent together with a change that is in a hurry may belong to a caller that is not. */
 static void what_is_under_way_is_not_given_up_when_the_first_is_out_of_time(void **state)
 {
     struct fixture *f = *state;

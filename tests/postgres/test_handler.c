@@ -223,7 +223,7 @@ static void what_the_log_has_lost_is_not_settled_in_the_place_of_another(void **
     scene_end(&s);
 }
 
-/* A process that is stopped in the middle of a handler holds up nobody. */
+/* A process that is stopped in the middle of a handler holds up no other. */
 static void a_running_handler_locks_nothing_of_ours(void **state)
 {
     struct scene s = scene_of(*state, "abc");
@@ -426,7 +426,7 @@ static void an_abort_ends_a_statement_that_runs(void **state)
     crowd_start(&crowd, 1, abort_what_runs, &endless);
     must_hold(!sql_works(tx_connection(tx), "SELECT pg_sleep(1000)"));
     crowd_join(&crowd);
-    must_equal(0, effects_of(&s)); /* nobody holds the table any more */
+    must_equal(0, effects_of(&s)); /* no session holds the table any more */
     must_answer(HF_TIMEOUT, tx_commit(tx));
     scene_end(&s);
 }

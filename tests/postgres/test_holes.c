@@ -146,7 +146,7 @@ static void whatever_isolation_the_database_defaults_to_holes_are_decided_right(
     stage_end(&s);
 }
 
-/* ---- Nobody else is waited for --------------------------------------------------------------- */
+/* ---- No other session is waited for ---------------------------------------------------------- */
 
 /* A writer in another database of the cluster, and one in this database that has not published. */
 static void long_transactions_of_others_delay_nothing(void **state)
@@ -180,7 +180,7 @@ static void long_transactions_of_others_delay_nothing(void **state)
     stage_end(&s);
 }
 
-/* Nothing is visible above it, so nobody reads a gap: it is not waited for all the same. */
+/* Nothing is visible above it, so no reader finds a gap: it is not waited for all the same. */
 static void a_rolled_back_last_number_is_not_waited_for(void **state)
 {
     struct stage s = stage_of(*state);
@@ -199,9 +199,9 @@ static void a_rolled_back_last_number_is_not_waited_for(void **state)
 /* ---- Many ------------------------------------------------------------------------------------ */
 
 /*
- * As after a failover: the sequence goes on some numbers later than it had come. Nobody holds them,
- * nobody ends, nothing is published after them, and there is no other subscription whose progress
- * would make a sound: the look that decides it is the last news.
+ * As after a failover: the sequence goes on some numbers later than it had come. No session holds
+ * them, none ends, nothing is published after them, and there is no other subscription whose
+ * progress would make a sound: the look that decides it is the last news.
  */
 static void a_jump_of_the_sequence_does_not_keep_the_checkpoint(void **state)
 {

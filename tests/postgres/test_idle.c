@@ -203,7 +203,7 @@ static void a_keeper_that_lost_its_connection_misses_nothing(void **state)
     for (size_t i = 2; i < 2 + PROMPT_TRIES_MAX && prompt < PROMPT_WANTED; i++) {
         int64_t begin_us = mono_us();
         /* The one that holds the process's lock is the keeper's. Published in the same moment, when
-         * nobody listens. */
+         * no process listens. */
         PGconn *pg = PQconnectdb(scene->url);
 
         PQclear(PQexec(pg, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE "

@@ -239,7 +239,7 @@ static void a_connection_that_is_lost_before_the_commit_leaves_nothing(void **st
     scene_end(&s);
 }
 
-/* A number that nobody else locks. */
+/* A number that no other session locks. */
 #define COMMIT_LOCK "4711"
 
 /* The commit waits for a lock that is given up when the connection is cut. */
@@ -259,7 +259,7 @@ static void cut_while_it_commits(int index, void *ctx)
     side_must(s->side, "SELECT pg_advisory_unlock(" COMMIT_LOCK ")");
 }
 
-/* The server commits and nobody hears of it. Publishing the same id again tells. */
+/* The server commits and its answer is lost. Publishing the same id again tells. */
 static void a_commit_whose_answer_is_lost_is_unknown_and_the_id_tells(void **state)
 {
     struct scene s = scene_of(*state);
@@ -343,7 +343,7 @@ static void await_heard(struct ear *ear, int count)
     }
 }
 
-/* Somebody who waits for events, in another process as it were, and sleeps. */
+/* A store that waits for events, in another process as it were, and sleeps. */
 static hf_bus *listener(struct scene *s, struct ear *ear)
 {
     hf_bus *bus = open_bus(s->f);
@@ -404,7 +404,7 @@ static void a_quiet_transaction_can_be_prepared_and_sleepers_are_told_in_the_end
         }
         side_must(s.pg, "INSERT INTO orders VALUES (%d)", i);
         if (i % 3 == 2) {
-            side_publish(s.pg, s.f, "order.placed", NULL); /* nobody will watch for its end */
+            side_publish(s.pg, s.f, "order.placed", NULL); /* its end will not be watched for */
         } else {
             must_answer(HF_OK, publish(&s, NULL));
         }

@@ -2,7 +2,7 @@
  * test_members_refresh.c - a subscription with more members than a process has room for.
  *
  * No program of ours lets so many in. Here they are written beside the store, as a program with
- * another limit would: processes without a lock, which nobody may call dead.
+ * another limit would: processes without a lock, which must not be called dead.
  */
 #include "support_side.h"
 

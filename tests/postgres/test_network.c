@@ -358,12 +358,12 @@ static hf_status claim(struct trial *t)
 static void judge_claim(struct trial *t, hf_status status)
 {
     must_equal(status == HF_OK ? 3 : 0, t->batch.count);
-    if (status != HF_OK && status != HF_UNKNOWN) { /* nobody has them */
+    if (status != HF_OK && status != HF_UNKNOWN) { /* no worker has them */
         struct claim again = claim_of(t->id, 10, T0, &t->batch);
         must_answer(HF_OK, RUN(t->direct, &again));
         must_equal(3, t->batch.count);
     }
-    /* Whoever had them, three come again when the lease is over, one half at a time. */
+    /* Whichever worker had them, three come again when the lease is over, one half at a time. */
     size_t found = 0;
     for (int i = 0; i < 10 && found < 3; i++) {
         found += drain(t);

@@ -77,8 +77,9 @@ static void begin_now(struct stage *s, bool seek)
     crowd_start(&crowd, 1, run_call, &call);
     side_await_look(s->b, "caller");
     side_must(s->c, "BEGIN");
-    assert_int_equal(stage_publish(s->c), 4); /* drawn after, by somebody who began after */
-    assert_int_equal(stage_publish(s->a), 5); /* drawn after, by somebody who was there before */
+    assert_int_equal(stage_publish(s->c), 4); /* drawn after, by a publisher that began after */
+    assert_int_equal(stage_publish(s->a),
+                     5); /* drawn after, by a publisher that was there before */
     assert_int_equal(stage_publish(s->b), 6);
     stage_let_it_look();
     assert_false(atomic_load(&call.done)); /* a is open */

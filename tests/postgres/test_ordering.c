@@ -166,7 +166,7 @@ static void a_filter_that_changes_loses_nothing_that_waits(void **state)
     scene_end(&s);
 }
 
-/* Nobody publishes: then a single look decides all gaps that there are. */
+/* No session publishes: then a single look decides all gaps that there are. */
 static void old_gaps_delay_no_reader(void **state)
 {
     struct scene s = scene_of(*state);
@@ -234,7 +234,7 @@ static void a_gap_is_decided_soon_after_the_last_publisher_that_might_fill_it(vo
     scene_end(&s);
 }
 
-/* ---- Whoever might fill it ------------------------------------------------------------------- */
+/* ---- Sessions that might fill a gap ---------------------------------------------------------- */
 
 static void a_savepoint_that_is_rolled_back_frees_its_numbers(void **state)
 {
@@ -297,7 +297,7 @@ static void a_prepared_transaction_is_waited_for(void **state)
     side_must(s.a, "PREPARE TRANSACTION 'one-%s'", name);
     side_must(s.c, "BEGIN");
     must_equal(3, publish(&s, s.c));
-    side_must(s.c, "PREPARE TRANSACTION 'two-%s'", name); /* nobody knows it yet */
+    side_must(s.c, "PREPARE TRANSACTION 'two-%s'", name); /* it is not known yet */
     must_equal(4, publish(&s, s.b));
     let_it_look(&s);
     must_equal(0, s.loose.floor);

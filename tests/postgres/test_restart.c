@@ -149,7 +149,7 @@ static void names_of_transactions_from_before_a_crash_mean_nothing(void **state)
     connect_again(&s);
     settle_all(s.bus, NULL);
     assert_string_equal(stage_await(s.strict, 1), "2");
-    /* Whoever has the name now and keeps its number open is waited for, for its own sake. */
+    /* A session that has the name now and keeps its number open is waited for, for its own sake. */
     side_must(s.a, "BEGIN");
     int64_t open = stage_publish(s.a);
     int64_t next = stage_publish(s.b);

@@ -1,7 +1,7 @@
 /*
  * test_restore.c - a database that was dumped while transactions were open, and restored on another
  * server, is a log and subscriptions that go on: nothing of it is lost, nothing comes twice but
- * what was in flight, and nobody is waited for who was a transaction of the other server.
+ * what was in flight, and no transaction of the other server is waited for.
  */
 #include "postgres/support_cluster.h"
 #include "postgres/support_stage.h"
@@ -48,7 +48,7 @@ static void a_restored_copy_goes_on_where_the_dump_was_made(void **state)
     subscribe(copy, "strict", "*", strict, &none);
     subscribe(copy, "shared", "*", shared, &none);
     assert_ok(hf_start(copy));
-    settle_all(copy, NULL); /* 6 is passed: nobody of this server ever drew it */
+    settle_all(copy, NULL); /* 6 is passed: no session of this server ever drew it */
     assert_string_equal(stage_list(loose), "7 8"); /* above its checkpoint: in flight */
     assert_string_equal(stage_list(strict), "7 8");
     assert_int_equal(recorder_calls(shared, 6, NULL), 0);

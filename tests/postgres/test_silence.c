@@ -95,7 +95,7 @@ static void a_publish_on_a_silent_connection_is_resolved(void **state)
     scene_end(&s);
 }
 
-/* Nobody answers any more: the publish is open, which is said, and later it is clear. */
+/* The server answers no more: the publish is open, which is said, and later it is clear. */
 static void a_server_that_falls_silent_is_noticed(void **state)
 {
     struct scene s = scene_of(*state);

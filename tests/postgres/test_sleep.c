@@ -54,7 +54,7 @@ static int64_t publish(const struct sleeper *s, PGconn *pg)
     return side_publish(pg, s->f, "t", NULL);
 }
 
-/* Whether somebody has declared that it sleeps, as publishers see it. */
+/* Whether a process has declared that it sleeps, as publishers see it. */
 static bool is_declared(const struct sleeper *s)
 {
     return side_number(s->b,
@@ -127,14 +127,14 @@ static void what_was_committed_before_the_flag_wakes(void **state)
     struct sleeper s = sleeper_of(*state);
     read_before_sleep(&s);
     must_hold(!is_declared(&s));
-    must_equal(1, publish(&s, s.a)); /* nobody sleeps: nobody is notified */
+    must_equal(1, publish(&s, s.a)); /* none sleeps: none is notified */
     start_sleeping(&s);
     must_wake(&s);
     sleeper_end(&s);
 }
 
 /* The keeper has seen the number when it was drawn, before anybody slept. When it looks again the
- * head is the same, and nobody is under way any more. */
+ * head is the same, and no publisher is under way any more. */
 static void what_was_seen_drawn_and_was_committed_before_the_flag_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);
@@ -153,7 +153,7 @@ static void what_was_seen_drawn_and_was_committed_before_the_flag_wakes(void **s
     read_before_sleep(&s);
     must_equal(0, s.audience.count);
     must_hold(!is_declared(&s));
-    side_must(s.a, "COMMIT"); /* nobody sleeps: nobody is notified */
+    side_must(s.a, "COMMIT"); /* none sleeps: none is notified */
     start_sleeping(&s);
     must_wake(&s);
     sleeper_end(&s);
@@ -164,7 +164,7 @@ static void what_was_published_before_the_flag_and_is_committed_after_it_wakes(v
     struct sleeper s = sleeper_of(*state);
     read_before_sleep(&s);
     side_must(s.a, "BEGIN");
-    must_equal(1, publish(&s, s.a)); /* it has looked at the flag, and will notify nobody */
+    must_equal(1, publish(&s, s.a)); /* it has looked at the flag, and will notify none */
     start_sleeping(&s);
     await_declared(&s);
     usleep(200000);
@@ -201,7 +201,7 @@ static void what_another_process_publishes_through_the_library_wakes(void **stat
     sleeper_end(&s);
 }
 
-/* Somebody else has taken the flag back, as in a flood; whoever was notified declares anew. */
+/* Another session has taken the flag back, as in a flood; notified ones declare it anew. */
 static void a_flag_that_is_taken_back_is_declared_anew(void **state)
 {
     struct sleeper s = sleeper_of(*state);
@@ -239,7 +239,7 @@ static void a_keeper_that_loses_its_connection_wakes_the_sleepers(void **state)
     sleeper_end(&s);
 }
 
-/* An event that nobody was notified of at all: whoever looks by itself finds it. */
+/* An event without any notification: a process that looks by itself finds it. */
 static void without_a_notification_an_event_is_late_and_not_lost(void **state)
 {
     struct sleeper s = sleeper_of(*state);
@@ -324,7 +324,7 @@ static void publishers_in_a_crowd_need_not_notify(void **state)
     sleeper_end(&s);
 }
 
-/* The position was seen by a glance when it was drawn, and nobody notifies of its commit. */
+/* The position was seen by a glance when it was drawn, and its commit is not notified of. */
 static void what_is_committed_late_in_a_crowd_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);

@@ -55,7 +55,7 @@ static void note(char text[TEXT_MAX], const char *value)
 }
 
 /* Runs a statement whose $1 is the namespace. The first value that it answers goes to `ret_value`
- * (NULL: nobody cares). */
+ * (NULL: it does not matter). */
 static struct answer ask(struct scene *s, const char *sql, const char *const *values, int count,
                          char ret_value[TEXT_MAX])
 {

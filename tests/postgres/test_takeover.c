@@ -74,7 +74,7 @@ static int keep_owner(const hf_subscription_info *info, void *ctx)
     return 0;
 }
 
-/* The number of the consumer that owns "r"; -1 if nobody does in time. */
+/* The number of the consumer that owns "r"; -1 if none does in time. */
 static int owner_of(struct drama *drama)
 {
     int64_t end_us = rig_mono_us() + PATIENCE_US;

@@ -17,7 +17,7 @@ open a
 open b
 open c
 ask a "BEGIN; $publish" >/dev/null                       # 1, not committed
-asks "a position that nobody can see is not passed" c "$claim; $cursor" " 0"
+asks "a position that cannot be seen is not passed" c "$claim; $cursor" " 0"
 ask b "BEGIN; $publish; ROLLBACK; $publish" >/dev/null   # 2 is gone, 3 is there
 asks "what lies below a visible one becomes a hole" c "$claim; $cursor" "3 3"
 asks "another claimer gets neither again" b "$claim" ""
@@ -127,7 +127,7 @@ if [ -x "$HOLDFAST" ]; then
     ask a "BEGIN; $put" >/dev/null
     "$HOLDFAST" --db "$url" --namespace gapless publish x 1 >/dev/null &
     pid=$!
-    somebody_waits
+    a_session_waits
     ask a "ROLLBACK" >/dev/null
     wait "$pid"
     ok "the library waits for it, too" same 0 $?

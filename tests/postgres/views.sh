@@ -102,7 +102,7 @@ paces "keeps it" 0 "halves|150 pull|0"
 sql "SELECT FROM holdfast.namespaces n, holdfast.change_seek(n.id, $halves, 100, $now) WHERE n.name = 'fast'" >/dev/null
 paces "after a seek it is not known, which is not 0" 0 "halves| pull|0"
 
-# --- Whoever calls cannot change what a name means ---
+# --- A caller cannot change what a name means ---
 is "all functions pin their search_path, have parsed bodies, or name everything" \
     "SELECT string_agg(p.proname, ',' ORDER BY p.proname) FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
      WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosqlbody IS NULL
