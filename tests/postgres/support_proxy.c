@@ -37,6 +37,7 @@
 #define READ_BYTES 65536
 #define LINE_BYTES_MAX (64 << 20)
 #define POLL_MS 200
+#define UNDER_WAY_MS_MAX 16 /* between two looks for it: each takes the kernel milliseconds */
 #define PORTS 65536
 #define SSL_REQUEST 80877103
 #define GSS_REQUEST 80877104
@@ -430,6 +431,7 @@ static void *proxy_main(void *ctx)
     struct pollfd fds[2 + 2 * LINKS_MAX];
     struct link *of[2 + 2 * LINKS_MAX];
     enum proxy_side sides[2 + 2 * LINKS_MAX];
+    int rest_ms = 1;
     while (obey(proxy)) {
         nfds_t count = 0;
         fds[count++] = (struct pollfd){.fd = proxy->wake[0], .events = POLLIN};
@@ -445,7 +447,8 @@ static void *proxy_main(void *ctx)
         }
         bool begun = proxy->begun.calm || proxy->begun.hang_up;
         bool under_way = begun && is_under_way(proxy); /* before looking whether it has come */
-        if (poll(fds, count, under_way ? 1 : begun ? 0 : POLL_MS) <= 0) {
+        rest_ms = !under_way ? 1 : rest_ms < UNDER_WAY_MS_MAX ? 2 * rest_ms : rest_ms;
+        if (poll(fds, count, under_way ? rest_ms : begun ? 0 : POLL_MS) <= 0) {
             if (begun && !under_way) {
                 fulfil(proxy);
             }
