@@ -212,7 +212,7 @@ static const struct puppet_word {
     hf_status (*obey)(struct puppet *puppet, char **words);
 } puppet_words[] = {
     {"append", 4, puppet_append},   {"publish", 2, puppet_publish},
-    {"acquire", 3, puppet_acquire}, {"muster", 2, puppet_members_refresh},
+    {"acquire", 3, puppet_acquire}, {"refresh", 2, puppet_members_refresh},
     {"settle", 2, puppet_settle},   {"note", 5, puppet_note},
     {"clear", 2, puppet_clear},     {"alive", 1, puppet_alive},
     {"claim", 6, puppet_claim},     {"ack", 1, puppet_ack},

@@ -16,7 +16,7 @@
 /* Read whole tables, rarely, and small ones. */
 static const char *const may_scan[] = {
     "partition_give_back_all", /* once, at closing */
-    "membership_changed_by",   /* at closing */
+    "members_changed_by",      /* at closing */
     "member_remove_all",       /* at closing */
     "lease_owned",             /* at closing */
     "token_is_named",          /* once per dead process */
