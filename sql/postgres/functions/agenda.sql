@@ -104,7 +104,7 @@ BEGIN
         RETURNING s.id INTO v_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no schedule %s', left(p_name, 255));
+        message := format('there is no schedule %s', left(p_name, HF_SCHEDULE_NAME_BYTES_MAX));
         RETURN;
     END IF;
     DELETE FROM schedule_runs r WHERE r.schedule_id = v_id;
@@ -144,7 +144,7 @@ BEGIN
         PERFORM 1 FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
         IF NOT FOUND THEN
             status := HF_NOTFOUND;
-            message := format('there is no schedule %s', left(p_name, 255));
+            message := format('there is no schedule %s', left(p_name, HF_SCHEDULE_NAME_BYTES_MAX));
         END IF;
     END IF;
 END

@@ -114,8 +114,7 @@ BEGIN
             WHEN octet_length(o.story) > 2097152 OR json_typeof(o.story::json) <> 'array'
                 THEN 'has a story that is none'
             WHEN octet_length(o.reason) > 64 OR octet_length(o.error) > 8192 THEN 'has a long reason or error'
-            WHEN o.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
-                                 'lease_expired') THEN 'has a cause that is none'
+            WHEN o.cause NOT IN (CAUSE_ANY) THEN 'has a cause that is none'
             WHEN (o.unit_first IS NULL) <> (o.unit_events IS NULL)
                 OR o.unit_first NOT BETWEEN 1 AND o.position OR o.unit_events NOT BETWEEN 2 AND 10000
                 THEN 'has a unit that is none'
@@ -146,12 +145,12 @@ BEGIN
         RETURN;
     END IF;
     PERFORM fault_check(coalesce(
-        name_fault(p_name, 'subscription name', 255),
+        name_fault(p_name, 'subscription name', HF_NAME_BYTES_MAX),
         CASE WHEN p_patterns IS NOT NULL THEN
             patterns_fault(p_name, ARRAY(SELECT json_array_elements_text(p_patterns::json))) END,
         CASE WHEN p_mode IS NULL OR p_mode NOT IN (1, 2) THEN format('mode is %s; it takes 1 or 2', p_mode)
-             WHEN p_partitions IS NULL OR p_partitions NOT BETWEEN 1 AND 1024
-                 THEN format('partitions is %s; it must be 1 to 1024', p_partitions) END));
+             WHEN p_partitions IS NULL OR p_partitions NOT BETWEEN 1 AND HF_PARTITIONS_MAX
+                 THEN format('partitions is %s; it must be 1 to HF_PARTITIONS_MAX', p_partitions) END));
     PERFORM positions_check(p_caller, p_namespace_id, ARRAY[p_start]);
     PERFORM options_merge('{}', coalesce(p_options, '{}')::jsonb);
     PERFORM text_check(p_caller, 'options', p_options, 65536);

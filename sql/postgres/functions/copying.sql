@@ -31,7 +31,7 @@ BEGIN
     status := HF_OK;
     SELECT * INTO v_space FROM namespaces n WHERE n.name = p_name;
     IF NOT FOUND THEN
-        message := name_fault(p_name, 'namespace name', 128);
+        message := name_fault(p_name, 'namespace name', HF_NAMESPACE_BYTES_MAX);
         status := CASE WHEN message IS NULL THEN HF_OK ELSE HF_INVALID END;
     ELSIF v_space.removing_at IS NOT NULL THEN
         status := HF_BUSY;

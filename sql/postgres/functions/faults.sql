@@ -80,13 +80,13 @@ AS $$
 DECLARE
     v_text text := p_json;
 BEGIN
-    IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', '')) <= 64 THEN
+    IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', '')) <= HF_JSON_DEPTH_MAX THEN
         RETURN false;
     END IF;
     v_text := replace(replace(v_text, E'\\\\', ''), E'\\"', '');
     v_text := regexp_replace(v_text, '"[^"]*"|[^][{}"]+', '', 'g');
     v_text := translate(v_text, '{}', '[]');
-    FOR i IN 1 .. 64 LOOP
+    FOR i IN 1 .. HF_JSON_DEPTH_MAX LOOP
         v_text := replace(v_text, '[]', '');
         EXIT WHEN v_text = '';
     END LOOP;
@@ -107,8 +107,8 @@ DECLARE
     v_at     integer := 0; -- where the segment begins, then its first star; in bytes, from 0
     v_star   integer;
 BEGIN
-    IF p_text = '' OR p_text IS NULL OR octet_length(p_text) > 255 THEN
-        RETURN name_fault(p_text, p_what, 255);
+    IF p_text = '' OR p_text IS NULL OR octet_length(p_text) > HF_TYPE_BYTES_MAX THEN
+        RETURN name_fault(p_text, p_what, HF_TYPE_BYTES_MAX);
     END IF;
     v_before := substring(p_text COLLATE "C", $good$^[^\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$good$);
     v_code := ascii(substr(p_text, length(v_before) + 1));
@@ -145,7 +145,7 @@ CREATE OR REPLACE FUNCTION holdfast.type_fault(p_type text) RETURNS text
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 BEGIN
-    IF octet_length(p_type) <= 255 AND p_type COLLATE "C" ~
+    IF octet_length(p_type) <= HF_TYPE_BYTES_MAX AND p_type COLLATE "C" ~
        $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$ THEN
         RETURN NULL;
     ELSIF p_type IS NULL THEN
@@ -166,7 +166,7 @@ CREATE OR REPLACE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max 
         WHEN holdfast.json_escapes_badly($1::text)
             THEN E'metadata has \\u0000 or an unpaired surrogate, which cannot be stored'
         WHEN holdfast.json_too_deep($1::text)
-            THEN 'metadata has arrays and objects nested more than 64 deep' END;
+            THEN 'metadata has arrays and objects nested more than HF_JSON_DEPTH_MAX deep' END;
 
 -- Why an event of a namespace is refused; NULL if it is good. The limits are those of include/holdfast.h;
 -- that of the payload is the namespace's (limit_payload, namespaces.sql).
@@ -198,22 +198,22 @@ BEGIN
         RETURN E'payload has \\u0000 or an unpaired surrogate, which cannot be stored';
     END IF;
     IF octet_length(v_text) > 128 AND holdfast.json_too_deep(v_text) THEN
-        RETURN 'payload has arrays and objects nested more than 64 deep';
+        RETURN 'payload has arrays and objects nested more than HF_JSON_DEPTH_MAX deep';
     END IF;
-    IF octet_length(p_key) > 65536 THEN
-        RETURN format('key is %s bytes; the limit is 65536', octet_length(p_key));
+    IF octet_length(p_key) > HF_KEY_BYTES_MAX THEN
+        RETURN format('key is %s bytes; the limit is HF_KEY_BYTES_MAX', octet_length(p_key));
     END IF;
-    IF octet_length(p_tenant) > 65536 THEN
-        RETURN format('tenant is %s bytes; the limit is 65536', octet_length(p_tenant));
+    IF octet_length(p_tenant) > HF_KEY_BYTES_MAX THEN
+        RETURN format('tenant is %s bytes; the limit is HF_KEY_BYTES_MAX', octet_length(p_tenant));
     END IF;
     IF p_metadata IS NOT NULL THEN
-        v_fault := metadata_fault(p_metadata, 65536);
+        v_fault := metadata_fault(p_metadata, HF_METADATA_BYTES_MAX);
         IF v_fault IS NOT NULL THEN
             RETURN v_fault;
         END IF;
     END IF;
-    IF octet_length(p_producer) > 255 THEN
-        RETURN format('producer is %s bytes; the limit is 255', octet_length(p_producer));
+    IF octet_length(p_producer) > HF_PRODUCER_BYTES_MAX THEN
+        RETURN format('producer is %s bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(p_producer));
     END IF;
     IF p_expected_version IS NOT NULL THEN
         IF p_expected_version < 0 OR p_expected_version = 9223372036854775807 THEN
@@ -238,10 +238,10 @@ CREATE OR REPLACE FUNCTION holdfast.event_is_plain(p_type text, p_payload json, 
                                                    p_emitted_at timestamptz)
     RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN octet_length($1) <= 255 AND $1 COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
+    RETURN octet_length($1) <= HF_TYPE_BYTES_MAX AND $1 COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
         AND octet_length($2::text) <= 128 AND strpos($2::text, E'\\u') = 0
-        AND ($3 IS NULL OR octet_length($3) <= 65536) AND ($4 IS NULL OR octet_length($4) <= 65536)
-        AND $5 IS NULL AND ($6 IS NULL OR octet_length($6) <= 255)
+        AND ($3 IS NULL OR octet_length($3) <= HF_KEY_BYTES_MAX) AND ($4 IS NULL OR octet_length($4) <= HF_KEY_BYTES_MAX)
+        AND $5 IS NULL AND ($6 IS NULL OR octet_length($6) <= HF_PRODUCER_BYTES_MAX)
         AND $7 >= '0001-01-01 00:00:00+00' AND $7 < '10000-01-01 00:00:00+00';
 
 -- events_check: raises what is wrong with events that a role sends the way C does, which says itself what
@@ -259,8 +259,8 @@ DECLARE
     v_count integer := coalesce(cardinality(p_ids), 0);
     v_found record;
 BEGIN
-    IF v_count > 100000 THEN
-        RAISE EXCEPTION 'there are % events; the limit is 100000', v_count USING ERRCODE = 'HF001';
+    IF v_count > HF_PUBLISH_MANY_MAX THEN
+        RAISE EXCEPTION 'there are % events; the limit is HF_PUBLISH_MANY_MAX', v_count USING ERRCODE = 'HF001';
     ELSIF (v_count, v_count, v_count, v_count, v_count, v_count, v_count, v_count, v_count)
           IS DISTINCT FROM (
               coalesce(cardinality(p_types), 0), coalesce(cardinality(p_payloads), 0),

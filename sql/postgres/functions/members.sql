@@ -22,7 +22,7 @@ BEGIN
     IF p_members_max IS NULL OR p_members_max NOT BETWEEN 1 AND 1024
        OR octet_length(p_assigned) > 8192
        OR p_assigned !~ '^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$' THEN
-        RAISE EXCEPTION 'assigned is not a list of partitions, or members_max not 1 to 1024'
+        RAISE EXCEPTION 'assigned is not a list of partitions, or members_max not 1 to STORE_MEMBERS_MAX'
             USING ERRCODE = 'HF001';
     END IF;
 END

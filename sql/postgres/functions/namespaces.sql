@@ -124,7 +124,7 @@ BEGIN
     SELECT n.id, n.gapless INTO namespace_put.id, namespace_put.gapless
         FROM namespaces n WHERE n.name = p_name;
     IF NOT FOUND THEN
-        message := name_fault(p_name, 'namespace name', 128);
+        message := name_fault(p_name, 'namespace name', HF_NAMESPACE_BYTES_MAX);
         IF message IS NOT NULL THEN
             status := HF_INVALID;
             RETURN;
@@ -406,8 +406,8 @@ DECLARE
     v_done record;
 BEGIN
     PERFORM fault_check(coalesce(
-        name_fault(p_name, 'namespace name', 128),
-        metadata_fault(p_metadata, 65536),
+        name_fault(p_name, 'namespace name', HF_NAMESPACE_BYTES_MAX),
+        metadata_fault(p_metadata, HF_METADATA_BYTES_MAX),
         CASE WHEN p_retention_ms NOT BETWEEN 0 AND 31622400000000
                  THEN format('retention_ms is %s; it takes 0 to 31622400000000', p_retention_ms)
              WHEN p_retention_bytes < 0
@@ -467,7 +467,7 @@ DECLARE
     v_until timestamptz := clock_timestamp() + c_wait;
     v_done  record;
 BEGIN
-    PERFORM fault_check(name_fault(p_name, 'namespace name', 128));
+    PERFORM fault_check(name_fault(p_name, 'namespace name', HF_NAMESPACE_BYTES_MAX));
     -- It may wait long; who opens the namespace meanwhile must be seen.
     PERFORM demand_read_committed('namespaces need');
     LOOP

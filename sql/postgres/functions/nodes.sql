@@ -255,14 +255,14 @@ CREATE OR REPLACE FUNCTION holdfast.node_fault(p_node_id text, p_description tex
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT coalesce(
-        name_fault(p_node_id, 'node', 128),
+        name_fault(p_node_id, 'node', HF_NODE_ID_BYTES_MAX),
         CASE WHEN p_node_id COLLATE "C" !~ '^[A-Za-z0-9._:-]+$'
                  THEN 'node has a character that is no letter, no digit and none of ._:-'
-             WHEN octet_length(p_description) > 1024
-                 THEN format('description is %s bytes; the limit is 1024', octet_length(p_description))
+             WHEN octet_length(p_description) > HF_NODE_DESCRIPTION_BYTES_MAX
+                 THEN format('description is %s bytes; the limit is HF_NODE_DESCRIPTION_BYTES_MAX', octet_length(p_description))
              WHEN p_description COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]'
                  THEN 'description has a control character' END,
-        metadata_fault(p_metadata, 4096),
+        metadata_fault(p_metadata, HF_NODE_METADATA_BYTES_MAX),
         CASE WHEN p_heartbeat_ms NOT BETWEEN 1000 AND 86400000
                  THEN format('heartbeat_ms is %s; it takes 1000 to 86400000', p_heartbeat_ms) END)
 $$;

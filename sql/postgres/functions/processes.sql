@@ -150,7 +150,7 @@ DECLARE
     v_dead   uuid[];
 BEGIN
     PERFORM process_check(p_namespace_id, p_token, v_caller);
-    PERFORM text_check(v_caller, 'node name', p_node_name, 255);
+    PERFORM text_check(v_caller, 'node name', p_node_name, HF_PRODUCER_BYTES_MAX);
     PERFORM clock_mind(p_namespace_id, v_caller);
     UPDATE processes p
         SET renewals = p.renewals + 1, seen_at = clock_timestamp(), locked = p_locked,

@@ -80,14 +80,14 @@ BEGIN
         WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
             AND v_guard > n.ids_until AND v_guard >= n.months_from AND v_guard < n.months_to
             AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
-            AND octet_length(publish.type) <= 255 AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
+            AND octet_length(publish.type) <= HF_TYPE_BYTES_MAX AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
             AND (octet_length(publish.payload::text) <= 128
                  OR octet_length(publish.payload::text) <= least(65536, n.payload_bytes_max)
                     AND NOT holdfast.json_too_deep(publish.payload::text))
             AND strpos(publish.payload::text, E'\\u') = 0
-            AND (publish.key IS NULL OR octet_length(publish.key) <= 65536)
-            AND (publish.tenant IS NULL OR octet_length(publish.tenant) <= 65536)
-            AND (publish.producer IS NULL OR octet_length(publish.producer) <= 255)
+            AND (publish.key IS NULL OR octet_length(publish.key) <= HF_KEY_BYTES_MAX)
+            AND (publish.tenant IS NULL OR octet_length(publish.tenant) <= HF_KEY_BYTES_MAX)
+            AND (publish.producer IS NULL OR octet_length(publish.producer) <= HF_PRODUCER_BYTES_MAX)
             AND publish.metadata IS NULL AND publish.expected_version IS NULL
             AND publish.emitted_at IS NULL
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
@@ -147,8 +147,8 @@ AS $$
 DECLARE
     v_fault record;
 BEGIN
-    IF p_count > 100000 THEN
-        RAISE EXCEPTION 'there are % events; the limit is 100000', p_count USING ERRCODE = 'HF001';
+    IF p_count > HF_PUBLISH_MANY_MAX THEN
+        RAISE EXCEPTION 'there are % events; the limit is HF_PUBLISH_MANY_MAX', p_count USING ERRCODE = 'HF001';
     END IF;
     IF p_count <> coalesce(cardinality(p_payloads), p_count)
        OR p_count <> coalesce(cardinality(p_ids), p_count)

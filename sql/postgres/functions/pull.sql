@@ -41,7 +41,7 @@ BEGIN
         INTO v_pull.subscription_id, v_pull.name, v_pull.options, v_mode
         FROM subscriptions s WHERE s.namespace_id = v_namespace.id AND s.name = p_subscription;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no subscription %', left(p_subscription, 255)
+        RAISE EXCEPTION 'there is no subscription %', left(p_subscription, HF_NAME_BYTES_MAX)
             USING ERRCODE = 'HF003';
     ELSIF v_mode <> HF_MODE_SHARED THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription
@@ -189,7 +189,7 @@ BEGIN
                 coalesce(w.story, '[]'), p_now,
                 CASE WHEN claimed_damaged(w) THEN 'corrupt'
                      WHEN w.unhandled THEN 'no_handler'
-                     WHEN w.cause = 'lease_expired' THEN 'lease'
+                     WHEN w.cause = CAUSE_EXPIRED THEN 'lease'
                      ELSE 'attempts' END,
                 CASE WHEN claimed_damaged(w) THEN 'the event is damaged: its checksum does not match what '
                          'is stored. No handler has seen it; holdfast verify looks for more'
@@ -231,8 +231,8 @@ BEGIN
         RAISE EXCEPTION 'max is %; it must be 1 to 10000', v_max USING ERRCODE = 'HF001';
     ELSIF v_lease_ms < 1 OR v_lease_ms > 604800000 THEN
         RAISE EXCEPTION 'lease_ms is %; it must be 1 to 604800000', v_lease_ms USING ERRCODE = 'HF001';
-    ELSIF octet_length(v_node) > 255 THEN
-        RAISE EXCEPTION 'node is % bytes; the limit is 255', octet_length(v_node)
+    ELSIF octet_length(v_node) > HF_PRODUCER_BYTES_MAX THEN
+        RAISE EXCEPTION 'node is % bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(v_node)
             USING ERRCODE = 'HF001';
     END IF;
     FOR try IN 1 .. c_tries_max LOOP
@@ -278,8 +278,8 @@ DECLARE
     v_positions bigint[] := ARRAY(SELECT DISTINCT p FROM unnest(p_positions) p ORDER BY p);
     v_done      record;
 BEGIN
-    IF cardinality(p_positions) > 10000 THEN
-        RAISE EXCEPTION 'there are % positions; the limit is 10000', cardinality(p_positions)
+    IF cardinality(p_positions) > HF_CLAIM_MAX THEN
+        RAISE EXCEPTION 'there are % positions; the limit is HF_CLAIM_MAX', cardinality(p_positions)
             USING ERRCODE = 'HF001';
     END IF;
     v_done := change_settle_lease(
@@ -363,11 +363,11 @@ DECLARE
     v_missing  bigint;
     v_outcomes pull_outcome[];
 BEGIN
-    IF cardinality(p_positions) > 10000 THEN
-        RAISE EXCEPTION 'there are % positions; the limit is 10000', cardinality(p_positions)
+    IF cardinality(p_positions) > HF_CLAIM_MAX THEN
+        RAISE EXCEPTION 'there are % positions; the limit is HF_CLAIM_MAX', cardinality(p_positions)
             USING ERRCODE = 'HF001';
-    ELSIF octet_length(v_node) > 255 THEN
-        RAISE EXCEPTION 'node is % bytes; the limit is 255', octet_length(v_node)
+    ELSIF octet_length(v_node) > HF_PRODUCER_BYTES_MAX THEN
+        RAISE EXCEPTION 'node is % bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(v_node)
             USING ERRCODE = 'HF001';
     END IF;
     -- Locked, so that nobody settles between reading and settling.
@@ -395,7 +395,7 @@ BEGIN
                v_now + coalesce(p_delay_ms, retry_delay_ms(p_pull.options, c.attempts + 2))
                        * interval '1 ms',
                CASE WHEN p_bury THEN 'rejected' WHEN c.attempts + 1 >= v_max THEN 'attempts' END,
-               v_error, 'handler')::pull_outcome ORDER BY c.position)
+               v_error, CAUSE_HANDLER)::pull_outcome ORDER BY c.position)
         INTO v_outcomes
         FROM unnest(v_found.left) c WHERE p_positions IS NULL OR c.position = ANY (p_positions);
     PERFORM pull_apply(p_pull, p_lease, v_node, v_now, coalesce(v_outcomes, '{}'));

@@ -22,7 +22,7 @@ BEGIN
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.namespace_id = v_namespace.id AND s.name = p_name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no schedule %', left(p_name, 255) USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no schedule %', left(p_name, HF_SCHEDULE_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
     END IF;
     RETURN v_schedule;
 END
@@ -37,7 +37,7 @@ CREATE OR REPLACE FUNCTION holdfast.schedule_fault(p_namespace_id integer, p_nam
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
     SELECT coalesce(
-        name_fault(p_name, 'schedule name', 255),
+        name_fault(p_name, 'schedule name', HF_SCHEDULE_NAME_BYTES_MAX),
         event_fault(p_namespace_id, p_type, p_payload, p_key, p_tenant, p_metadata, NULL, NULL, now()),
         CASE WHEN p_misfire IS NULL OR p_misfire NOT IN ('skip', 'once', 'all')
                  THEN format('misfire is %s; it takes skip, once or all', p_misfire)
@@ -384,7 +384,7 @@ BEGIN
     id := v_done.ids[1];
     "position" := v_done.positions[1];
     IF id IS NULL THEN
-        RAISE EXCEPTION 'there is no schedule %', left(name, 255) USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no schedule %', left(name, HF_SCHEDULE_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
     END IF;
 END
 $$;

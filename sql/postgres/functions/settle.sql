@@ -38,7 +38,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.story_add(p_old text, p_attempt integer, p_at timestamptz,
                                               p_error text, p_node text) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN CASE WHEN octet_length(p_old) + 2048 * 6 > 1048576 THEN p_old
+    RETURN CASE WHEN octet_length(p_old) + HF_ERROR_BYTES_MAX * 6 > STORY_BYTES_MAX THEN p_old
         ELSE coalesce(nullif(left(rtrim(p_old), -1), '['), '')
             || CASE WHEN coalesce(nullif(left(rtrim(p_old), -1), '['), '') = '' THEN '[' ELSE ',' END
             || '{"attempt":' || p_attempt
@@ -57,7 +57,7 @@ CREATE OR REPLACE FUNCTION holdfast.record_lost(p_namespace_id integer, p_subscr
     SET search_path = pg_catalog, holdfast, pg_temp
 AS $$
 DECLARE
-    v_error text := CASE p_cause WHEN 'process_died' THEN 'the process died during this attempt'
+    v_error text := CASE p_cause WHEN CAUSE_DIED THEN 'the process died during this attempt'
                                  ELSE 'the lease expired without an answer' END;
     v_lane  bigint;
 BEGIN

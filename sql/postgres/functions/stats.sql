@@ -81,7 +81,7 @@ $$;
 -- goes up only if all of them entered before. In the end p_disorder positions below are looked at for
 -- events that are late all the same. It is one statement, so that there is one plan to be made.
 CREATE OR REPLACE FUNCTION holdfast.position_before(p_namespace_id integer, p_at timestamptz,
-                                                    p_disorder bigint DEFAULT 20000)
+                                                    p_disorder bigint DEFAULT STORE_DISORDER)
     RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast, pg_temp

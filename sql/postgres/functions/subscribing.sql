@@ -23,11 +23,11 @@ AS $$
 DECLARE
     v_subscription subscriptions;
 BEGIN
-    PERFORM fault_check(name_fault(p_name, 'subscription name', 255));
+    PERFORM fault_check(name_fault(p_name, 'subscription name', HF_NAME_BYTES_MAX));
     SELECT * INTO v_subscription FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no subscription %', left(p_name, 255) USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no subscription %', left(p_name, HF_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
     END IF;
     RETURN v_subscription;
 END
@@ -87,7 +87,7 @@ BEGIN
         IF FOUND THEN
             v_options := subscription_options(v_stored, p_given);
         ELSIF NOT p_create THEN
-            RAISE EXCEPTION 'there is no subscription %', left(p_name, 255) USING ERRCODE = 'HF003';
+            RAISE EXCEPTION 'there is no subscription %', left(p_name, HF_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
         ELSE
             v_options := options_merge('{"wait_period_ms": 10000}', p_given);
             IF p_place IS NULL THEN
@@ -129,7 +129,7 @@ DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
                                     'consumer', 'owner');
 BEGIN
-    PERFORM fault_check(coalesce(name_fault(name, 'subscription name', 255),
+    PERFORM fault_check(coalesce(name_fault(name, 'subscription name', HF_NAME_BYTES_MAX),
                                  patterns_fault(name, patterns)));
     RETURN subscription_put(v_namespace, name, patterns, place,
                             options_given(options, mode, partitions), true);
@@ -151,7 +151,7 @@ DECLARE
                                     'consumer', 'owner');
 BEGIN
     PERFORM fault_check(coalesce(
-        name_fault(name, 'subscription name', 255),
+        name_fault(name, 'subscription name', HF_NAME_BYTES_MAX),
         CASE WHEN patterns IS NOT NULL THEN patterns_fault(name, patterns) END));
     PERFORM subscription_put(v_namespace, name, patterns, NULL,
                              options_given(options, NULL, partitions), false);
@@ -171,7 +171,7 @@ DECLARE
                                     'consumer', 'owner');
     v_done      record;
 BEGIN
-    PERFORM fault_check(name_fault(name, 'subscription name', 255));
+    PERFORM fault_check(name_fault(name, 'subscription name', HF_NAME_BYTES_MAX));
     PERFORM demand_read_committed('subscriptions need');
     PERFORM commit_durably();
     v_done := change_subscription_remove(v_namespace.id, name);
@@ -193,8 +193,8 @@ DECLARE
     v_subscription subscriptions := subscription_find(v_namespace.id, p_name);
     v_done         record;
 BEGIN
-    IF octet_length(p_reason) > 2048 THEN
-        RAISE EXCEPTION 'reason is % bytes; the limit is 2048', octet_length(p_reason)
+    IF octet_length(p_reason) > HF_ERROR_BYTES_MAX THEN
+        RAISE EXCEPTION 'reason is % bytes; the limit is HF_ERROR_BYTES_MAX', octet_length(p_reason)
             USING ERRCODE = 'HF001';
     END IF;
     PERFORM commit_durably();

@@ -127,7 +127,7 @@ BEGIN
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name FOR UPDATE;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription %s', left(p_name, 255));
+        message := format('there is no subscription %s', left(p_name, HF_NAME_BYTES_MAX));
         RETURN;
     END IF;
     PERFORM partitions_lock(v_id);

@@ -265,8 +265,7 @@ SELECT format('namespace "%s", subscription "%s": the delivery of position %s %s
               r.position,
               CASE WHEN r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
                        THEN format('is of kind %s, which means nothing', r.kind)
-                   WHEN r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction',
-                                        'process_died', 'lease_expired')
+                   WHEN r.cause NOT IN (CAUSE_ANY)
                        THEN format('has the cause "%s", which means nothing', r.cause)
                    WHEN (r.unit_first IS NULL) <> (r.unit_events IS NULL) OR r.unit_events < 2
                        OR r.unit_first > r.position
@@ -277,8 +276,7 @@ FROM holdfast.retries r
 JOIN holdfast.subscriptions s ON s.id = r.subscription_id
 JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
-    OR r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
-                       'lease_expired')
+    OR r.cause NOT IN (CAUSE_ANY)
     OR (r.unit_first IS NULL) <> (r.unit_events IS NULL)
     OR r.unit_events < 2 OR r.unit_first > r.position
     OR ((SELECT 1 FROM holdfast.events e

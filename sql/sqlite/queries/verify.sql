@@ -115,8 +115,7 @@ SELECT printf('namespace "%s", subscription "%s": the delivery of position %d %s
               r.position,
               CASE WHEN r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
                   THEN 'is of kind ' || r.kind || ', which means nothing'
-                   WHEN r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction',
-                                        'process_died', 'lease_expired')
+                   WHEN r.cause NOT IN (CAUSE_ANY)
                        THEN 'has the cause "' || r.cause || '", which means nothing'
                    WHEN (r.unit_first IS NULL) <> (r.unit_events IS NULL) OR r.unit_events < 2
                        OR r.unit_first > r.position
@@ -127,8 +126,7 @@ FROM holdfast_retries r
 JOIN holdfast_subscriptions s ON s.id = r.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
-    OR r.cause NOT IN ('handler', 'undecodable', 'timeout', 'transaction', 'process_died',
-                       'lease_expired')
+    OR r.cause NOT IN (CAUSE_ANY)
     OR (r.unit_first IS NULL) <> (r.unit_events IS NULL)
     OR r.unit_events < 2 OR r.unit_first > r.position
     OR (NOT EXISTS (SELECT 1 FROM holdfast_events e
