@@ -196,4 +196,23 @@ exits 2 "a delay of thousands of years" publish a.b --delay 106751991167d --db s
 has "names the limit" err '--delay takes a time .* from 0ms to 366000d, not .106751991167d.'
 true_that "create nothing" test ! -e none.db
 
+# --- Times as people write them ---
+export TZ=Europe/Berlin
+exits 0 "a time of the local zone" publish at.x --at '2090-11-20 18:00'
+has "the answer says when it is" err 'at 2090-11-20 18:00:00 CET\.$'
+exits 0 "in summer, with seconds" publish at.x --at '2090-07-20 18:00:30'
+has "by the clocks of summer" err 'at 2090-07-20 18:00:30 CEST\.$'
+exits 0 "a time of the day is the next one" publish at.x --at 18:00
+has "today or tomorrow" err '^It enters the log in [0-9hms]+, at 20[0-9-]{8} 18:00:00 CES?T\.$'
+exits 0 "a delay of several units" publish at.x --delay 1h30m
+has "which is as long" err '^It enters the log in 1h30m, at '
+exits 0 "weeks" publish at.x --delay 2w
+has "of seven days" err '^It enters the log in 14d, at '
+exits 2 "no time" publish at.x --at 25:00
+has "says what would be one" err "takes a time \\(18:00, '2026-01-31 12:00', 2026"
+exits 2 "units in another order" publish at.x --delay 30m1h
+TZ=nowhere exits 2 "a zone that cannot be read is not guessed" publish at.x --at 18:00
+exits 0 "the past is meant by a place" tail --from 00:00 --json
+unset TZ
+
 finish

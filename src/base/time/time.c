@@ -197,46 +197,76 @@ hf_status time_parse(struct text text, int64_t *ret_us)
 
 static hf_status not_a_duration(const char *reason)
 {
-    return fail(HF_INVALID, "not a duration such as 30d, 12h, 5m, 10s or 250ms: %s", reason);
+    return fail(HF_INVALID, "not a duration such as 2w, 30d, 1h30m, 10s or 250ms: %s", reason);
 }
 
-hf_status duration_parse(struct text text, int64_t *ret_ms)
+/* The units, the largest first. */
+static const struct {
+    struct text name;
+    int64_t ms;
+} units[] = {
+    {TEXT_LITERAL("w"), INT64_C(7) * 86400 * 1000},
+    {TEXT_LITERAL("d"), 86400 * 1000},
+    {TEXT_LITERAL("h"), 3600 * 1000},
+    {TEXT_LITERAL("m"), 60 * 1000},
+    {TEXT_LITERAL("s"), 1000},
+    {TEXT_LITERAL("ms"), 1},
+};
+
+#define UNIT_COUNT (sizeof units / sizeof units[0])
+
+/* Takes a number and its unit, which is one of those from *unit on, and adds it. */
+static hf_status take_duration(struct text *rest, size_t *unit, int64_t *ms)
 {
-    static const struct {
-        struct text name;
-        int64_t ms;
-    } units[] = {
-        {TEXT_LITERAL("ms"), 1},           {TEXT_LITERAL("s"), 1000},
-        {TEXT_LITERAL("m"), 60 * 1000},    {TEXT_LITERAL("h"), 3600 * 1000},
-        {TEXT_LITERAL("d"), 86400 * 1000},
-    };
     int64_t number = 0;
     size_t digits = 0;
+    size_t letters = 0;
 
-    for (; digits < text.length && is_digit(text.bytes[digits]); digits++) {
+    for (; digits < rest->length && is_digit(rest->bytes[digits]); digits++) {
         if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, text.bytes[digits] - '0', &number)) {
+            __builtin_add_overflow(number, rest->bytes[digits] - '0', &number)) {
             return not_a_duration("the number is too large");
         }
     }
     if (digits == 0) {
-        return not_a_duration("it begins with a whole number");
+        return not_a_duration("a whole number comes before each unit");
     }
-    if (digits == text.length) {
+    while (digits + letters < rest->length && !is_digit(rest->bytes[digits + letters])) {
+        letters++;
+    }
+    if (letters == 0) {
         return not_a_duration("the unit is missing");
     }
 
-    struct text unit = {text.bytes + digits, text.length - digits};
+    struct text name = {rest->bytes + digits, letters};
 
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (!text_equal(unit, units[i].name)) {
-            continue;
-        }
-        if (__builtin_mul_overflow(number, units[i].ms, &number)) {
-            return not_a_duration("the number is too large");
-        }
-        *ret_ms = number;
-        return HF_OK;
+    while (*unit < UNIT_COUNT && !text_equal(name, units[*unit].name)) {
+        ++*unit;
     }
-    return not_a_duration("the unit is d, h, m, s or ms");
+    if (*unit == UNIT_COUNT) {
+        return not_a_duration("the units are w, d, h, m, s and ms, the larger ones first");
+    }
+    if (__builtin_mul_overflow(number, units[*unit].ms, &number) ||
+        __builtin_add_overflow(*ms, number, ms)) {
+        return not_a_duration("the number is too large");
+    }
+    ++*unit;
+    rest->bytes += digits + letters;
+    rest->length -= digits + letters;
+    return HF_OK;
+}
+
+hf_status duration_parse(struct text text, int64_t *ret_ms)
+{
+    int64_t ms = 0;
+    size_t unit = 0;
+    hf_status status;
+
+    do {
+        status = take_duration(&text, &unit, &ms);
+    } while (!status && text.length > 0);
+    if (!status) {
+        *ret_ms = ms;
+    }
+    return status;
 }

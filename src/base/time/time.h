@@ -32,8 +32,9 @@ void time_format(int64_t us, char out[TIME_TEXT_BYTES]);
 hf_status time_parse(struct text text, int64_t *ret_us);
 
 /*
- * A whole number and a unit: "30d", "12h", "5m", "10s", "250ms". HF_INVALID for a bare number (of
- * what?), a sign, a fraction, an unknown unit, or what does not fit int64_t milliseconds.
+ * Whole numbers with units, the larger ones first: "2w", "30d", "1h30m", "10s", "250ms". HF_INVALID
+ * for a bare number (of what?), a sign, a fraction, an unknown unit, a unit that comes twice, or
+ * what does not fit int64_t milliseconds.
  */
 hf_status duration_parse(struct text text, int64_t *ret_ms);
 

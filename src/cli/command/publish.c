@@ -7,6 +7,7 @@
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
+#include "cli/core/moment.h"
 #include "cli/core/out.h"
 #include "cli/core/show.h"
 
@@ -20,8 +21,9 @@ static const struct option_row options[] = {
     {"producer", 0, OPTION_TEXT, "NAME", NULL, 0, 0, "name of the publisher (HOST:PID)"},
     {"emitted-at", 0, OPTION_MOMENT, "TIME", NULL, 0, 0, "when it happened (now)"},
     {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, DELAY_MS_MAX,
-     "keep it, and let it enter the log so much later (10m)"},
-    {"at", 0, OPTION_TIME, "TIME", NULL, 0, 0, "the same, at this time"},
+     "keep it, and let it enter the log so much later (10m, 1h30m, 2w)"},
+    {"at", 0, OPTION_TIME, "TIME", NULL, 0, 0,
+     "the same, at this time: 18:00, '2026-11-20 18:00' (local), 2026-11-20T17:00:00Z"},
     {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
      "publish only if the key's version is N; 0: the key is new"},
     {"file", 'f', OPTION_TEXT, "FILE", NULL, 0, 0,
@@ -34,6 +36,16 @@ static const struct option_row options[] = {
      "what the event survives once published: power loss, or only a crash (power)"},
     OPTION_END,
 };
+
+/* A time may have been meant for another zone or day, so the answer says when it is. */
+static void say_when(const struct cli *cli, int64_t at_us)
+{
+    char when[OUT_WORDS_BYTES];
+    char local[MOMENT_BYTES];
+
+    out_say("It enters the log %s, at %s.", out_when(at_us, cli->started_at_us, when),
+            moment_format(at_us, local));
+}
 
 static int publish_one(struct cli *cli)
 {
@@ -70,6 +82,9 @@ static int publish_one(struct cli *cli)
         return cli_fail(status);
     }
     show_receipt(cli->json, &receipt);
+    if (receipt.position == 0) {
+        say_when(cli, event.deliver_at_us);
+    }
     return EXIT_OK;
 }
 

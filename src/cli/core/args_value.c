@@ -10,6 +10,7 @@
 #include "base/banned.h"
 #include "base/time/time.h"
 #include "cli/core/cli.h"
+#include "cli/core/moment.h"
 #include "cli/core/out.h"
 
 #include <errno.h>
@@ -134,11 +135,12 @@ static bool value_size(const char *text, int64_t min, int64_t max, int64_t *ret_
     return *ret_bytes >= min && *ret_bytes <= max;
 }
 
-static bool value_time(const char *text, hf_place *ret_place)
+static bool value_time(const char *text, int64_t now_us, enum moment_day day, hf_place *ret_place)
 {
     int64_t time_us;
 
-    if (time_parse(text_of(text), &time_us) != HF_OK) {
+    if (time_parse(text_of(text), &time_us) != HF_OK &&
+        !moment_parse(text, now_us, day, &time_us)) {
         return false;
     }
     *ret_place = (hf_place){HF_PLACE_TIME, time_us};
@@ -153,7 +155,7 @@ static bool value_moment(const char *text, int64_t now_us, hf_place *ret_place)
         *ret_place = (hf_place){HF_PLACE_NOW, -1};
         return true;
     }
-    if (value_time(text, ret_place)) {
+    if (value_time(text, now_us, MOMENT_LAST, ret_place)) {
         return true;
     }
     if (duration_parse(text_of(text), &ago_ms) != HF_OK || ago_ms >= now_us / 1000) {
@@ -253,7 +255,7 @@ void args_value_describe(const struct option_row *row, char *ret_form, size_t by
                  "(2026-01-31T12:00:00Z) or how long ago (2h)");
         return;
     case OPTION_TIME:
-        snprintf(ret_form, bytes, "takes a time (2026-01-31T12:00:00Z)");
+        snprintf(ret_form, bytes, "takes a time (18:00, '2026-01-31 12:00', 2026-01-31T12:00:00Z)");
         return;
     case OPTION_MOMENT:
         snprintf(ret_form, bytes, "takes a time (2026-01-31T12:00:00Z), now, or how long ago (2h)");
@@ -285,7 +287,7 @@ static bool read_by_row(struct arg_value *value, int64_t now_us, struct value_fo
     case OPTION_PLACE:
         return args_value_place(value->text, now_us, &value->place);
     case OPTION_TIME:
-        return value_time(value->text, &value->place);
+        return value_time(value->text, now_us, MOMENT_NEXT, &value->place);
     case OPTION_MOMENT:
         return value_moment(value->text, now_us, &value->place);
     case OPTION_CHOICE:
