@@ -167,7 +167,7 @@ static double pq_number(PGconn *pg, const char *sql)
 
 static int namespace_id(PGconn *pg)
 {
-    return (int)pq_number(pg, "SELECT id FROM holdfast.namespaces WHERE name = 'default'");
+    return (int)pq_number(pg, "SELECT id FROM holdfast_private.namespaces WHERE name = 'default'");
 }
 
 static void pq_prepare(PGconn *pg, const char *sql)
@@ -251,16 +251,18 @@ static void many_prepare(PGconn *pg)
 {
     char sql[1024];
     int id = namespace_id(pg);
-    snprintf(sql, sizeof sql,
-             "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, "
-             "guard_at, id, namespace_id, type, producer, key, payload) "
-             "SELECT nextval('holdfast.events_%d_position'), hash, hash, emitted_at, entered_at, "
-             "entered_at, id, %d, "
-             "type, producer, key, payload "
-             "FROM unnest($1::uuid[], $2::text[], $3::json[], $4::text[], $5::text[], "
-             "$6::timestamptz[], $7::timestamptz[], $8::bigint[]) "
-             "AS e (id, type, payload, key, producer, emitted_at, entered_at, hash)",
-             id, id, id);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO holdfast_private.events_%d (position, hash, checksum, emitted_at, entered_at, "
+        "guard_at, id, namespace_id, type, producer, key, payload) "
+        "SELECT nextval('holdfast_private.events_%d_position'), hash, hash, emitted_at, "
+        "entered_at, "
+        "entered_at, id, %d, "
+        "type, producer, key, payload "
+        "FROM unnest($1::uuid[], $2::text[], $3::json[], $4::text[], $5::text[], "
+        "$6::timestamptz[], $7::timestamptz[], $8::bigint[]) "
+        "AS e (id, type, payload, key, producer, emitted_at, entered_at, hash)",
+        id, id, id);
     pq_prepare(pg, sql);
 }
 
@@ -345,7 +347,8 @@ static void fill(const char *url, PGconn *pg, long long count)
     long long present = 0;
     if (count > 0) {
         char sql[128];
-        snprintf(sql, sizeof sql, "SELECT count(*) FROM holdfast.events_%d", namespace_id(pg));
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM holdfast_private.events_%d",
+                 namespace_id(pg));
         present = (long long)pq_number(pg, sql);
     }
     for (; present < count; present += MANY) {
@@ -422,9 +425,9 @@ static void *insert_one_by_one(void *ctx)
     int namespace = namespace_id(pg);
     snprintf(
         sql, sizeof sql,
-        "INSERT INTO holdfast.events_%d (position, hash, checksum, emitted_at, entered_at, "
+        "INSERT INTO holdfast_private.events_%d (position, hash, checksum, emitted_at, entered_at, "
         "guard_at, id, namespace_id, type, producer, key, payload) VALUES "
-        "(nextval('holdfast.events_%d_position'), $1::bigint, 0, $2::timestamptz, "
+        "(nextval('holdfast_private.events_%d_position'), $1::bigint, 0, $2::timestamptz, "
         "$3::timestamptz, $3::timestamptz, $4::uuid, %d, $5::text, $6::text, $7::text, $8::json)",
         namespace, namespace, namespace);
     pq_prepare(pg, sql);
@@ -548,7 +551,7 @@ static hf_mode mode_of(int argc, char **argv, int at)
 static void keep_snapshot(PGconn *pg)
 {
     pq_number(pg, "BEGIN ISOLATION LEVEL REPEATABLE READ");
-    pq_number(pg, "SELECT count(*) FROM holdfast.subscriptions");
+    pq_number(pg, "SELECT count(*) FROM holdfast_private.subscriptions");
 }
 
 static void bench_snapshot(const char *url, long long count, hf_mode mode, int rounds)
@@ -644,7 +647,7 @@ static void bench_tuples(const char *url, long long count, hf_mode mode, bool he
     if (held) {
         keep_snapshot(holder);
     }
-    double before = dead_rows(pg, "<> 'holdfast'");
+    double before = dead_rows(pg, "<> 'holdfast_private'");
     subscribe(bus, "tuples", mode, HF_PLACE_START);
     check(hf_start(bus), "hf_start");
     for (long long done = 0; done < count; done += MANY) {
@@ -654,7 +657,7 @@ static void bench_tuples(const char *url, long long count, hf_mode mode, bool he
     check(hf_close(&bus), "hf_close");
     sleep(2); /* the server's counters are not written at once */
     printf("{\"bench\":\"tuples\",\"events\":%lld,\"dead\":%.0f,\"catalogue\":%.0f}\n", count,
-           dead_rows(pg, "= 'holdfast'"), dead_rows(pg, "<> 'holdfast'") - before);
+           dead_rows(pg, "= 'holdfast_private'"), dead_rows(pg, "<> 'holdfast_private'") - before);
     PQfinish(holder);
     PQfinish(pg);
 }

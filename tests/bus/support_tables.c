@@ -71,7 +71,7 @@ int64_t tables_number(struct scene *scene, const char *sql)
 int64_t tables_events(struct scene *scene)
 {
     return tables_number(scene, scene->path ? "SELECT count(*) FROM holdfast_events"
-                                            : "SELECT count(*) FROM holdfast.events");
+                                            : "SELECT count(*) FROM holdfast_private.events");
 }
 
 /* ---- The handler's --------------------------------------------------------------------------- */

@@ -360,8 +360,9 @@ static void units_that_are_due_at_the_very_same_time_come_again_whole(void **sta
     struct scene *scene = *state;
 
     crowd_fail(scene, true);
-    tables_run(scene, scene->path ? "UPDATE holdfast_retries SET next_attempt_at = 1"
-                                  : "UPDATE holdfast.retries SET next_attempt_at = 'epoch'");
+    tables_run(scene, scene->path
+                          ? "UPDATE holdfast_retries SET next_attempt_at = 1"
+                          : "UPDATE holdfast_private.retries SET next_attempt_at = 'epoch'");
     crowd_comes_again_whole(scene);
 }
 

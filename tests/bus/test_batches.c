@@ -430,8 +430,9 @@ static void a_unit_that_fails_comes_again_as_one_after_a_restart(void **state)
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(twenty_five_wait, scene->bus));
     scene_reopen(scene);
-    tables_run(scene, scene->path ? "UPDATE holdfast_retries SET next_attempt_at = 1"
-                                  : "UPDATE holdfast.retries SET next_attempt_at = 'epoch'");
+    tables_run(scene, scene->path
+                          ? "UPDATE holdfast_retries SET next_attempt_at = 1"
+                          : "UPDATE holdfast_private.retries SET next_attempt_at = 'epoch'");
     work_off(scene, NULL);
     assert_int_equal(now(&journal.count), 2);
     assert_int_equal(journal.calls[1].count, 25);

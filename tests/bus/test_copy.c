@@ -344,12 +344,13 @@ static void a_target_with_an_empty_log_is_refused_if_it_has_anything(void **stat
     assert_ok(hf_close(&bus));
     must_be_refused(scene);
 
-    tables_run(scene,
-               scene->path ? "DELETE FROM holdfast_delayed" : "DELETE FROM holdfast.delayed");
+    tables_run(scene, scene->path ? "DELETE FROM holdfast_delayed"
+                                  : "DELETE FROM holdfast_private.delayed");
     assert_ok(open_default(scene->url, &bus));
     publish(bus, "a", NULL, "{}"); /* a position that was given */
     assert_ok(hf_close(&bus));
-    tables_run(scene, scene->path ? "DELETE FROM holdfast_events" : "DELETE FROM holdfast.events");
+    tables_run(scene,
+               scene->path ? "DELETE FROM holdfast_events" : "DELETE FROM holdfast_private.events");
     must_be_refused(scene);
 }
 
@@ -526,10 +527,11 @@ static void a_copy_that_is_not_the_same_is_not_opened(void **state)
         "UPDATE holdfast_subscriptions SET dropped = 1",
         "UPDATE holdfast_namespaces SET head = 99"};
     static const char *const server_sql[] = {
-        "UPDATE holdfast.events SET payload = '{\"n\":2}' WHERE type = 'good'",
-        "UPDATE holdfast.subscriptions SET dropped = 1",
-        "DO $$ BEGIN PERFORM setval(('holdfast.events_' || id || '_position')::regclass, 99) "
-        "FROM holdfast.namespaces WHERE name = 'default'; END $$"};
+        "UPDATE holdfast_private.events SET payload = '{\"n\":2}' WHERE type = 'good'",
+        "UPDATE holdfast_private.subscriptions SET dropped = 1",
+        "DO $$ BEGIN PERFORM setval(('holdfast_private.events_' || id || "
+        "'_position')::regclass, 99) "
+        "FROM holdfast_private.namespaces WHERE name = 'default'; END $$"};
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
     const char *urls[] = {there, back};
@@ -561,8 +563,9 @@ static void what_a_live_source_forgets_meanwhile_is_in_the_copy(void **state)
 {
     static const char *const file_sql[] = {"DELETE FROM holdfast_events WHERE place % 16 <= 5",
                                            "DELETE FROM holdfast_events"};
-    static const char *const server_sql[] = {"DELETE FROM holdfast.events WHERE position <= 5",
-                                             "DELETE FROM holdfast.events"};
+    static const char *const server_sql[] = {
+        "DELETE FROM holdfast_private.events WHERE position <= 5",
+        "DELETE FROM holdfast_private.events"};
     struct scene *scene = *state;
     const char *urls[] = {there, back};
     hf_copy_options live = HF_COPY_OPTIONS_INIT;

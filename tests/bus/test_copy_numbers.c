@@ -69,7 +69,7 @@ static void forget_after(struct scene *scene, int64_t position)
 
     snprintf(sql, sizeof(sql),
              scene->path ? "DELETE FROM holdfast_events WHERE place > (1 << 44) + %lld"
-                         : "DELETE FROM holdfast.events WHERE position > %lld",
+                         : "DELETE FROM holdfast_private.events WHERE position > %lld",
              (long long)position);
     tables_run(scene, sql);
 }

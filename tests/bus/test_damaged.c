@@ -9,7 +9,7 @@
 static void damage(struct scene *scene)
 {
     tables_run(scene, scene->path ? "UPDATE holdfast_events SET payload = '8' WHERE payload = '7'"
-                                  : "UPDATE holdfast.events SET payload = '8' "
+                                  : "UPDATE holdfast_private.events SET payload = '8' "
                                     "WHERE payload::text = '7'");
 }
 

@@ -210,15 +210,17 @@ static void sql_and_c_agree(void **state)
         skip(); /* there SQL computes nothing */
     publish_pairs(scene->bus);
     tables_run(scene, "SELECT holdfast.publish('default', 't', key => e.key, tenant => e.tenant) "
-                      "FROM (SELECT DISTINCT tenant, key FROM holdfast.events) e");
-    assert_int_equal(tables_number(scene, "SELECT count(*) FROM holdfast.events WHERE hash <> "
-                                          "holdfast.hash_of(coalesce(tenant, key, id::text)) "
-                                          "OR hash < 0"),
+                      "FROM (SELECT DISTINCT tenant, key FROM holdfast_private.events) e");
+    assert_int_equal(tables_number(scene,
+                                   "SELECT count(*) FROM holdfast_private.events WHERE hash <> "
+                                   "holdfast_private.hash_of(coalesce(tenant, key, id::text)) "
+                                   "OR hash < 0"),
                      0);
-    assert_int_equal(tables_number(scene, "SELECT max(n) FROM (SELECT count(DISTINCT hash) AS n "
-                                          "FROM holdfast.events WHERE coalesce(tenant, key) IS NOT "
-                                          "NULL GROUP BY coalesce(tenant, key)) x"),
-                     1);
+    assert_int_equal(
+        tables_number(scene, "SELECT max(n) FROM (SELECT count(DISTINCT hash) AS n "
+                             "FROM holdfast_private.events WHERE coalesce(tenant, key) IS NOT "
+                             "NULL GROUP BY coalesce(tenant, key)) x"),
+        1);
     assert_int_equal(tables_events(scene), (EACH + 1) * COUNTED(pairs));
 }
 

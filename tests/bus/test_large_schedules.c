@@ -115,7 +115,7 @@ static void large_schedules_that_are_due_together_fire_once_each(void **state)
     put_all(scene);
     tables_run(scene, scene->path
                           ? "UPDATE holdfast_schedules SET next_at = strftime('%s') * 1000000"
-                          : "UPDATE holdfast.schedules "
+                          : "UPDATE holdfast_private.schedules "
                             "SET next_at = date_trunc('second', clock_timestamp())");
     assert_ok(hf_start(scene->bus));
     assert_ok(hf_start(other));
@@ -142,7 +142,7 @@ static void large_schedules_that_cannot_be_read_delay_no_others(void **state)
                scene->path
                    ? "UPDATE holdfast_schedules SET next_at = (strftime('%s') - 9) * 1000000 + "
                      "(name = 's05'), zone = CASE name WHEN 's05' THEN zone ELSE 'No/Where' END"
-                   : "UPDATE holdfast.schedules "
+                   : "UPDATE holdfast_private.schedules "
                      "SET next_at = date_trunc('second', clock_timestamp()) - interval '9 s' + "
                      "interval '1 us' * (name = 's05')::integer, "
                      "zone = CASE name WHEN 's05' THEN zone ELSE 'No/Where' END");

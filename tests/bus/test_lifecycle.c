@@ -172,7 +172,7 @@ static void stop_while_locked(struct scene *scene, hf_mode mode, bool others)
         publish(bus, "x", NULL, "1");
     assert_ok(hf_start(bus));
     assert_true(door_wait_inside(recorder->door, 1));
-    obstacle = lock_database(scene, "holdfast.partitions, holdfast.leases");
+    obstacle = lock_database(scene, "holdfast_private.partitions, holdfast_private.leases");
     door_open(recorder->door);
     assert_true(recorder_wait(recorder, 1));
     begin_us = mono_us();
@@ -216,7 +216,7 @@ static void many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one
     publish(bus, "x", NULL, "1");
     assert_ok(hf_start(bus));
     assert_true(recorder_wait(recorder, SUBSCRIPTIONS));
-    obstacle = lock_database(scene, "holdfast.partitions, holdfast.members");
+    obstacle = lock_database(scene, "holdfast_private.partitions, holdfast_private.members");
     first = hf_stop(bus, 0);
     begin_us = mono_us();
     second = hf_stop(bus, 0);
@@ -253,7 +253,7 @@ static void closing_with_nothing_in_hand_does_not_wait_for_a_locked_database(voi
     assert_ok(hf_start(bus));
     assert_true(recorder_wait(recorder, 1));
     assert_true(wait_until(is_settled, bus));
-    obstacle = lock_database(scene, "holdfast.partitions, holdfast.members");
+    obstacle = lock_database(scene, "holdfast_private.partitions, holdfast_private.members");
     begin_us = mono_us();
     closed = hf_close(&bus);
     took_us = mono_us() - begin_us;
@@ -350,7 +350,7 @@ static void a_shutdown_spends_its_time_once(void **state)
     publish(bus, "x", NULL, "1");
     assert_ok(hf_start(bus));
     assert_true(door_wait_inside(recorder->door, 1));
-    obstacle = lock_database(scene, "holdfast.events");
+    obstacle = lock_database(scene, "holdfast_private.events");
     assert_ok(hf_publish_async(bus, &event, NULL, NULL));
     begin_us = mono_us();
     assert_status(hf_shutdown(bus, 12000), HF_TIMEOUT);

@@ -154,7 +154,7 @@ static const char *const hostile[] = {
     "a_b",
     "a%",
     "*",
-    "'; DROP TABLE holdfast.events; --",
+    "'; DROP TABLE holdfast_private.events; --",
     "\"x\"",
     "../../etc",
     "{namespace}",

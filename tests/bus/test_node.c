@@ -237,7 +237,7 @@ static void hostile_ids_become_harmless_and_stay_different_and_are_found(void **
         "\xff\xfe",
         "$(reboot)",
         "{\"a\": [1]}",
-        "holdfast.processes",
+        "holdfast_private.processes",
     };
     struct scene *scene = *state;
     char ids[COUNTED(given)][HF_NODE_ID_BYTES_MAX + 1];
@@ -263,7 +263,7 @@ static void hostile_ids_become_harmless_and_stay_different_and_are_found(void **
         assert_string_equal(look_at_self(bus).first_id, ids[i]);
         scene_close(scene, bus);
     }
-    assert_string_equal(ids[COUNTED(given) - 1], "holdfast.processes");
+    assert_string_equal(ids[COUNTED(given) - 1], "holdfast_private.processes");
     memset(longest, 'x', sizeof(longest));
     longest[sizeof(longest) - 1] = '\0';
     assert_int_equal(strlen(look_at_self(open_as(scene, longest)).first_id), HF_NODE_ID_BYTES_MAX);
@@ -358,10 +358,10 @@ static void a_node_that_is_gone_is_forgotten_after_a_day(void **state)
 
     assert_ok(try_open(scene, "old"));
     change_rows(scene, "UPDATE holdfast_past_nodes SET ended_at = ended_at - 86300000000",
-                "UPDATE holdfast.past_nodes SET ended_at = ended_at - interval '86300 s'");
+                "UPDATE holdfast_private.past_nodes SET ended_at = ended_at - interval '86300 s'");
     assert_int_equal(look_at(scene->bus, "old").count, 1);
     change_rows(scene, "UPDATE holdfast_past_nodes SET ended_at = ended_at - 101000000",
-                "UPDATE holdfast.past_nodes SET ended_at = ended_at - interval '101 s'");
+                "UPDATE holdfast_private.past_nodes SET ended_at = ended_at - interval '101 s'");
     assert_int_equal(look_at(scene->bus, "old").count, 0);
     assert_status(hf_node_get(scene->bus, "old", note, &(struct looked){.id = ""}), HF_NOTFOUND);
 }
@@ -371,16 +371,17 @@ static void only_the_last_thousand_that_are_gone_are_kept(void **state)
     struct scene *scene = *state;
 
     assert_ok(try_open(scene, "first"));
-    change_rows(scene,
-                "WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < 1000) "
-                "INSERT INTO holdfast_past_nodes (namespace_id, node_id, started_at, seen_at, "
-                "ended_at, heartbeat_ms, pid, node_name) SELECT namespace_id, 'n' || n, "
-                "started_at, seen_at, ended_at + n, heartbeat_ms, pid, node_name "
-                "FROM holdfast_past_nodes, g",
-                "INSERT INTO holdfast.past_nodes (namespace_id, node_id, started_at, seen_at, "
-                "ended_at, heartbeat_ms, pid, node_name) SELECT namespace_id, 'n' || n, "
-                "started_at, seen_at, ended_at + n * interval '1 us', heartbeat_ms, pid, node_name "
-                "FROM holdfast.past_nodes, generate_series(1, 1000) n");
+    change_rows(
+        scene,
+        "WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < 1000) "
+        "INSERT INTO holdfast_past_nodes (namespace_id, node_id, started_at, seen_at, "
+        "ended_at, heartbeat_ms, pid, node_name) SELECT namespace_id, 'n' || n, "
+        "started_at, seen_at, ended_at + n, heartbeat_ms, pid, node_name "
+        "FROM holdfast_past_nodes, g",
+        "INSERT INTO holdfast_private.past_nodes (namespace_id, node_id, started_at, seen_at, "
+        "ended_at, heartbeat_ms, pid, node_name) SELECT namespace_id, 'n' || n, "
+        "started_at, seen_at, ended_at + n * interval '1 us', heartbeat_ms, pid, node_name "
+        "FROM holdfast_private.past_nodes, generate_series(1, 1000) n");
     assert_ok(try_open(scene, "last"));
     assert_int_equal(look_at(scene->bus, "first").count, 0);
     assert_int_equal(look_at(scene->bus, "n1").count, 0);
@@ -512,12 +513,12 @@ static void a_server_that_was_not_heard_of_has_stale_nodes(void **state)
     options.heartbeat_ms = 3600000;
     bus = scene_open(scene, &options);
     change_rows(scene, NULL,
-                "UPDATE holdfast.processes SET seen_at = seen_at - interval '2 h' "
+                "UPDATE holdfast_private.processes SET seen_at = seen_at - interval '2 h' "
                 "WHERE node_id = 'quiet'");
     assert_int_equal(look_at(scene->bus, "quiet").state, HF_NODE_LIVE);
     assert_status(try_open(scene, "quiet"), HF_CONFLICT);
     change_rows(scene, NULL,
-                "UPDATE holdfast.processes SET seen_at = seen_at - interval '2 h' "
+                "UPDATE holdfast_private.processes SET seen_at = seen_at - interval '2 h' "
                 "WHERE node_id = 'quiet'");
     assert_int_equal(look_at(scene->bus, "quiet").state, HF_NODE_STALE);
     assert_ok(try_open(scene, "quiet"));
@@ -610,8 +611,9 @@ static void a_removed_namespace_takes_its_nodes_along(void **state)
     /* One that was not asked leaves nothing behind either. */
     assert_ok(hf_namespace_remove(scene->bus, "trial", HF_ON));
     scene_close(scene, bus);
-    assert_int_equal(tables_number(scene, scene->path ? "SELECT count(*) FROM holdfast_past_nodes"
-                                                      : "SELECT count(*) FROM holdfast.past_nodes"),
+    assert_int_equal(tables_number(scene, scene->path
+                                              ? "SELECT count(*) FROM holdfast_past_nodes"
+                                              : "SELECT count(*) FROM holdfast_private.past_nodes"),
                      0);
 }
 

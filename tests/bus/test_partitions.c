@@ -231,7 +231,7 @@ static void what_a_process_owns_beyond_its_share_is_given_back(void **state)
     struct scene *scene = *state;
     struct pair pair = {.one = scene_recorder(scene, NULL), .two = scene_recorder(scene, NULL)};
     hf_subscription_options options = shares();
-    const char *table = scene->path ? "holdfast_partitions" : "holdfast.partitions";
+    const char *table = scene->path ? "holdfast_partitions" : "holdfast_private.partitions";
     char sql[256];
 
     pair.other = scene_open(scene, NULL);

@@ -66,7 +66,8 @@ static void an_id_may_come_again_when_its_event_is_gone(void **state)
     assert_int_equal(receipt.duplicate, 1);
     grow_old(scene);
     if (!scene->path) {
-        tables_run(scene, "UPDATE holdfast.event_ids SET guard_at = now() - interval '400 days'");
+        tables_run(scene,
+                   "UPDATE holdfast_private.event_ids SET guard_at = now() - interval '400 days'");
     }
     retain(scene->bus, HF_OFF);
     assert_ok(hf_publish(scene->bus, &item, &receipt));
@@ -351,7 +352,8 @@ static void a_process_that_is_killed_while_it_deletes_leaves_nothing_undone(void
     assert_int_equal(dropped[0], gone);
     assert_int_equal(dropped[1], gone);
     if (!scene->path) {
-        int64_t left = tables_number(scene, "SELECT count(*) FROM holdfast.retention_left(1)");
+        int64_t left =
+            tables_number(scene, "SELECT count(*) FROM holdfast_private.retention_left(1)");
         assert_int_equal(left, 0);
     }
 }
@@ -367,7 +369,7 @@ static bool is_empty(void *ctx)
 
     return tables_events(scene) == 0 &&
            (scene->path ||
-            tables_number(scene, "SELECT count(*) FROM holdfast.retention_left(1)") == 0);
+            tables_number(scene, "SELECT count(*) FROM holdfast_private.retention_left(1)") == 0);
 }
 
 /* The same, while the time passes: a process that looks may have begun to wait just now. */
@@ -396,7 +398,7 @@ static void a_started_bus_does_it_by_itself_and_only_one(void **state)
     /* Another process had the turn before the clock was set back. */
     tables_run(scene, scene->path ? "UPDATE holdfast_namespaces "
                                     "SET retained_at = (strftime('%s') + 86400) * 1000000"
-                                  : "UPDATE holdfast.namespaces "
+                                  : "UPDATE holdfast_private.namespaces "
                                     "SET retained_at = now() + interval '1 day'");
     clock_fake_set(wall_us(), mono_us());
     assert_ok(hf_start(scene->bus));

@@ -244,11 +244,11 @@ static void a_partition_that_is_ahead_stays_where_it_is(void **state)
     publish_bulk(scene->bus, "new", 10);
     tables_run(scene, scene->path ? "UPDATE holdfast_partitions SET checkpoint = 15 "
                                     "WHERE partition = 1"
-                                  : "SELECT holdfast.journal_add(id, 1, 15, now(), NULL) "
-                                    "FROM holdfast.subscriptions");
+                                  : "SELECT holdfast_private.journal_add(id, 1, 15, now(), NULL) "
+                                    "FROM holdfast_private.subscriptions");
     set_retention(scene->bus, -1, -1, HF_LAGGING_DROP);
     assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
-    const char *table = scene->path ? "holdfast_partitions" : "holdfast.checkpoints";
+    const char *table = scene->path ? "holdfast_partitions" : "holdfast_private.checkpoints";
     char sql[128];
     snprintf(sql, sizeof(sql), "SELECT min(checkpoint) FROM %s", table);
     assert_int_equal(tables_number(scene, sql), 10);
@@ -306,7 +306,7 @@ static void a_namespace_that_is_being_removed_is_left_alone(void **state)
     publish_bulk(scene->bus, "old", 10);
     grow_old(scene);
     tables_run(scene, scene->path ? "UPDATE holdfast_namespaces SET removing_at = 1"
-                                  : "UPDATE holdfast.namespaces SET removing_at = now()");
+                                  : "UPDATE holdfast_private.namespaces SET removing_at = now()");
     assert_status(hf_retention_run(scene->bus, NULL, HF_OFF, NULL, NULL), HF_NOTFOUND);
     assert_int_equal(tables_events(scene), 10);
 }

@@ -370,9 +370,9 @@ static const char copies_in_file[] =
     "INSERT INTO holdfast_schedules (id, namespace_id, name, " COPIED ") "
     "SELECT randomblob(16), namespace_id, name || n, " COPIED " FROM holdfast_schedules, numbers";
 static const char copies_on_server[] =
-    "INSERT INTO holdfast.schedules (id, namespace_id, name, " COPIED ") "
+    "INSERT INTO holdfast_private.schedules (id, namespace_id, name, " COPIED ") "
     "SELECT gen_random_uuid(), namespace_id, name || n, " COPIED " "
-    "FROM holdfast.schedules, generate_series(1, " UNREADABLE ") AS n";
+    "FROM holdfast_private.schedules, generate_series(1, " UNREADABLE ") AS n";
 
 /* So many come first in every portion. They are known on the machine that made them. */
 static void schedules_that_cannot_be_read_delay_no_others(void **state)
@@ -383,8 +383,9 @@ static void schedules_that_cannot_be_read_delay_no_others(void **state)
     memset(&events, 0, sizeof events);
     assert_ok(hf_schedule_put(scene->bus, &bad, NULL));
     tables_run(scene, scene->path ? copies_in_file : copies_on_server);
-    tables_run(scene, scene->path ? "UPDATE holdfast_schedules SET zone = 'Europe/Atlantis'"
-                                  : "UPDATE holdfast.schedules SET zone = 'Europe/Atlantis'");
+    tables_run(scene, scene->path
+                          ? "UPDATE holdfast_schedules SET zone = 'Europe/Atlantis'"
+                          : "UPDATE holdfast_private.schedules SET zone = 'Europe/Atlantis'");
     sleep(1);
     hf_schedule good = schedule_of("good", "* * * * * *");
     assert_ok(hf_schedule_put(scene->bus, &good, NULL));
@@ -404,7 +405,7 @@ static const char soon_in_file[] =
     "SET zone = CASE name WHEN 'bad' THEN 'Europe/Atlantis' ELSE zone END, "
     "next_at = (strftime('%s') + 3) * 1000000 + CASE name WHEN 'good' THEN 300000 ELSE 0 END";
 static const char soon_on_server[] =
-    "UPDATE holdfast.schedules "
+    "UPDATE holdfast_private.schedules "
     "SET zone = CASE name WHEN 'bad' THEN 'Europe/Atlantis' ELSE zone END, "
     "next_at = date_trunc('second', clock_timestamp()) + interval '3 s' "
     "+ CASE name WHEN 'good' THEN interval '0.3 s' ELSE interval '0 s' END";
@@ -472,7 +473,7 @@ static void a_firing_brings_no_more_than_a_commit_should_carry(void **state)
     schedule.misfire_cap = 20;
     assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
     tables_run(scene, scene->path ? "UPDATE holdfast_schedules SET next_at = next_at - 108000000000"
-                                  : "UPDATE holdfast.schedules SET next_at = next_at - "
+                                  : "UPDATE holdfast_private.schedules SET next_at = next_at - "
                                     "interval '30 hours'");
     assert_ok(hf_start(scene->bus));
     read_events(scene->bus, &events, 20);
@@ -507,7 +508,8 @@ static void a_schedule_that_is_held_is_looked_at_ever_less(void **state)
     assert_ok(hf_schedule_put(scene->bus, &good, NULL));
     PGconn *holder = PQconnectdb(scene->url);
     PQclear(PQexec(holder, "BEGIN"));
-    PQclear(PQexec(holder, "SELECT FROM holdfast.schedules WHERE name = 'held' FOR UPDATE"));
+    PQclear(
+        PQexec(holder, "SELECT FROM holdfast_private.schedules WHERE name = 'held' FOR UPDATE"));
     assert_int_equal(PQtransactionStatus(holder), PQTRANS_INTRANS);
 
     int64_t begin_us = mono_us();

@@ -400,7 +400,7 @@ static void what_is_held_of_a_lost_partition_keeps_no_dispatcher_awake(void **st
     assert_true(door_wait_inside(door, 1));
     assert_true(door_wait_inside(recorder->extra, 1));
     tables_run(scene, scene->path ? "UPDATE holdfast_partitions SET epoch = epoch + 1"
-                                  : "UPDATE holdfast.partitions SET epoch = epoch + 1");
+                                  : "UPDATE holdfast_private.partitions SET epoch = epoch + 1");
     door_open(recorder->extra);
     assert_true(wait_until(has_lost, scene));
     assert_in_range(turns_for_a_while(), 0, TURNS_MAX);

@@ -149,7 +149,7 @@ exits 1 "a role that may not make the schema is refused" publish a.b \
 has "with the statement that helps" err "GRANT CREATE ON DATABASE \"${base}_x\" TO \"${base}_r\""
 server "DROP DATABASE ${base}_x WITH (FORCE)" && server "DROP ROLE ${base}_r"
 is "and leaves nothing" "$?" 0
-psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast.meta SET value = '999' WHERE name = 'schema_version'"
+psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.meta SET value = '999' WHERE name = 'schema_version'"
 exits 1 "a schema that is newer than the program is refused" publish a.b
 has "with both versions" err 'version 999.*version [0-9]+'
 

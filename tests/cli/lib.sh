@@ -51,7 +51,7 @@ if [ -n "${TEST_POSTGRES:-}" ]; then
         make_database "${base}_$1" && url_of "${base}_$1"
     }
     lock() {
-        psql -qX "$HOLDFAST_URL" -c 'BEGIN' -c 'LOCK TABLE holdfast.events IN EXCLUSIVE MODE' \
+        psql -qX "$HOLDFAST_URL" -c 'BEGIN' -c 'LOCK TABLE holdfast_private.events IN EXCLUSIVE MODE' \
             -c '\! sh hold' -c COMMIT >/dev/null
     }
     leave() {

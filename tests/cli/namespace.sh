@@ -34,7 +34,7 @@ copying() { # MARK
     if on sqlite; then
         patiently bus.db "UPDATE holdfast_namespaces SET copying = $1 WHERE name = 'shop'"
     else
-        psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast.namespaces SET copying = $1 WHERE name = 'shop'"
+        psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.namespaces SET copying = $1 WHERE name = 'shop'"
     fi
 }
 copying "'source run'"
@@ -76,13 +76,13 @@ rows() {
         done
     else
         for table in $(psql -qXAt "$HOLDFAST_URL" -c "SELECT c.oid::regclass FROM pg_class c
-                WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'
+                WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind = 'r'
                 AND c.relname !~ '^(meta|secret|turns|gates|checkpoints_.)\$'"); do
             sum=$((sum + $(psql -qXAt "$HOLDFAST_URL" -c "SELECT count(*) FROM $table")))
         done
         # The gates of namespace 0 are the schema's own.
         sum=$((sum + $(psql -qXAt "$HOLDFAST_URL" \
-            -c "SELECT count(*) FROM holdfast.gates WHERE namespace_id <> 0")))
+            -c "SELECT count(*) FROM holdfast_private.gates WHERE namespace_id <> 0")))
     fi
     echo "$sum"
 }

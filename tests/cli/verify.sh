@@ -10,7 +10,10 @@ if on sqlite; then
     restore() { rm -f bus.db-wal bus.db-shm && cp good bus.db; }
 else
     # There, dead_letters is a view for people.
-    sql() { psql -qXAt -v ON_ERROR_STOP=1 "$HOLDFAST_URL" -c "${1//holdfast.dead_letters/holdfast.letters}"; }
+    sql() {
+        local text=${1//holdfast.dead_letters/holdfast.letters}
+        psql -qXAt -v ON_ERROR_STOP=1 "$HOLDFAST_URL" -c "${text//holdfast./holdfast_private.}"
+    }
     position=position
     keep() {
         echo "${base}_good" >>databases
@@ -200,7 +203,7 @@ if on sqlite; then
 else
     names "two events at one position" position 'event at position 5: another event has the same'
     names "a sequence that would give positions again" tip 'has position 7, but the newest one .* is 3'
-    names "a month without its table" month 'table holdfast\.events_[0-9]+_[0-9]{6} of the log is missing'
+    names "a month without its table" month 'table holdfast_private\.events_[0-9]+_[0-9]{6} of the log is missing'
     names "a partition without a checkpoint" checkpoint 'jobs.*partition 0: it has no checkpoint'
     # Two months, and all checkpoints are beyond such a sequence.
     grep -vE '"name":"(checkpoint","value":"[^}]*newest|month)' out >rest
@@ -298,8 +301,8 @@ else
     damage "DROP POLICY see ON holdfast.copies; ALTER TABLE holdfast.keys DISABLE ROW LEVEL SECURITY"
     damage "CREATE OR REPLACE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max integer) RETURNS text
             LANGUAGE sql AS 'SELECT NULL::text'"
-    damage "DROP FUNCTION holdfast.claim_1"
-    damage "DO \$\$ BEGIN EXECUTE replace(replace(holdfast.append_source(), '{namespace}', '1'), '23 hours', '9 hours'); END \$\$"
+    damage "DROP FUNCTION \"holdfast\".claim_1"
+    damage "DO \$\$ BEGIN EXECUTE replace(replace(\"holdfast\".append_source(), '{namespace}', '1'), '23 hours', '9 hours'); END \$\$"
     damage "ALTER TABLE holdfast.past_nodes RENAME TO away; CREATE VIEW holdfast.past_nodes AS SELECT * FROM holdfast.away"
     examine "a schema that is not ours is found"
     names "an index that is missing" schema 'index retries_by_lane on retries is missing'

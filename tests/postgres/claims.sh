@@ -16,20 +16,20 @@ sql "CREATE FUNCTION claim(p_max integer, p_at text DEFAULT '0', p_token uuid DE
         || CASE WHEN paused THEN ' paused' ELSE '' END || CASE WHEN more THEN ' more' ELSE '' END
         || coalesce(' wake ' || extract(epoch FROM wake_at - '2026-01-01 00:00:00+00')::float8, '')
         ELSE position || CASE WHEN attempts > 0 THEN '(' || attempts || ')' ELSE '' END || CASE WHEN unhandled THEN '!' ELSE '' END END, ' ')
-    FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, p_token, 'node', p_patterns, p_unhandled,
+    FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, p_token, 'node', p_patterns, p_unhandled,
         p_max, 10000, p_bound, p_kept, p_frozen, p_renewals, p_ms, true,
         '2026-01-01 00:00:00+00'::timestamptz + p_at::float8 * interval '1 s') \$\$" >/dev/null
 # fresh [COUNT]: COUNT more events, and a new subscription that begins before them.
 fresh() {
     sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[${1:-0}]), NULL);
-         SELECT FROM holdfast.change_subscription_put(1, 's' || (SELECT count(*) FROM holdfast.subscriptions), '[\"**\"]', '{}', 2, 1,
+         SELECT FROM holdfast.change_subscription_put(1, 's' || (SELECT count(*) FROM holdfast_private.subscriptions), '[\"**\"]', '{}', 2, 1,
              holdfast.head(1) - ${1:-0}, -1, now())" >/dev/null
 }
-leases="SELECT string_agg(positions || coalesce('/' || piece, ''), ' ' ORDER BY positions) FROM holdfast.leases WHERE subscription_id = (SELECT max(id) FROM holdfast.subscriptions)"
+leases="SELECT string_agg(positions || coalesce('/' || piece, ''), ' ' ORDER BY positions) FROM holdfast_private.leases WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)"
 # settle POSITION [MORE]: the call, for the lease that holds it.
 settle() {
-    echo "SELECT status, message FROM holdfast.change_settle_lease(1, (SELECT max(id) FROM holdfast.subscriptions),
-        (SELECT token FROM holdfast.leases WHERE positions @> $1::bigint AND subscription_id = (SELECT max(id) FROM holdfast.subscriptions)), ${2:-true, false, NULL, '2026-01-01'})"
+    echo "SELECT status, message FROM holdfast.change_settle_lease(1, (SELECT max(id) FROM holdfast_private.subscriptions),
+        (SELECT token FROM holdfast_private.leases WHERE positions @> $1::bigint AND subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)), ${2:-true, false, NULL, '2026-01-01'})"
 }
 
 # ---- Leases -------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ is "what was released comes first, then what is due" "SELECT claim(10); SELECT c
 is "the dead letter" "SELECT position, attempts, reason, story FROM holdfast.dead_letters" "7|4|gone|[4]"
 is "a lease that the caller names" "SELECT FROM holdfast.publish('default', 't');
     SELECT lease = '$B' FROM holdfast.change_claim(1, 1, 0, '$B', '$A', 'node', NULL, false, 1, 1000, false, false, NULL, NULL, NULL, false, now()) WHERE lease IS NOT NULL;
-    SELECT count(*) FROM holdfast.leases WHERE token = '$B'" "t 1"
+    SELECT count(*) FROM holdfast_private.leases WHERE token = '$B'" "t 1"
 
 fresh 4
 is "a lease of several ends: halves, apart" "SELECT claim(4); SELECT claim(10, '10'); SELECT claim(10, '10'); SELECT claim(10, '10'); $leases" \
@@ -61,7 +61,7 @@ is "then failed attempts, alone" "SELECT claim(10, '30'); SELECT claim(10, '30')
 sql "SELECT FROM holdfast.publish_many('default', '{t,t}', NULL)" >/dev/null
 is "they take turns with the others" "SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40')" \
     "16 17 / more 12(2) / more 13(2) / more 14(2) / more 15(2) / more"
-is "their story" "SELECT attempts, cause, story::json -> 0 ->> 'error', story::json -> 1 ->> 'attempt', story::json -> 1 ->> 'node' FROM holdfast.retries WHERE position = 12" \
+is "their story" "SELECT attempts, cause, story::json -> 0 ->> 'error', story::json -> 1 ->> 'attempt', story::json -> 1 ->> 'node' FROM holdfast_private.retries WHERE position = 12" \
     "2|lease_expired|the lease expired without an answer|2|node"
 is "an expired lease that was not taken is still good" "$(settle 16 "true, false, NULL, '2026-01-01 00:00:55+00'")" "0|"
 
@@ -71,11 +71,11 @@ C=00000000-0000-4000-8000-00000000000c
 ask c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
 is "a bound lease holds while its owner lives" "SELECT claim(1, '0', '$C', p_bound => true); SELECT claim(1, '0', '$C', p_kept => true); SELECT claim(1); SELECT claim(1)" \
     "18 / more 19 / more 20 / more / wake 0.8"
-is "a claim that does not look for dead processes requests a look soon" "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,
+is "a claim that does not look for dead processes requests a look soon" "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, '$A', 'a', NULL,
     false, 1, 1000, false, false, NULL, NULL, NULL, false, '2026-01-01 00:00:00+00')" "00:00:00.8"
 is "a kept one also after its time; one that is only bound ends" "$(settle 20); SELECT claim(9, '11'); $(settle 18)" \
     "0| 18(1) / more 0|"
-is "the claim names those who keep" "SELECT owners, owner_renewals FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast.subscriptions), 0, NULL, '$A', 'a', NULL,
+is "the claim names those who keep" "SELECT owners, owner_renewals FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, '$A', 'a', NULL,
     false, 1, 1000, false, false, NULL, NULL, NULL, true, '2026-01-01 00:00:11+00') WHERE status = 0" "{$C}|{0}"
 is "silence for less than the lease is not enough" "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{0}', p_ms => '{9999}')" "/"
 is "nor at another number" "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{3}', p_ms => '{10000}')" "/"
@@ -87,7 +87,7 @@ shut c
 becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 is "when the owner is dead, all of it ends at once" "SELECT claim(9, '1'); SELECT claim(9, '1'); SELECT claim(9, '1')" \
     "21(1) / more 22 / more 23 / more"
-is "as failed attempts" "SELECT cause, story::json -> 0 ->> 'error' FROM holdfast.retries WHERE position = 21" "process_died|the process died during this attempt"
+is "as failed attempts" "SELECT cause, story::json -> 0 ->> 'error' FROM holdfast_private.retries WHERE position = 21" "process_died|the process died during this attempt"
 is "a process that closes gives leases back" "SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" ""
 fresh 3
 is "(they are had)" "SELECT claim(2, '0', '$B', p_kept => true); SELECT claim(1, '0', '$A', p_kept => true)" "24 25 / more 26 / more"
@@ -95,26 +95,26 @@ is "free for the next claim, whenever it comes" "SELECT holdfast.process_close(1
 
 fresh 3
 is "a claim looks where leases begin" "SELECT claim(1); SELECT claim(1); $(settle 27); SELECT claim(1);
-    SELECT leases_from FROM holdfast.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast.subscriptions)" \
+    SELECT leases_from FROM holdfast_private.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" \
     "27 / more 28 / more 0| 29 / more 2026-01-01 00:00:10+00"
 is "a lease that is made shorter is seen" "$(settle 29 "false, false, '2026-01-01 00:00:01+00', '2026-01-01'"); SELECT claim(1, '2')" "0| 29(1) / more"
 is "one that is released before that, too" "$(settle 28 "false, true, NULL, '2025-01-01'"); SELECT claim(1, '2')" "0| 28 / more"
 
 fresh 0
 sql "SELECT FROM holdfast.publish_many('default', '{a.b,a.b.c,b,a.x,käse}', NULL)" >/dev/null
-is "patterns" "SELECT claim(9, p_patterns => '{a.*}'); SELECT checkpoint FROM holdfast.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast.subscriptions)" "30 33 / wake 10 34"
+is "patterns" "SELECT claim(9, p_patterns => '{a.*}'); SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" "30 33 / wake 10 34"
 for pattern in 'a.**:30 31 33' '**:30 31 32 33 34' '*:30 31 32 33 34' '*.b:30' '*.*.*:31' 'a.b.*:31' 'käse:34' 'a:' 'a.x}:' 'k.se:' 'b,a.x:32 33'; do
-    sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast.subscriptions), 29, now())" >/dev/null
+    sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 29, now())" >/dev/null
     ok "pattern ${pattern%%:*}" like "${pattern#*:}*/*" "$(sql "SELECT ' ' || claim(9, p_patterns => '{\"${pattern%%:*}\"}')" | sed 's/^ //;s/,/","/' |
-        if [ "${pattern%%:*}" = b,a.x ]; then sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast.subscriptions), 29, now());
+        if [ "${pattern%%:*}" = b,a.x ]; then sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 29, now());
             SELECT claim(9, p_patterns => '{b,a.x}')"; else cat; fi | tail -1)"
 done
-sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast.subscriptions), 29, now())" >/dev/null
+sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 29, now())" >/dev/null
 is "the others, marked" "SELECT claim(9, p_patterns => '{b}', p_unhandled => true)" "30! 31! 32 33! 34! / wake 10"
-is "paused" "SELECT FROM holdfast.change_pause(1, (SELECT max(id) FROM holdfast.subscriptions), true, 'a', NULL, now()); SELECT claim(9)" "/ paused"
+is "paused" "SELECT FROM holdfast.change_pause(1, (SELECT max(id) FROM holdfast_private.subscriptions), true, 'a', NULL, now()); SELECT claim(9)" "/ paused"
 is "limits" "SELECT claim(0), claim(10001)" "/1 max is 0; the limits are 1 and 10000|/1 max is 10001; the limits are 1 and 10000"
 fresh 3
-sql "UPDATE holdfast.events SET payload = to_json(repeat('x', 3000000)) WHERE position IN (35, 36, 37)" >/dev/null
+sql "UPDATE holdfast_private.events SET payload = to_json(repeat('x', 3000000)) WHERE position IN (35, 36, 37)" >/dev/null
 is "a batch stops at 4 MiB" "SELECT claim(9); SELECT claim(9)" "35 36 / more 37 / wake 10"
 is "also of a lease" "$(settle 35 "false, true, NULL, '2026-01-01'"); $(settle 37 "false, true, NULL, '2026-01-01'"); SELECT claim(9); SELECT claim(9)" "0| 0| 35 36 / more 37 / wake 10"
 is "also of retries" "$(settle 35 "false, false, NULL, '2026-01-01', '{1,1}', '{35,36}', '{1,1}', '{1,1}', '{0,0}', '{[],[]}', '{2026-01-01,2026-01-01}', '{NULL,NULL}', '{NULL,NULL}'");
@@ -123,8 +123,8 @@ is "also of retries" "$(settle 35 "false, false, NULL, '2026-01-01', '{1,1}', '{
 
 # ---- Holes --------------------------------------------------------------------------------------
 
-holes="SELECT coalesce(string_agg(h.low || '-' || h.high || CASE WHEN h.witnesses IS NULL THEN '' ELSE ' seen' END, ' '), 'none') FROM holdfast.checkpoints c
-    CROSS JOIN LATERAL unnest(c.holes) h WHERE subscription_id = (SELECT max(id) FROM holdfast.subscriptions)"
+holes="SELECT coalesce(string_agg(h.low || '-' || h.high || CASE WHEN h.witnesses IS NULL THEN '' ELSE ' seen' END, ' '), 'none') FROM holdfast_private.checkpoints c
+    CROSS JOIN LATERAL unnest(c.holes) h WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)"
 settled() { # PATTERN: claims until the holes are as wanted; prints what they handed out
     local i all=
     for ((i = 0; i < 1500; i++)); do
@@ -166,10 +166,10 @@ ok "then what was kept is there, and the rest is given up, whatever came later" 
 ask b "ROLLBACK" >/dev/null
 ok "and that, too" same "" "$(settled none)"
 
-ask a "BEGIN; SELECT holdfast.draw(1)" >/dev/null # 48
+ask a "BEGIN; SELECT holdfast_private.draw(1)" >/dev/null # 48
 sql "$publish" >/dev/null                       # 49
 ok "a number that was drawn long before" same "49 " "$(settled '48-48 seen')"
-ask a "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
+ask a "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
     SELECT 48, 1, 0, now(), now(), gen_random_uuid(), 1, 't', '1'; COMMIT" >/dev/null
 ok "is handed out" same "48 " "$(settled none)"
 
@@ -187,11 +187,11 @@ is "also under its new name, which could be anybody's" "$holes" "50-50 seen 52-5
 ask b "COMMIT PREPARED 'q'" >/dev/null
 ok "then it is handed out, and the other one is given up" same "52 " "$(settled none)"
 
-ask a "BEGIN; SELECT count(holdfast.draw(1)) FROM generate_series(1, 5000)" >/dev/null
+ask a "BEGIN; SELECT count(holdfast_private.draw(1)) FROM generate_series(1, 5000)" >/dev/null
 head=$(sql "SELECT holdfast.head(1)")
 sql "$publish" >/dev/null
 is "many numbers are one hole" "SELECT claim(9); $holes" "$((head + 1)) / wake 0.1 $((head - 4999))-$head"
-ask a "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
+ask a "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
     SELECT i, 1, 0, now(), now(), gen_random_uuid(), 1, CASE WHEN i % 1000 = 0 THEN 't' ELSE 'u' END, '1' FROM generate_series($head - 4000, $head - 1000) i; COMMIT" >/dev/null
 is "of which some come" "SELECT claim(2, p_patterns => '{t}')" "$(((head - 4000 + 999) / 1000 * 1000)) $(((head - 4000 + 999) / 1000 * 1000 + 1000)) / more"
 ok "and the rest is given up" same "$(((head - 4000 + 999) / 1000 * 1000 + 2000)) " "$(sql "SELECT claim(9, p_patterns => '{t}')" | sed 's,/.*,,')$(settled none | sed 's/.*//')"
@@ -201,14 +201,14 @@ ask a "BEGIN; $publish" >/dev/null
 sql "$publish" >/dev/null
 sql "SELECT claim(9)" >/dev/null
 settled '* seen' >/dev/null
-is "witnesses of another server are gone" "UPDATE holdfast.checkpoints_0 SET holes[1].server_start = '2000-01-01', holes[1].probed_at = '2000-01-01' WHERE holes IS NOT NULL;
+is "witnesses of another server are gone" "UPDATE holdfast_private.checkpoints_0 SET holes[1].server_start = '2000-01-01', holes[1].probed_at = '2000-01-01' WHERE holes IS NOT NULL;
     SELECT claim(9); $holes" "/ wake 10 none"
 ask a "ROLLBACK" >/dev/null
 
 fresh 0
 ask a "BEGIN; $publish" >/dev/null
 sql "$publish" >/dev/null
-is "a seek clears holes" "SELECT claim(9) LIKE '%wake 0.1'; SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast.subscriptions), 10, now()); $holes" "t none"
+is "a seek clears holes" "SELECT claim(9) LIKE '%wake 0.1'; SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 10, now()); $holes" "t none"
 ask a "ROLLBACK" >/dev/null
 
 # ---- At the same time ---------------------------------------------------------------------------
@@ -242,9 +242,9 @@ ask a "COMMIT" >/dev/null
 hears "one does" b "5|the lease has ended: its events were handed out again or are settled"
 fresh 2
 sql "SELECT claim(2)" >/dev/null
-lease=$(sql "SELECT token FROM holdfast.leases WHERE positions @> holdfast.head(1)")
-enter="SELECT status FROM holdfast.tx_enter(1, (SELECT max(id) FROM holdfast.subscriptions), true, 0, '$A', 0, '$lease', holdfast.head(1))"
-leave="SELECT status FROM holdfast.tx_leave(1, (SELECT max(id) FROM holdfast.subscriptions), true, 0, '$A', 0, '$lease', ARRAY[holdfast.head(1)], '{f}', now())"
+lease=$(sql "SELECT token FROM holdfast_private.leases WHERE positions @> holdfast.head(1)")
+enter="SELECT status FROM holdfast.tx_enter(1, (SELECT max(id) FROM holdfast_private.subscriptions), true, 0, '$A', 0, '$lease', holdfast.head(1))"
+leave="SELECT status FROM holdfast_private.tx_leave(1, (SELECT max(id) FROM holdfast_private.subscriptions), true, 0, '$A', 0, '$lease', ARRAY[holdfast.head(1)], '{f}', now())"
 asks "a delivery in a transaction" a "BEGIN; $enter; $leave; $leave; ROLLBACK" "0 0 4"
 asks "undone with it" a "BEGIN; $enter; $leave; COMMIT; $enter; $leave" "0 0 4 4"
 sql "SELECT claim(9, '10')" >/dev/null
@@ -260,7 +260,7 @@ is "what a dead one kept is handed on in parts, and the rest is found, however l
 
 fresh 0
 sql "CREATE FUNCTION work(p_count integer) RETURNS void LANGUAGE plpgsql AS \$\$
-    DECLARE v_id bigint := (SELECT max(id) FROM holdfast.subscriptions); v_lease uuid;
+    DECLARE v_id bigint := (SELECT max(id) FROM holdfast_private.subscriptions); v_lease uuid;
     BEGIN FOR i IN 1 .. p_count LOOP
         SELECT lease INTO v_lease FROM holdfast.change_claim(1, v_id, 0, NULL, '$A', 'a', NULL, false, 10, 30000, true, false, NULL, NULL, NULL, false, clock_timestamp()) WHERE status = 0;
         PERFORM holdfast.change_settle_lease(1, v_id, v_lease, true, false, NULL, clock_timestamp());

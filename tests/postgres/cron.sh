@@ -71,9 +71,9 @@ WITH RECURSIVE times (line, expression, zone, number, at) AS (
     FROM times WHERE number < 6 AND at IS NOT NULL),
 pairs AS (SELECT *, lag(at) OVER (PARTITION BY line ORDER BY number) AS before FROM times WHERE number > 0)
 SELECT line, expression, zone, at, before,
-       holdfast.cron_previous(holdfast.cron_parse(expression), zone, at) AS found
+       holdfast_private.cron_previous(holdfast_private.cron_parse(expression), zone, at) AS found
 FROM pairs WHERE before IS NOT NULL AND at IS NOT NULL
-    AND holdfast.cron_previous(holdfast.cron_parse(expression), zone, at) IS DISTINCT FROM before;
+    AND holdfast_private.cron_previous(holdfast_private.cron_parse(expression), zone, at) IS DISTINCT FROM before;
 SQL
 } >compare.sql
 ok "all are computed" psql -qXAt -v ON_ERROR_STOP=1 -f compare.sql

@@ -13,7 +13,7 @@ dead() {
     becomes "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()" \
         "${#session_pid[@]}" >/dev/null
     for ((i = 0; i < 50; i++)); do
-        now=$(sql "SELECT pg_stat_clear_snapshot(); SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = 'holdfast'" | tail -1)
+        now=$(sql "SELECT pg_stat_clear_snapshot(); SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = 'holdfast_private'" | tail -1)
         [ "$now" = "$before" ] && break
         before=$now
         sleep 1.1
@@ -25,7 +25,7 @@ few() { # LIMIT
     found=$(dead)
     [ "$found" -le "$1" ] || {
         echo "$found dead rows; wanted at most $1:"
-        sql "SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'holdfast' AND n_dead_tup > 0"
+        sql "SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'holdfast_private' AND n_dead_tup > 0"
         return 1
     }
 }
@@ -66,7 +66,7 @@ sql "SELECT holdfast.upkeep()" >/dev/null
 ok "leave few dead rows" few 400
 
 open old
-ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast.namespaces" >/dev/null
+ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast_private.namespaces" >/dev/null
 subscribe t
 publish 20000
 first=$(sql "CALL consume('t', 10, NULL, NULL)")
@@ -91,27 +91,27 @@ ask old "COMMIT" >/dev/null
 subscribe u
 publish 1000
 sql "SELECT count(*) FROM holdfast.claim('default', 'u', 500); SELECT count(*) FROM holdfast.claim('default', 'u', 100, 60000)" >/dev/null
-kept="SELECT string_agg(l::text, ' ' ORDER BY token) FROM holdfast.leases l"
+kept="SELECT string_agg(l::text, ' ' ORDER BY token) FROM holdfast_private.leases l"
 before=$(sql "$kept")
-is "compacting keeps what is alive" "SELECT holdfast.compact('holdfast.leases', -1); SELECT ($kept) = '$before'" "t t"
-l=$(sql "SELECT replace(token::text, '-', '') FROM holdfast.leases WHERE count = 500")
+is "compacting keeps what is alive" "SELECT holdfast_private.compact('holdfast_private.leases', -1); SELECT ($kept) = '$before'" "t t"
+l=$(sql "SELECT replace(token::text, '-', '') FROM holdfast_private.leases WHERE count = 500")
 ask old "BEGIN; SELECT holdfast.ack('default', 'u', '$l')" >/dev/null
-is "not while a session settles" "SELECT holdfast.compact('holdfast.leases', -1)" f
+is "not while a session settles" "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
 ask old "ROLLBACK" >/dev/null
 open other
-ask old "BEGIN; SELECT holdfast.compact('holdfast.leases', -1)" >/dev/null
+ask old "BEGIN; SELECT holdfast_private.compact('holdfast_private.leases', -1)" >/dev/null
 tell other "SELECT holdfast.ack('default', 'u', '$l')"
 ok "who settles waits for it" blocked other
 ask old "COMMIT" >/dev/null
 hears "and finds the lease" other ""
 is "nothing is done without need" "SELECT holdfast.upkeep()" f
-fails "only where rows come and go" "SELECT holdfast.compact('holdfast.retries')" "HF001: retries is not a table whose rows come and go"
+fails "only where rows come and go" "SELECT holdfast_private.compact('holdfast_private.retries')" "HF001: retries is not a table whose rows come and go"
 
 # Who has one snapshot for all would put back what it sees, and what was claimed since would be lost.
 ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
 is "a session claims beside an older snapshot" "SELECT count(*) FROM holdfast.claim('default', 'u', 10, 60000)" 10
 before=$(sql "$kept")
-asks "which does not compact" old "SELECT holdfast.compact('holdfast.leases', -1)" f
+asks "which does not compact" old "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
 ask old "COMMIT" >/dev/null
 is "and what was claimed is in its lease" "SELECT ($kept) = '$before'" t
 
@@ -121,28 +121,28 @@ is "and what was claimed is in its lease" "SELECT ($kept) = '$before'" t
 sql "CREATE FUNCTION rotates_in() RETURNS interval LANGUAGE plpgsql AS \$\$
      DECLARE v_begin timestamptz := clock_timestamp();
      BEGIN
-         ASSERT NOT holdfast.rotate(0);
+         ASSERT NOT holdfast_private.rotate(0);
          RETURN clock_timestamp() - v_begin;
      END \$\$" >/dev/null
-is "the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0 FROM unnest('{holdfast.checkpoints_0,holdfast.checkpoints_1}'::regclass[]) t" t
-ask old "BEGIN; SELECT count(*) FROM holdfast.checkpoints_0; SELECT count(*) FROM holdfast.checkpoints_1" >/dev/null
+is "the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0 FROM unnest('{holdfast_private.checkpoints_0,holdfast_private.checkpoints_1}'::regclass[]) t" t
+ask old "BEGIN; SELECT count(*) FROM holdfast_private.checkpoints_0; SELECT count(*) FROM holdfast_private.checkpoints_1" >/dev/null
 ok "a session has been reading the journal for more than a second" \
     becomes "SELECT xact_start < clock_timestamp() - interval '1 s' FROM pg_stat_activity WHERE pid = ${session_backend[old]}" t
 is "who would rotate it does not wait, nor make others wait" "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
 ask old "COMMIT" >/dev/null
-ok "and does it afterwards" becomes "SELECT holdfast.rotate(0)" t
+ok "and does it afterwards" becomes "SELECT holdfast_private.rotate(0)" t
 for level in "REPEATABLE READ" SERIALIZABLE; do
     ask old "BEGIN ISOLATION LEVEL $level; SELECT 1" >/dev/null
     subscribe "beside $level"
-    asks "who has one snapshot for all ($level) does not rotate it" old "SELECT holdfast.rotate(-1); SELECT holdfast.upkeep(1000000); COMMIT" "f f"
+    asks "who has one snapshot for all ($level) does not rotate it" old "SELECT holdfast_private.rotate(-1); SELECT holdfast.upkeep(1000000); COMMIT" "f f"
     is "and what was begun since goes on" "SELECT count(*) FROM holdfast.claim('default', 'beside $level')" 0
 done
 
 # The owner of the schema may be a role that is not told how old the transactions of others are.
 sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast TO plain" >/dev/null
-held="SET ROLE plain; SELECT holdfast.is_held('{holdfast.leases,holdfast.settled}'::regclass[], "
+held="SET ROLE plain; SELECT holdfast_private.is_held('{holdfast_private.leases,holdfast_private.settled}'::regclass[], "
 is "what is not used is not held" "$held '1 hour')" f
-ask old "BEGIN; SELECT count(*) FROM holdfast.leases" >/dev/null
+ask old "BEGIN; SELECT count(*) FROM holdfast_private.leases" >/dev/null
 is "who does not end within a moment holds it" "$held '0.1 s')" t
 tell other "$held '1 hour')"
 ok "who may end is waited for" becomes "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = ${session_backend[other]}" t

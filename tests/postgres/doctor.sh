@@ -42,13 +42,13 @@ wait "$worker"
 # --- Settings ---
 sql "ALTER DATABASE $base SET synchronous_commit = off"
 sql "ALTER DATABASE $base SET idle_session_timeout = '1h'"
-sql "ALTER TABLE holdfast.retries SET (autovacuum_enabled = false)"
+sql "ALTER TABLE holdfast_private.retries SET (autovacuum_enabled = false)"
 exits 7 "findings have an exit code of their own" doctor --json
 said "a weak default is not ours: commits still wait for the disk" ok synchronous_commit '"value":"on"'
 said "sessions that are ended when they are idle" warn idle_session_timeout 'idle_session_timeout = 0'
 said "a table that is not vacuumed is named" warn not_vacuumed 'holdfast\.retries'
 sql "ALTER DATABASE $base RESET idle_session_timeout"
-sql "ALTER TABLE holdfast.retries RESET (autovacuum_enabled)"
+sql "ALTER TABLE holdfast_private.retries RESET (autovacuum_enabled)"
 
 # --- Who publishes and does not end ---
 (printf "BEGIN; SELECT FROM holdfast.publish('default', 'a.b', '{}');\n"
@@ -72,17 +72,17 @@ sql "ROLLBACK PREPARED 'it''s $base'"
 
 # --- Who does not keep the journal short ---
 is "(nothing is said of upkeep while it is done)" "$(grep -c '"upkeep"' out)" 0
-sql "INSERT INTO holdfast.checkpoints_0 (subscription_id, partition, seq, checkpoint) SELECT i, 0, i, 1 FROM generate_series(1000000, 1100000) i"
+sql "INSERT INTO holdfast_private.checkpoints_0 (subscription_id, partition, seq, checkpoint) SELECT i, 0, i, 1 FROM generate_series(1000000, 1100000) i"
 hf doctor --json
 is "a journal that has grown lately is no finding" "$(grep -c '"upkeep"' out)" 0
-sql "UPDATE holdfast.turns SET rotated_at = clock_timestamp() - interval '2 hours'"
+sql "UPDATE holdfast_private.turns SET rotated_at = clock_timestamp() - interval '2 hours'"
 hf doctor --json
 said "one that was not rotated for long is" warn upkeep '"the journal of checkpoints has [0-9]+ bytes and was not rotated for 12[0-9] minutes"'
 said "with what to run, as whom" warn upkeep 'run SELECT \* FROM holdfast\.tick\(\) as role holdfast every minute'
 sql "SELECT FROM holdfast.tick()" >/dev/null
 hf doctor --json
 is "after a tick of the owner nothing is said" "$(grep -c '"upkeep"' out)" 0
-sql "UPDATE holdfast.namespaces SET months_from = months_from - interval '8 months', created_at = created_at - interval '8 months', retained_at = clock_timestamp() - interval '25 hours'"
+sql "UPDATE holdfast_private.namespaces SET months_from = months_from - interval '8 months', created_at = created_at - interval '8 months', retained_at = clock_timestamp() - interval '25 hours'"
 hf doctor --json
 said "retention that does not run is a finding, too" warn upkeep 'retention has not run for more than a day, and a month is due'
 sql "SELECT FROM holdfast.tick()" >/dev/null

@@ -52,10 +52,10 @@ ok "the worker ends as it should" same 0 $?
 
 is "eight months have passed" "SELECT date_trunc('month', now() AT TIME ZONE 'UTC') >= '$first'::timestamp + interval '8 months'" t
 is "the log has what is younger than two months, and at most one month more" \
-    "SELECT min(entered_at) BETWEEN now() - interval '93 days' AND now() - interval '62 days', count(DISTINCT tableoid) <= 4 FROM holdfast.events_1" "t|t"
+    "SELECT min(entered_at) BETWEEN now() - interval '93 days' AND now() - interval '62 days', count(DISTINCT tableoid) <= 4 FROM holdfast_private.events_1" "t|t"
 is "the schedule has fired once for each month" \
-    "SELECT count(*) = (SELECT count(*) FROM generate_series('$first'::timestamp + interval '1 month', now() AT TIME ZONE 'UTC', '1 month')), count(*) = count(DISTINCT planned_at) FROM holdfast.schedule_runs" "t|t"
-fired=$(sql "SELECT count(*) FROM holdfast.schedule_runs")
+    "SELECT count(*) = (SELECT count(*) FROM generate_series('$first'::timestamp + interval '1 month', now() AT TIME ZONE 'UTC', '1 month')), count(*) = count(DISTINCT planned_at) FROM holdfast_private.schedule_runs" "t|t"
+fired=$(sql "SELECT count(*) FROM holdfast_private.schedule_runs")
 ok "the worker got each event once" same $((8 * 7 + fired)) "$(sort -u "$handled" | wc -l)"
 ok "(and none of them twice)" same "$(sort -u "$handled" | wc -l)" "$(wc -l <"$handled")"
 ok "nothing is wrong with what is left" "$HOLDFAST" verify --db "$url"
@@ -75,10 +75,10 @@ ok "so that nothing is told" same '' "$(examined .)"
 ahead $((8 * 31))
 
 # A day back: what was, stays.
-head=$(sql "SELECT max(position) FROM holdfast.events_1")
+head=$(sql "SELECT max(position) FROM holdfast_private.events_1")
 ahead $((8 * 31 - 1))
 ok "SQL and the library publish when the clock was set back" publish_all
 ok "and the housekeeping goes on" tick
-is "no planned time comes again" "SELECT count(*) FROM holdfast.schedule_runs" "$fired"
-is "positions go on" "SELECT count(*) FROM holdfast.events_1 WHERE position > $head" 7
+is "no planned time comes again" "SELECT count(*) FROM holdfast_private.schedule_runs" "$fired"
+is "positions go on" "SELECT count(*) FROM holdfast_private.events_1 WHERE position > $head" 7
 done_testing

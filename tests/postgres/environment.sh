@@ -42,7 +42,7 @@ reaches() {
     number=$((number + 1))
     local type=test.number$number.$BASHPID
     "$HOLDFAST" publish "$type" --db "$2" || return 1
-    [ "$(admin "$1" "SELECT count(*) FROM holdfast.events WHERE type = '$type'")" = 1 ]
+    [ "$(admin "$1" "SELECT count(*) FROM holdfast_private.events WHERE type = '$type'")" = 1 ]
 }
 # refused PATTERN URL: it fails and says so, without the password.
 refused() {

@@ -4,13 +4,13 @@
 cluster max_prepared_transactions=5
 schema
 sql "CREATE ROLE stranger LOGIN; CREATE ROLE neighbour LOGIN; CREATE ROLE seller LOGIN;
-     SELECT FROM holdfast.namespace_put('other'); SELECT FROM holdfast.namespace_put('exact', true);
+     SELECT FROM holdfast_private.namespace_put('other'); SELECT FROM holdfast_private.namespace_put('exact', true);
      SELECT holdfast.create_subscription('default', 'jobs', '{**}', 'start', 'shared');
      SELECT holdfast.namespace_grant('publisher', 'other', 'neighbour');
      SELECT holdfast.namespace_grant('publisher', 'default', 'seller')" >/dev/null
 holders="SELECT count(*), count(pid) FROM holdfast.publishing_now(1)"
 claim="SELECT string_agg(position::text, ' ') FROM holdfast.claim('default', 'jobs', 10)"
-no_holes="SELECT holes IS NULL FROM holdfast.checkpoints"
+no_holes="SELECT holes IS NULL FROM holdfast_private.checkpoints"
 asks() { is_text "$1" "$(ask "$2" "$3")" "$4"; } # CLAIM SESSION SQL WANTED
 is_text() { ok "$1" same "$3" "$2"; }
 open_as() { # NAME ROLE
@@ -38,12 +38,12 @@ asks "a prepared transaction counts, too" a "$holders" "1|0"
 sql "COMMIT PREPARED 'p'" >/dev/null
 asks "until it has ended" a "$holders" "0|0"
 open b
-ask b "BEGIN; SELECT holdfast.publishing(1)" >/dev/null
+ask b "BEGIN; SELECT holdfast_private.publishing(1)" >/dev/null
 asks "it counts before it draws" a "$holders" "1|1"
 ask b "ROLLBACK" >/dev/null
 for call in "holdfast.publish_many('default', '{a,b}', NULL)" "holdfast.publish('default', 'x', expected_version => 0, key => 'new')" \
     "holdfast.publish('default', 'x', id => gen_random_uuid())" \
-    "holdfast.append_1(ARRAY[holdfast.new_id(now())], '{x}', '{1}', NULL, NULL, NULL, NULL, ARRAY[now()], ARRAY[date_trunc('ms', now())], '{1}', '{1}')"; do
+    "holdfast.append_1(ARRAY[holdfast_private.new_id(now())], '{x}', '{1}', NULL, NULL, NULL, NULL, ARRAY[now()], ARRAY[date_trunc('ms', now())], '{1}', '{1}')"; do
     ask b "BEGIN; SELECT count(*) FROM $call" >/dev/null
     asks "who publishes by ${call%%(*} counts" a "$holders" "1|1"
     ask b "ROLLBACK" >/dev/null
@@ -55,9 +55,9 @@ ask b "ROLLBACK" >/dev/null
 
 # ---- Who does not -------------------------------------------------------------------------------
 
-sequence=$(sql "SELECT 'holdfast.events_1_position'::regclass::oid")
-table=$(sql "SELECT 'holdfast.events_1'::regclass::oid")
-heads=$(sql "SELECT 'holdfast.heads'::regclass::oid")
+sequence=$(sql "SELECT 'holdfast_private.events_1_position'::regclass::oid")
+table=$(sql "SELECT 'holdfast_private.events_1'::regclass::oid")
+heads=$(sql "SELECT 'holdfast_private.heads'::regclass::oid")
 held="SELECT count(*) FROM pg_locks WHERE relation IN ($sequence, $table, $heads) AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()"
 open_as c stranger
 open_as n neighbour
@@ -70,7 +70,7 @@ for name in c n; do
         ask "$name" "ROLLBACK TO SAVEPOINT p" >/dev/null
     done
 done
-ask n "PREPARE mine AS SELECT FROM holdfast.events_1 FOR UPDATE" >/dev/null
+ask n "PREPARE mine AS SELECT FROM holdfast_private.events_1 FOR UPDATE" >/dev/null
 asks "(refused calls of nextval keep locks)" a "$held" "6"
 asks "who was refused does not count" a "$holders" "0|0"
 ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
@@ -103,8 +103,8 @@ asks "until it has ended" a "$holders" "0|0"
 ask g "SELECT pg_advisory_unlock_all()" >/dev/null
 shut g
 
-fails "no role declares itself a publisher" "SET ROLE neighbour; SELECT holdfast.publishing(1)" "42501: *secret*"
-fails "or computes the key" "SET ROLE neighbour; SELECT holdfast.draw(1)" "42501: *"
+fails "no role declares itself a publisher" "SET ROLE neighbour; SELECT holdfast_private.publishing(1)" "42501: *secret*"
+fails "or computes the key" "SET ROLE neighbour; SELECT holdfast_private.draw(1)" "42501: *"
 
 # A gap, while they hold all this: it ends.
 ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x'); ROLLBACK" >/dev/null

@@ -53,25 +53,25 @@ CREATE TEMP TABLE again AS SELECT * FROM holdfast.claim('$name', 'jobs$round', 1
 SELECT position, type, payload, attempt FROM again ORDER BY 1;
 SELECT holdfast.ack('$name', 'jobs$round', max(lease)) FROM again;
 SELECT subscription, position, type, payload, reason, error, attempts FROM holdfast.dead_letters WHERE namespace = '$name' AND subscription = 'jobs$round';
-SELECT r.status, r.count FROM holdfast.dead_letters d, holdfast.namespaces n, holdfast.change_dead_retry(n.id, ARRAY[d.id], '{"edited": $round}', clock_timestamp()) r WHERE n.name = '$name' AND d.namespace = '$name' AND d.subscription = 'jobs$round';
+SELECT r.status, r.count FROM holdfast.dead_letters d, holdfast_private.namespaces n, holdfast.change_dead_retry(n.id, ARRAY[d.id], '{"edited": $round}', clock_timestamp()) r WHERE n.name = '$name' AND d.namespace = '$name' AND d.subscription = 'jobs$round';
 SELECT position, payload, attempt FROM holdfast.claim('$name', 'jobs$round', 100);
-SELECT p.node_name, p.dead FROM holdfast.namespaces n, holdfast.process_beat(n.id, '$token', 'node', false) p WHERE n.name = '$name' ORDER BY 1;
-SELECT a.status, a.epoch, a.checkpoint, t.status, t.message FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id, holdfast.change_acquire(n.id, s.id, 0, '$token', 'node', false, NULL, NULL) a,
+SELECT p.node_name, p.dead FROM holdfast_private.namespaces n, holdfast.process_beat(n.id, '$token', 'node', false) p WHERE n.name = '$name' ORDER BY 1;
+SELECT a.status, a.epoch, a.checkpoint, t.status, t.message FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id, holdfast.change_acquire(n.id, s.id, 0, '$token', 'node', false, NULL, NULL) a,
     LATERAL holdfast.change_settle(n.id, s.id, 0, '$token', a.epoch, 0, 2, NULL, clock_timestamp()) t WHERE n.name = '$name' AND s.name = 'audit$round' AND a.status = 0;
 SELECT holdfast.create_schedule('$name', 'clock$round', '@hourly', 'tock') IS NOT NULL;
 SELECT position > 0 FROM holdfast.run_schedule('$name', 'clock$round');
 SELECT holdfast.heartbeat('$name', 'node$round') IS NOT NULL;
 SELECT subscription, head, checkpoint, retrying, held, dead FROM holdfast.stats('$name');
 SELECT position, type, payload, key, key_version FROM holdfast.event_log WHERE namespace = '$name' ORDER BY position;
-SELECT s.name, s.start, s.generation, s.crew, c.partition, c.epoch, c.checkpoint, c.holes FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.checkpoints c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 5;
-SELECT s.name, r.position, r.kind, r.attempts FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.retries r ON r.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
-SELECT s.name, c.position, c.payload FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.copies c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
-SELECT s.name, l.count, l.positions FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.leases l ON l.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 3::text;
-SELECT s.name, x.position FROM holdfast.namespaces n JOIN holdfast.subscriptions s ON s.namespace_id = n.id JOIN holdfast.settled x ON x.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
-SELECT k.key, k.version FROM holdfast.namespaces n JOIN holdfast.keys k ON k.namespace_id = n.id WHERE n.name = '$name' ORDER BY 1;
-SELECT d.type, d.payload FROM holdfast.namespaces n JOIN holdfast.delayed d ON d.namespace_id = n.id WHERE n.name = '$name' ORDER BY d.number;
-SELECT s.name, s.expression FROM holdfast.namespaces n JOIN holdfast.schedules s ON s.namespace_id = n.id WHERE n.name = '$name' ORDER BY 1;
-SELECT n.gapless, n.ids_until, n.retained_through, n.removing_at, n.copying FROM holdfast.namespaces n WHERE n.name = '$name';
+SELECT s.name, s.start, s.generation, s.crew, c.partition, c.epoch, c.checkpoint, c.holes FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 5;
+SELECT s.name, r.position, r.kind, r.attempts FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.retries r ON r.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
+SELECT s.name, c.position, c.payload FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.copies c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
+SELECT s.name, l.count, l.positions FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.leases l ON l.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 3::text;
+SELECT s.name, x.position FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.settled x ON x.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
+SELECT k.key, k.version FROM holdfast_private.namespaces n JOIN holdfast_private.keys k ON k.namespace_id = n.id WHERE n.name = '$name' ORDER BY 1;
+SELECT d.type, d.payload FROM holdfast_private.namespaces n JOIN holdfast_private.delayed d ON d.namespace_id = n.id WHERE n.name = '$name' ORDER BY d.number;
+SELECT s.name, s.expression FROM holdfast_private.namespaces n JOIN holdfast_private.schedules s ON s.namespace_id = n.id WHERE n.name = '$name' ORDER BY 1;
+SELECT n.gapless, n.ids_until, n.retained_through, n.removing_at, n.copying FROM holdfast_private.namespaces n WHERE n.name = '$name';
 SQL
 }
 b_role=$([ "$grants" = t ] && echo b_owner || echo boss)
@@ -90,27 +90,27 @@ sql "CREATE SCHEMA test;
 CREATE FUNCTION test.any(VARIADIC p text[]) RETURNS text LANGUAGE sql VOLATILE AS 'SELECT p[1 + floor(random() * cardinality(p))::integer]';
 CREATE FUNCTION test.value(p_type text, p_name text) RETURNS text LANGUAGE plpgsql VOLATILE AS \$\$
 DECLARE
-    a integer := (SELECT id FROM holdfast.namespaces WHERE name = 'a');
-    b integer := (SELECT id FROM holdfast.namespaces WHERE name = 'b');
+    a integer := (SELECT id FROM holdfast_private.namespaces WHERE name = 'a');
+    b integer := (SELECT id FROM holdfast_private.namespaces WHERE name = 'b');
     v text;
 BEGIN
     v := CASE
         WHEN p_name = 'p_ticket' THEN test.any('holdfast.ticket()', 'holdfast.ticket()', 'holdfast.ticket()', quote_literal('\\x0000000a'), 'NULL')
         WHEN p_type = 'integer' AND p_name ~ 'namespace_id|^p_id\$|^id\$' THEN test.any(a::text, a::text, a::text, b::text, 'NULL', '-1', '2147483647')
-        WHEN p_name ~ 'subscription_id' THEN coalesce((SELECT s.id::text FROM holdfast.subscriptions s ORDER BY random() LIMIT 1), '1') || test.any('', '', ' + 1', ' + 2')
+        WHEN p_name ~ 'subscription_id' THEN coalesce((SELECT s.id::text FROM holdfast_private.subscriptions s ORDER BY random() LIMIT 1), '1') || test.any('', '', ' + 1', ' + 2')
         WHEN p_type IN ('smallint', 'integer') THEN test.any('0', '1', '2', '100', 'NULL', '-1', '32767')
         WHEN p_type = 'bigint' THEN test.any('0', '1', '3', '1000', 'NULL', '-1', '1000000000', '4000000000000000000', '9223372036854775807')
         WHEN p_type = 'boolean' THEN test.any('true', 'false', 'NULL')
         WHEN p_type = 'timestamp with time zone' THEN test.any('now()', 'now()', 'clock_timestamp()', 'NULL', quote_literal('infinity'), quote_literal('-infinity'), quote_literal('290000-01-01'), quote_literal('2000-01-01'))
         WHEN p_type = 'interval' THEN test.any(quote_literal('1 s'), quote_literal('-1 s'), 'NULL')
-        WHEN p_type = 'uuid' THEN test.any('gen_random_uuid()', 'NULL', (SELECT quote_literal(token) FROM holdfast.processes ORDER BY random() LIMIT 1), (SELECT quote_literal(token) FROM holdfast.leases ORDER BY random() LIMIT 1),
-            (SELECT quote_literal(id) FROM holdfast.schedules ORDER BY random() LIMIT 1), quote_literal('00000000-0000-4000-8000-000000000133'))
+        WHEN p_type = 'uuid' THEN test.any('gen_random_uuid()', 'NULL', (SELECT quote_literal(token) FROM holdfast_private.processes ORDER BY random() LIMIT 1), (SELECT quote_literal(token) FROM holdfast_private.leases ORDER BY random() LIMIT 1),
+            (SELECT quote_literal(id) FROM holdfast_private.schedules ORDER BY random() LIMIT 1), quote_literal('00000000-0000-4000-8000-000000000133'))
         WHEN p_type = 'text' AND p_name ~ 'namespace' THEN test.any(quote_literal('a'), quote_literal('a'), quote_literal('b'), 'NULL')
-        WHEN p_type = 'text' AND p_name ~ 'lease' THEN coalesce((SELECT quote_literal(replace(token::text, '-', '')) FROM holdfast.leases ORDER BY random() LIMIT 1), 'NULL')
+        WHEN p_type = 'text' AND p_name ~ 'lease' THEN coalesce((SELECT quote_literal(replace(token::text, '-', '')) FROM holdfast_private.leases ORDER BY random() LIMIT 1), 'NULL')
         WHEN p_type = 'text' AND p_name ~ 'name|subscription' THEN test.any(quote_literal('jobs0'), quote_literal('audit0'), quote_literal('jobs1'), quote_literal('clock0'), quote_literal('new'), 'NULL', quote_literal(E'\\n'), 'repeat(' || quote_literal('x') || ', 300)')
         WHEN p_type = 'text' THEN test.any('NULL', quote_literal(''), quote_literal('x'), quote_literal('[\"**\"]'), quote_literal('{}'), quote_literal('['), quote_literal('start'), quote_literal('@hourly'), quote_literal('UTC'), 'repeat(' || quote_literal('x') || ', 100000)')
         WHEN p_type IN ('json', 'jsonb') THEN test.any('NULL', quote_literal('{}'), quote_literal('1'), quote_literal('[]'), 'repeat(' || quote_literal('[') || ', 200) || repeat(' || quote_literal(']') || ', 200)')
-        WHEN p_type = 'uuid[]' THEN test.any('NULL', quote_literal('{}'), 'ARRAY[gen_random_uuid()]', 'ARRAY[holdfast.new_id(now()), NULL]', 'ARRAY(SELECT token FROM holdfast.processes)')
+        WHEN p_type = 'uuid[]' THEN test.any('NULL', quote_literal('{}'), 'ARRAY[gen_random_uuid()]', 'ARRAY[holdfast_private.new_id(now()), NULL]', 'ARRAY(SELECT token FROM holdfast_private.processes)')
         WHEN p_type = 'timestamp with time zone[]' THEN test.any('NULL', 'ARRAY[now()]', 'ARRAY[' || quote_literal('infinity') || '::timestamptz]', quote_literal('{}'))
         WHEN p_type ~ '^(bigint|integer|smallint)..\$' THEN test.any('NULL', quote_literal('{}'), quote_literal('{0}'), quote_literal('{1}'), quote_literal('{1,NULL,-1}'), quote_literal('{2147483647}'), quote_literal('{1,2,3}'))
         WHEN p_type ~ '..\$' AND right(p_type, 2) = '[]' THEN test.any('NULL', quote_literal('{}'), quote_literal('{x}'), quote_literal('{1}'), quote_literal('{t,NULL}'))
@@ -126,20 +126,20 @@ BEGIN
                                'DELETE FROM %1\$s WHERE %2\$I IS NOT NULL', 'COPY (SELECT %2\$I FROM %1\$s) TO STDOUT', 'SELECT %2\$I FROM %1\$s FOR UPDATE', 'SELECT %2\$I FROM %1\$s FOR KEY SHARE'),
                       a.attrelid::regclass, a.attname, test.value(format_type(a.atttypid, NULL), a.attname))
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-        WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p', 'v') AND a.attnum > 0 AND NOT a.attisdropped
         UNION ALL
         SELECT format(test.any('TRUNCATE %s', 'LOCK TABLE %s IN ' || m.mode || ' MODE NOWAIT', 'DROP TABLE %s', 'ALTER TABLE %s DISABLE ROW LEVEL SECURITY', 'ANALYZE %s'), c.oid::regclass)
         FROM pg_class c, unnest('{ROW SHARE,ROW EXCLUSIVE,SHARE UPDATE EXCLUSIVE,SHARE,SHARE ROW EXCLUSIVE,EXCLUSIVE,ACCESS EXCLUSIVE}'::text[]) m (mode)
-        WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')
+        WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p')
         UNION ALL
         SELECT format(test.any('SELECT nextval(%s::regclass)', 'SELECT setval(%s::regclass, 1000000)', 'SELECT setval(%s::regclass, 1)', 'SELECT FROM pg_sequence_last_value(%s)'), c.oid)
-        FROM pg_class c, generate_series(1, 2) WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'S'
+        FROM pg_class c, generate_series(1, 2) WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind = 'S'
         UNION ALL
         -- every function
-        SELECT format('%s holdfast.%I(%s)', CASE p.prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, p.proname,
+        SELECT format('%s %s.%I(%s)', CASE p.prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, p.pronamespace::regnamespace, p.proname,
                       (SELECT string_agg(CASE WHEN p.proargmodes[i.n] = 'v' THEN 'VARIADIC ' ELSE '' END || test.value(format_type(i.t, NULL), coalesce(p.proargnames[i.n], '')), ', ' ORDER BY i.n)
                        FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY i (t, n) WHERE coalesce(p.proargmodes[i.n], 'i') IN ('i', 'b', 'v')))
-        FROM pg_proc p, generate_series(1, 4) WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('now_find', 'namespace_drop_step', 'drop_namespace', 'is_held')) s (text)
+        FROM pg_proc p, generate_series(1, 4) WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('now_find', 'namespace_drop_step', 'drop_namespace', 'is_held')) s (text)
         ORDER BY random() LIMIT p_count;
 END \$\$" >/dev/null
 
@@ -154,17 +154,17 @@ for role in $everybody; do
         echo "CREATE SCHEMA $role; CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz';"
         echo "CREATE FUNCTION public.${role}_add(double precision, integer) RETURNS double precision LANGUAGE sql AS 'SELECT 0::float8'; CREATE OPERATOR public.* (LEFTARG = double precision, RIGHTARG = integer, FUNCTION = public.${role}_add);"
         echo "CREATE TEMP TABLE namespaces (id integer); CREATE TEMP TABLE secret (secret bytea); CREATE TEMP TABLE door (ask boolean, caller oid, ticket bytea);"
-        echo "CREATE TRIGGER door BEFORE INSERT ON door FOR EACH ROW EXECUTE FUNCTION holdfast.door_open();"
+        echo "CREATE TRIGGER door BEFORE INSERT ON door FOR EACH ROW EXECUTE FUNCTION holdfast_private.schedule_job();"
         # Rows under ids that others will be given, and positions that nobody could get past.
-        echo "INSERT INTO holdfast.subscriptions (id, namespace_id, name, patterns, options, mode, partitions, start, created_at) OVERRIDING SYSTEM VALUE SELECT i, 1, 'plant' || i, '[]', '{}', 2, 1, 0, now() FROM generate_series(3, 60) i;"
-        echo "INSERT INTO holdfast.retries (subscription_id, position, lane, next_attempt_at, partition, attempts, kind) SELECT i, 1, 0, now(), 0, 0, 1 FROM generate_series(3, 60) i;"
-        echo "INSERT INTO holdfast.copies (subscription_id, position, hash, emitted_at, entered_at, id, type, payload) SELECT i, 1, 0, now(), now(), gen_random_uuid(), 'forged', '1' FROM generate_series(3, 60) i;"
-        echo "INSERT INTO holdfast.checkpoints_0 (subscription_id, partition, seq, checkpoint) SELECT i, 0, 1000000, 9 FROM generate_series(3, 60) i;"
-        echo "DELETE FROM holdfast.subscriptions WHERE name LIKE 'plant%';"
-        echo "INSERT INTO holdfast.letters (id, position, hash, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story) OVERRIDING SYSTEM VALUE SELECT i, 1, 0, now(), now(), now(), gen_random_uuid(), 1, 1, 's', 'r', 't', '1', '[]' FROM generate_series(2, 60) i;"
-        echo "INSERT INTO holdfast.delayed (number, due_at, emitted_at, hash, id, namespace_id, type, payload) OVERRIDING SYSTEM VALUE SELECT i, now() + interval '1 d', now(), 0, gen_random_uuid(), 1, 't', '1' FROM generate_series(3, 60) i;"
+        echo "INSERT INTO holdfast_private.subscriptions (id, namespace_id, name, patterns, options, mode, partitions, start, created_at) OVERRIDING SYSTEM VALUE SELECT i, 1, 'plant' || i, '[]', '{}', 2, 1, 0, now() FROM generate_series(3, 60) i;"
+        echo "INSERT INTO holdfast_private.retries (subscription_id, position, lane, next_attempt_at, partition, attempts, kind) SELECT i, 1, 0, now(), 0, 0, 1 FROM generate_series(3, 60) i;"
+        echo "INSERT INTO holdfast_private.copies (subscription_id, position, hash, emitted_at, entered_at, id, type, payload) SELECT i, 1, 0, now(), now(), gen_random_uuid(), 'forged', '1' FROM generate_series(3, 60) i;"
+        echo "INSERT INTO holdfast_private.checkpoints_0 (subscription_id, partition, seq, checkpoint) SELECT i, 0, 1000000, 9 FROM generate_series(3, 60) i;"
+        echo "DELETE FROM holdfast_private.subscriptions WHERE name LIKE 'plant%';"
+        echo "INSERT INTO holdfast_private.letters (id, position, hash, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story) OVERRIDING SYSTEM VALUE SELECT i, 1, 0, now(), now(), now(), gen_random_uuid(), 1, 1, 's', 'r', 't', '1', '[]' FROM generate_series(2, 60) i;"
+        echo "INSERT INTO holdfast_private.delayed (number, due_at, emitted_at, hash, id, namespace_id, type, payload) OVERRIDING SYSTEM VALUE SELECT i, now() + interval '1 d', now(), 0, gen_random_uuid(), 1, 't', '1' FROM generate_series(3, 60) i;"
         for position in 1000000000 4000000000000000000 -5; do
-            echo "INSERT INTO holdfast.events_1 (position, hash, emitted_at, entered_at, id, namespace_id, type, payload) VALUES ($position, 0, now(), now(), gen_random_uuid(), 1, 't', '1');"
+            echo "INSERT INTO holdfast_private.events_1 (position, hash, emitted_at, entered_at, id, namespace_id, type, payload) VALUES ($position, 0, now(), now(), gen_random_uuid(), 1, 't', '1');"
         done
         sql "SELECT CASE floor(random() * 4) WHEN 0 THEN 'BEGIN; SAVEPOINT s; ' || t || '; ROLLBACK TO s; ' || t || '; COMMIT;' WHEN 1 THEN 'BEGIN; ' || t || '; ROLLBACK;' ELSE t || ';' END
              FROM test.hostile(((($seed + $number) % 10007) / 10007.0)::double precision, 300) t"
@@ -192,18 +192,18 @@ for role in $everybody; do
     {
         echo "\\set ON_ERROR_ROLLBACK on"
         echo "SET statement_timeout = '500ms'; SET lock_timeout = '200ms'; BEGIN;"
-        sql "SELECT format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT;', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')
-             UNION ALL SELECT format('LOCK TABLE %s IN ACCESS SHARE MODE NOWAIT;', c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')
+        sql "SELECT format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE NOWAIT;', c.oid::regclass) FROM pg_class c WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p')
+             UNION ALL SELECT format('LOCK TABLE %s IN ACCESS SHARE MODE NOWAIT;', c.oid::regclass) FROM pg_class c WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p')
              UNION ALL SELECT format('SELECT pg_try_advisory_xact_lock_shared(%s, %s);', k, n) FROM generate_series(1215253604, 1215253608) k, generate_series(-1, 3) n
              UNION ALL SELECT format('SELECT pg_try_advisory_xact_lock(%s);', l.classid::bigint << 32 | l.objid::bigint) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1"
         # Every node id's gate, and what PREPARE locks without any right.
         if [ "$role" = a_viewer ]; then
             echo "SET statement_timeout = '20s'; SELECT count(r.status) FROM (SELECT DISTINCT ON (hashtext('held' || i) & 63) i FROM generate_series(1, 1000) i) i, holdfast.node_register(1, gen_random_uuid(), false, false, 'held' || i.i, true, 'n', NULL, NULL, NULL, 1, 'v', 30000) r; SET statement_timeout = '500ms';"
         fi
-        sql "SELECT format('PREPARE held_%s AS DELETE FROM %s;', c.oid, c.oid::regclass) FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind IN ('r', 'p')"
-        echo "SAVEPOINT s; SELECT nextval('holdfast.events_2_position'); ROLLBACK TO s;"
+        sql "SELECT format('PREPARE held_%s AS DELETE FROM %s;', c.oid, c.oid::regclass) FROM pg_class c WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p')"
+        echo "SAVEPOINT s; SELECT nextval('holdfast_private.events_2_position'); ROLLBACK TO s;"
         for call in "publish('a', 'open')" "publish_later('a', 'open', '1', now())" "tick()" "claim('a', 'jobs0')" "heartbeat('a', 'node1')" "sleep(1, 1000)" "upkeep(1000000)" "rotate(-1)" \
-            "process_sweep(1)" "fire_schedule((SELECT id FROM holdfast.schedules LIMIT 1))" "try_months(1)" "change_acquire(1, 1, 0, gen_random_uuid(), 'n', true, NULL, NULL)" \
+            "process_sweep(1)" "fire_schedule((SELECT id FROM holdfast_private.schedules LIMIT 1))" "try_months(1)" "change_acquire(1, 1, 0, gen_random_uuid(), 'n', true, NULL, NULL)" \
             "change_settle(1, 5, 0, '00000000-0000-4000-8000-000000000011', 1, 0, 3, NULL, now(), p_pause_reason => 'x')" "change_settle(2, 5, 0, '00000000-0000-4000-8000-000000000011', 1, 0, 3, NULL, now())" \
             "tx_settle(1, 5, false, 0, gen_random_uuid(), 1, NULL, NULL, '{1}', '{f}', now())" "change_pause(1, 5, true, 'x', 'y', now())" "drop_subscription('a', 'audit0')"; do
             echo "SELECT FROM holdfast.$call;"
@@ -224,20 +224,20 @@ fi
 if [ "$grants" = t ]; then
     # boss SQL: as the owner of the schema, who waits for none of them.
     boss() { PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -v ON_ERROR_STOP=1 -c "$1" 2>&1; }
-    ok "(a viewer holds the gates of all node ids)" same 64 "$(sql "SELECT 64 - count(*) FROM (SELECT FROM holdfast.gates WHERE namespace_id = 1 AND gate > 1 FOR UPDATE SKIP LOCKED) g")"
-    ok "(and a lock on the table grants)" same t "$(sql "SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'holdfast.grants'::regclass AND l.mode = 'RowExclusiveLock' AND a.usename = 'a_viewer'")"
+    ok "(a viewer holds the gates of all node ids)" same 64 "$(sql "SELECT 64 - count(*) FROM (SELECT FROM holdfast_private.gates WHERE namespace_id = 1 AND gate > 1 FOR UPDATE SKIP LOCKED) g")"
+    ok "(and a lock on the table grants)" same t "$(sql "SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'holdfast_private.grants'::regclass AND l.mode = 'RowExclusiveLock' AND a.usename = 'a_viewer'")"
     ok "meanwhile the owner of the schema makes a namespace" same "t" "$(boss "SELECT holdfast.create_namespace('c')")"
     ok "grants" same "t" "$(boss "SELECT holdfast.namespace_grant('viewer', 'a', 'b_owner')")"
     ok "takes back" same "t" "$(boss "SELECT holdfast.namespace_revoke('viewer', 'a', 'b_owner')")"
-    ok "makes room for the ids of dead letters" same "" "$(boss "SELECT FROM holdfast.copy_numbers(1000000)")"
-    is "(which are above)" "SELECT nextval(pg_get_serial_sequence('holdfast.letters', 'id')) > 1000000" t
+    ok "makes room for the ids of dead letters" same "" "$(boss "SELECT FROM holdfast_private.copy_numbers(1000000)")"
+    is "(which are above)" "SELECT nextval(pg_get_serial_sequence('holdfast_private.letters', 'id')) > 1000000" t
     if [ -n "${HOLDFAST:-}" ]; then
         database="postgresql:///$PGDATABASE?host=$cluster_dir&user=boss"
         ok "works in a with a node id of its own" same 0 "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --node-id node7 --exec true --namespace a --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
         ok "and hears who was in the way" like "* is registering a node and has not ended its transaction; waited 2s for it: another node may get the id node7, too*" "$(cat "$work/said")"
-        sql "UPDATE holdfast.meta SET value = (value::integer - 1)::text WHERE name = 'schema_version'" >/dev/null
+        sql "UPDATE holdfast_private.meta SET value = (value::integer - 1)::text WHERE name = 'schema_version'" >/dev/null
         ok "(migrating gets as far as the step itself)" like "*cannot migrate the schema from version*already exists*" "$("$HOLDFAST" migrate --db "$database" </dev/null 2>&1)"
-        sql "UPDATE holdfast.meta SET value = (value::integer + 1)::text WHERE name = 'schema_version'" >/dev/null
+        sql "UPDATE holdfast_private.meta SET value = (value::integer + 1)::text WHERE name = 'schema_version'" >/dev/null
     fi
     # Among themselves those with the owner's rights do wait, but not for ever.
     PGUSER=boss open granter
@@ -257,9 +257,9 @@ done
 # A transaction of a holds the id of an event that is due, and the row of the namespace.
 if [ "$grants" = t ]; then
     PGUSER=a_publisher open publisher
-    event=$(sql "SELECT holdfast.new_id(now())")
+    event=$(sql "SELECT holdfast_private.new_id(now())")
     ask publisher "SELECT FROM holdfast.publish_later('a', 'due', '1', now() - interval '1 s', id => '$event')" >/dev/null
-    ask publisher "BEGIN; SELECT FROM holdfast.publish('a', 'due', id => '$event'); SELECT FROM holdfast.publish('a', 'ahead', id => holdfast.new_id(now() + interval '30 hours'))" >/dev/null
+    ask publisher "BEGIN; SELECT FROM holdfast.publish('a', 'due', id => '$event'); SELECT FROM holdfast.publish('a', 'ahead', id => holdfast_private.new_id(now() + interval '30 hours'))" >/dev/null
     PGUSER=$b_role sql "SELECT FROM holdfast.publish_later('b', 'due', '1', now() - interval '1 s')" >/dev/null
     ok "a tick for all passes over what is locked in a" like "*namespace a is passed over: canceling statement due to lock timeout*" \
         "$(PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -c "SELECT FROM holdfast.tick()" 2>&1)"
@@ -284,6 +284,6 @@ if [ -n "${HOLDFAST:-}" ]; then
     ok "the owner of the schema finds nothing wrong in it all" same 0 "$("$HOLDFAST" verify --namespace a --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=boss" </dev/null >"$work/said" 2>&1; echo $?)"
     ok "(nothing)" same "" "$(grep -i 'namespace "' "$work/said")"
 fi
-is "(functions that were planted stay unused)" "SELECT count(*) FROM holdfast.namespaces WHERE name <> 'c'" 2
+is "(functions that were planted stay unused)" "SELECT count(*) FROM holdfast_private.namespaces WHERE name <> 'c'" 2
 rm -rf "$work"
 done_testing

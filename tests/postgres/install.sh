@@ -27,8 +27,8 @@ refuses() { # FILE PATTERN
     said=$(run "$1") && { echo "it was not refused"; return 1; }
     like "$2" "$said"
 }
-meta() { echo "SELECT value FROM holdfast.meta WHERE name = '$1'"; }
-objects="SELECT md5(value) FROM holdfast.meta WHERE name = 'schema_objects'"
+meta() { echo "SELECT value FROM holdfast_private.meta WHERE name = '$1'"; }
+objects="SELECT md5(value) FROM holdfast_private.meta WHERE name = 'schema_objects'"
 verified() { "$HOLDFAST" --db "$(url)" verify; }
 as_it_was() { # WORD
     like "schema version *, $1" "$("$HOLDFAST" --db "$(url)" migrate 2>&1)"
@@ -40,7 +40,7 @@ digest=$(sed -n '1s/.*functions \([0-9a-f]*\)\.$/\1/p' "$script")
 other() { sed "s/$digest/$2/; s/'$release'/'$1'/" "$script"; }
 # with TEXT: puts SQL at the end of the functions.
 with() {
-    awk -v text="$1" '/^DROP FUNCTION holdfast.finish_mark/ { print text } { print }'
+    awk -v text="$1" '/^DROP FUNCTION holdfast_private.finish_mark/ { print text } { print }'
 }
 
 # ---- An empty database --------------------------------------------------------------------------
@@ -54,9 +54,9 @@ made=$(sql "$objects")
 ok "a program finds nothing to do" as_it_was "as it was"
 ok "publishes" "$HOLDFAST" --db "$(url)" publish order.placed '{"id": 1}'
 ok "and finds it sound" verified
-before=$(sql "SELECT sum(xmin::text::bigint) FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace")
+before=$(sql "SELECT sum(xmin::text::bigint) FROM pg_proc WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)")
 ok "running it again" run "$script"
-is "leaves it alone" "SELECT sum(xmin::text::bigint) FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace" "$before"
+is "leaves it alone" "SELECT sum(xmin::text::bigint) FROM pg_proc WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)" "$before"
 new
 ok "a program makes" "$HOLDFAST" --db "$(url)" migrate
 is "the same" "$objects" "$made"
@@ -70,7 +70,7 @@ other 0.0.9 0000 | with "CREATE FUNCTION holdfast.gone() RETURNS integer LANGUAG
 older() {
     new
     run "$work/older.sql" >/dev/null || echo "# the older script failed"
-    sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
+    sql "SELECT FROM holdfast_private.namespace_put('default')" >/dev/null
     if [ "$(sql "SELECT current_setting('server_version_num')::integer >= 150000")" = t ]; then
         sql "SELECT holdfast.namespace_grant('publisher', 'default', 'seller')" >/dev/null
     fi
@@ -95,7 +95,7 @@ sql "CREATE VIEW public.mine AS SELECT holdfast.gone()" >/dev/null
 ok "what an application depends on is not taken away" refuses "$script" "*cannot drop function holdfast.gone()*"
 is "and nothing is changed" "$(meta functions_release); SELECT holdfast.head(1)" "0.0.9 -1"
 older
-sql "DROP INDEX holdfast.retries_by_lane" >/dev/null
+sql "DROP INDEX holdfast_private.retries_by_lane" >/dev/null
 ok "one that others have changed is refused" refuses "$script" "*index retries_by_lane on retries is missing*"
 is "and left as it is" "$(meta functions_release)" "0.0.9"
 
@@ -129,7 +129,7 @@ awk -v next_version="$next" '
         s/('schema_version', '$latest')/('schema_version', '$next')/") >"$work/next.sql"
 new
 run "$script" >/dev/null
-sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
+sql "SELECT FROM holdfast_private.namespace_put('default')" >/dev/null
 ok "(a script of the next version)" run "$work/next.sql"
 is "brings older tables up to date" "$(meta schema_version); SELECT count(*) FROM holdfast.added" "$next 0"
 ok "this version's script refuses the newer one" refuses "$script" "*has version $next, and this is version $latest*"
@@ -140,9 +140,9 @@ ok "and so does the program" like "*has schema version $next*" "$("$HOLDFAST" --
 with "SELECT 1 / 0;" <"$script" >"$work/broken.sql"
 new
 ok "a script that fails at its end" refuses "$work/broken.sql" "*division by zero*"
-is "leaves nothing behind" "SELECT to_regnamespace('holdfast') IS NULL" t
+is "leaves nothing behind" "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
 psql -qX -f "$work/broken.sql" >/dev/null 2>&1
-is "also if psql goes on after errors" "SELECT to_regnamespace('holdfast') IS NULL" t
+is "also if psql goes on after errors" "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
 
 sql "CREATE ROLE maker LOGIN; CREATE ROLE other LOGIN" >/dev/null
 new maker

@@ -25,7 +25,7 @@ publish() { # TYPE PAYLOAD
     sql "SELECT FROM holdfast.publish('default', '$1', '$2')" >/dev/null
 }
 mails="SELECT recipient, subject FROM mails ORDER BY recipient"
-leased="SELECT count(*) FROM holdfast.leases"
+leased="SELECT count(*) FROM holdfast_private.leases"
 
 python_works() {
     local status
@@ -35,10 +35,10 @@ python_works() {
     /usr/bin/python3 "$temp/worker.py" 2>"$temp/worker.err" &
     worker=$!
     ok "a worker in Python handles what it can and settles all" \
-        becomes "$mails; $leased; SELECT count(*) FROM holdfast.retries" "ann@home.example|hello 0 2"
-    is "what failed with a delay waits for so long" "SELECT next_attempt_at < now() + interval '15 min' FROM holdfast.retries WHERE position = 2" t
-    is "what failed without one by the policy" "SELECT next_attempt_at > now() + interval '30 min' FROM holdfast.retries WHERE position = 3" t
-    is "why and where is kept" "SELECT story::json -> 0 ->> 'error', story::json -> 0 ->> 'node' FROM holdfast.retries WHERE position = 2" \
+        becomes "$mails; $leased; SELECT count(*) FROM holdfast_private.retries" "ann@home.example|hello 0 2"
+    is "what failed with a delay waits for so long" "SELECT next_attempt_at < now() + interval '15 min' FROM holdfast_private.retries WHERE position = 2" t
+    is "what failed without one by the policy" "SELECT next_attempt_at > now() + interval '30 min' FROM holdfast_private.retries WHERE position = 3" t
+    is "why and where is kept" "SELECT story::json -> 0 ->> 'error', story::json -> 0 ->> 'node' FROM holdfast_private.retries WHERE position = 2" \
         "the mail server is busy|py-1"
     is "it is a live node" "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 1
 
@@ -46,8 +46,8 @@ python_works() {
     ask a "BEGIN; LOCK TABLE mails" >/dev/null
     publish late '{"to": "cid@home.example"}'
     ok "(it is in the middle of an event)" becomes "SELECT count(*) FROM pg_locks WHERE relation = 'mails'::regclass AND NOT granted" 1
-    is "an event at work has its time from its own beginning" "SELECT expires_at > now() + interval '1 min' FROM holdfast.leases" t
-    is "(its lease goes)" "SELECT holdfast.release('default', 'jobs', replace(token::text, '-', '')) FROM holdfast.leases" ""
+    is "an event at work has its time from its own beginning" "SELECT expires_at > now() + interval '1 min' FROM holdfast_private.leases" t
+    is "(its lease goes)" "SELECT holdfast.release('default', 'jobs', replace(token::text, '-', '')) FROM holdfast_private.leases" ""
     ask a "COMMIT" >/dev/null
     publish last '{"to": "dan@home.example"}'
     ok "what it could not acknowledge it has not done: all happen once" \

@@ -66,7 +66,7 @@ schema() {
     psql -qX -d postgres -c "CREATE DATABASE test$schema_count" || exit 1
     export PGDATABASE=test$schema_count
     install_schema || exit 1
-    sql "SELECT FROM holdfast.namespace_put('default')" >/dev/null
+    sql "SELECT FROM holdfast_private.namespace_put('default')" >/dev/null
 }
 
 # install: makes the schema with psql alone, by the script that the command prints.
@@ -85,19 +85,19 @@ past() {
             v_from timestamp := date_trunc('month', now()) - interval '$1 months';
             v_name text := 'events_${id}_' || to_char(v_from, 'YYYYMM');
         BEGIN
-            EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL)', v_name);
-            EXECUTE format('CREATE UNIQUE INDEX ON holdfast.%I (id, guard_at)', v_name);
-            EXECUTE format('CREATE INDEX ON holdfast.%I (position)', v_name);
-            EXECUTE format('ALTER TABLE holdfast.events_$id ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
+            EXECUTE format('CREATE TABLE holdfast_private.%I (LIKE holdfast_private.events INCLUDING ALL)', v_name);
+            EXECUTE format('CREATE UNIQUE INDEX ON holdfast_private.%I (id, guard_at)', v_name);
+            EXECUTE format('CREATE INDEX ON holdfast_private.%I (position)', v_name);
+            EXECUTE format('ALTER TABLE holdfast_private.events_$id ATTACH PARTITION holdfast_private.%I FOR VALUES FROM (%L) TO (%L)',
                            v_name, v_from, v_from + interval '1 month');
-            UPDATE holdfast.namespaces SET months_from = least(months_from, v_from) WHERE id = $id;
-            INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
-                SELECT e.position, holdfast.hash_of(id::text),
-                       holdfast.checksum_of(holdfast.content_of(id, t, 'old', NULL, NULL, NULL, NULL, NULL, e.x),
-                                            holdfast.hash_of(id::text), e.position, t, NULL),
+            UPDATE holdfast_private.namespaces SET months_from = least(months_from, v_from) WHERE id = $id;
+            INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
+                SELECT e.position, holdfast_private.hash_of(id::text),
+                       holdfast_private.checksum_of(holdfast_private.content_of(id, t, 'old', NULL, NULL, NULL, NULL, NULL, e.x),
+                                            holdfast_private.hash_of(id::text), e.position, t, NULL),
                        t, t, t, id, $id, 'old', e.x
                 FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id,
-                             holdfast.draw(${id}) AS position, to_json(repeat('x', 100)) AS x
+                             holdfast_private.draw(${id}) AS position, to_json(repeat('x', 100)) AS x
                       FROM generate_series(1, $2) i) e;
         END \$\$" >/dev/null
 }

@@ -19,10 +19,10 @@ standby_is() { [ "$(sql 'SHOW synchronous_standby_names')" = "$1" ]; }
 # lose: ends the session whose commit of events waits for the standby
 lose() {
     until_true 60 sql_says "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity
-        WHERE wait_event = 'SyncRep' AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'holdfast.events_1_position'::regclass)"
+        WHERE wait_event = 'SyncRep' AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'holdfast_private.events_1_position'::regclass)"
 }
 sql_says() { [ "$(sql "$1")" = t ]; }
-opened() { sql_says "SELECT count(*) > 0 FROM holdfast.processes WHERE locked"; }
+opened() { sql_says "SELECT count(*) > 0 FROM holdfast_private.processes WHERE locked"; }
 
 hf publish first '{}' --id 00000000-0000-4000-8000-000000000001
 mkfifo lines
@@ -37,6 +37,6 @@ standby ''
 exec 3>&-
 wait "$publisher"
 is "a file is published although the answer to its commit was lost" $? 0
-is "each event is stored once" "$(sql "SELECT string_agg(type, ' ' ORDER BY position) FROM holdfast.events")" "first a b d"
+is "each event is stored once" "$(sql "SELECT string_agg(type, ' ' ORDER BY position) FROM holdfast_private.events")" "first a b d"
 has "those without an id are published, that which was there is a duplicate" out '^published 3, duplicates 1,'
 finish

@@ -24,7 +24,7 @@ url() { # [ROLE]
 publishes() { # [ROLE]
     "$HOLDFAST" --db "$(url "${1:-}")" publish user.created '{"id": 1}' --key k
 }
-version="SELECT value FROM holdfast.meta WHERE name = 'schema_version'"
+version="SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'"
 latest=$(find "$ROOT/sql/postgres/tables" -name '0*.sql' | wc -l)
 
 # ---- Several at once ----------------------------------------------------------------------------
@@ -45,7 +45,7 @@ TMP=$(mktemp -d)
 for count in 2 8; do
     new
     ok "$count processes that migrate at once all succeed" all_publish "$count"
-    is "the schema was made once" "$version; SELECT count(*), max(position) FROM holdfast.events" "$latest $count|$count"
+    is "the schema was made once" "$version; SELECT count(*), max(position) FROM holdfast_private.events" "$latest $count|$count"
 done
 rm -rf "$TMP"
 
@@ -54,7 +54,7 @@ rm -rf "$TMP"
 # The first step is held up by a lock on a name that it makes; then its process is killed.
 new
 open other
-ask other "BEGIN; CREATE SCHEMA holdfast; CREATE TABLE holdfast.turns (i integer)" >/dev/null
+ask other "BEGIN; CREATE SCHEMA holdfast_private; CREATE TABLE holdfast_private.turns (i integer)" >/dev/null
 publishes >/dev/null 2>&1 &
 pid=$!
 ok "a process is in the middle of migrating" a_session_waits
@@ -78,8 +78,8 @@ sql "REVOKE ALL ON SCHEMA public FROM PUBLIC; REVOKE TEMPORARY ON DATABASE $PGDA
 ok "CREATE on the database is enough" publishes maker
 is "(neither superuser nor extension)" "SELECT rolsuper FROM pg_roles WHERE rolname = 'maker'; SELECT count(*) FROM pg_extension" "f 1"
 new
-sql "CREATE SCHEMA holdfast AUTHORIZATION tenant" >/dev/null
-ok "so is a schema that an administrator has made for the role" publishes tenant
+sql "CREATE SCHEMA holdfast AUTHORIZATION tenant; CREATE SCHEMA holdfast_private AUTHORIZATION tenant" >/dev/null
+ok "so are schemas that an administrator has made for the role" publishes tenant
 new
 refused() {
     local said
@@ -87,7 +87,7 @@ refused() {
     like '*GRANT CREATE ON DATABASE*' "$said"
 }
 ok "without rights: a sentence that names the missing grant" refused
-is "and nothing is left" "SELECT to_regnamespace('holdfast') IS NULL" t
+is "and nothing is left" "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
 
 # ---- Hostile settings ---------------------------------------------------------------------------
 
@@ -106,9 +106,9 @@ export PGOPTIONS='-c client_min_messages=error' # from here on psql has them, to
 is "SQL publishes there, by the short way or the long one" "SELECT position FROM holdfast.publish('default', 'x', '{\"a\": \"\\\\u00e4\"}', key => 'k'); SELECT position FROM holdfast.publish('default', 'x')" "2 3"
 fails "and refuses there" "SELECT holdfast.publish('default', 'a..b')" "HF001: type has an empty segment at byte 2"
 hash=$((0x$(printf k | md5sum | cut -c1-16) & 0x7fffffffffffffff))
-is "the hash is the same" "SET search_path = public; SELECT count(*) FROM holdfast.events WHERE hash = $hash" 2
+is "the hash is the same" "SET search_path = public; SELECT count(*) FROM holdfast_private.events WHERE hash = $hash" 2
 is "and commits are durable" "BEGIN; SELECT FROM holdfast.publish('default', 'x'); SHOW synchronous_commit; COMMIT" on
-is "all functions say what their names mean" "SELECT count(*) FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND prosqlbody IS NULL
+is "all functions say what their names mean" "SELECT count(*) FROM pg_proc WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND prosqlbody IS NULL
     AND NOT coalesce(array_to_string(proconfig, ',') LIKE '%search_path=%', false) AND proname OPERATOR(pg_catalog.<>) 'publish' AND proname OPERATOR(pg_catalog.<>) 'drop_namespace'" 0
 new
 sql "ALTER DATABASE $PGDATABASE SET default_transaction_read_only = on" >/dev/null

@@ -18,7 +18,7 @@ is_text "ON CONFLICT names an index, but for the log" \
 # ---- Delayed events -----------------------------------------------------------------------------
 
 ok "a delayed event waits" "$HOLDFAST" --db "$url" publish a 1 --delay 1h
-behind="SELECT setval(pg_get_serial_sequence('holdfast.delayed', 'number'), 1, false)"
+behind="SELECT setval(pg_get_serial_sequence('holdfast_private.delayed', 'number'), 1, false)"
 sql "$behind" >/dev/null
 "$HOLDFAST" --db "$url" publish b 2 --delay 1h >"$cluster_dir/out" 2>&1
 is_text "with its number taken, another one is refused" "$?" "1"
@@ -26,41 +26,41 @@ ok "and the message says what to do" like "*delayed_pkey*mend_sequences*" "$(cat
 sql "$behind" >/dev/null
 fails "in SQL, too" "SELECT holdfast.publish_later('default', 'b', '2', now() + interval '1 h')" \
     "23505: *delayed_pkey*"
-is "nothing else waits" "SELECT string_agg(type, ' ') FROM holdfast.delayed" "a"
+is "nothing else waits" "SELECT string_agg(type, ' ') FROM holdfast_private.delayed" "a"
 sql "$behind" >/dev/null
-is "mend_sequences names the sequence" "SELECT holdfast.mend_sequences()" "holdfast.delayed_number_seq"
+is "mend_sequences names the sequence" "SELECT holdfast.mend_sequences()" "holdfast_private.delayed_number_seq"
 ok "then it waits" "$HOLDFAST" --db "$url" publish b 2 --delay 1h
-is "as it should" "SELECT string_agg(type, ' ' ORDER BY number) FROM holdfast.delayed" "a b"
-id=$(sql "SELECT id FROM holdfast.delayed WHERE type = 'a'")
+is "as it should" "SELECT string_agg(type, ' ' ORDER BY number) FROM holdfast_private.delayed" "a b"
+id=$(sql "SELECT id FROM holdfast_private.delayed WHERE type = 'a'")
 ok "the same id twice is once" "$HOLDFAST" --db "$url" publish a 1 --delay 1h --id "$id"
-is "still" "SELECT count(*) FROM holdfast.delayed" "2"
+is "still" "SELECT count(*) FROM holdfast_private.delayed" "2"
 
 # ---- Everything else that has numbers of its own ------------------------------------------------
 
 sql "SELECT count(holdfast.publish('default', 'x')) FROM generate_series(1, 5);
      SELECT holdfast.create_subscription('default', 's1', '{**}', 'start'); SELECT holdfast.create_subscription('default', 's2', '{**}', 'start');
-     SELECT setval('holdfast.namespace_ids', 1, false);
-     SELECT setval(pg_get_serial_sequence('holdfast.subscriptions', 'id'), 1, false);
-     SELECT setval('holdfast.events_1_position', 1, false);
-     SELECT setval('holdfast.journal_seq', 1, false)" >/dev/null
+     SELECT setval('holdfast_private.namespace_ids', 1, false);
+     SELECT setval(pg_get_serial_sequence('holdfast_private.subscriptions', 'id'), 1, false);
+     SELECT setval('holdfast_private.events_1_position', 1, false);
+     SELECT setval('holdfast_private.journal_seq', 1, false)" >/dev/null
 "$HOLDFAST" --db "$url" sub create s3 --on '**' --from start >"$cluster_dir/out" 2>&1
 ok "a subscription whose number is taken is refused" like "*subscriptions_pkey*mend_sequences*" \
     "$(cat "$cluster_dir/out")"
 is "mend_sequences finds them all" \
     "SELECT string_agg(s, ' ' ORDER BY s) FROM holdfast.mend_sequences() s" \
-    "holdfast.events_1_position holdfast.journal_seq holdfast.namespace_ids holdfast.subscriptions_id_seq"
+    "holdfast_private.events_1_position holdfast_private.journal_seq holdfast_private.namespace_ids holdfast_private.subscriptions_id_seq"
 is "and then finds nothing" "SELECT count(*) FROM holdfast.mend_sequences()" "0"
 is "positions go on" "SELECT position FROM holdfast.publish('default', 'x')" "6"
 ok "subscriptions are made" "$HOLDFAST" --db "$url" sub create s3 --on '**' --from start
-is "and namespaces" "SELECT status, id FROM holdfast.namespace_put('other')" "0|2"
+is "and namespaces" "SELECT status, id FROM holdfast_private.namespace_put('other')" "0|2"
 
 # ---- A unique index that is not ours ------------------------------------------------------------
 
 month=$(date -u +%Y%m)
-sql "CREATE UNIQUE INDEX foreign_index ON holdfast.events_1_$month (key)" >/dev/null
+sql "CREATE UNIQUE INDEX foreign_index ON holdfast_private.events_1_$month (key)" >/dev/null
 is "an event that an index of others refuses" "SELECT duplicate FROM holdfast.publish('default', 'x', key => 'k')" "f"
 fails "is not taken for one that is there" "SELECT holdfast.publish('default', 'x', key => 'k')" \
     "HF014: the log refuses*"
-is "nor was it stored" "SELECT count(*) FROM holdfast.events WHERE key = 'k'" "1"
+is "nor was it stored" "SELECT count(*) FROM holdfast_private.events WHERE key = 'k'" "1"
 
 done_testing

@@ -8,11 +8,11 @@ schema
 A=00000000-0000-4000-8000-00000000000a
 # 300 namespaces with four months each, in a few transactions.
 for first in 2 102 202; do
-    sql "SELECT count(*) FROM generate_series($first, least($first + 99, 300)) i, LATERAL holdfast.namespace_put('n' || i);
-         SELECT count(holdfast.make_month(i, now() - interval '31 days')), count(holdfast.make_month(i, now() - interval '58 days'))
+    sql "SELECT count(*) FROM generate_series($first, least($first + 99, 300)) i, LATERAL holdfast_private.namespace_put('n' || i);
+         SELECT count(holdfast_private.make_month(i, now() - interval '31 days')), count(holdfast_private.make_month(i, now() - interval '58 days'))
          FROM generate_series($first, least($first + 99, 300)) i" >/dev/null
 done
-sql "SELECT holdfast.make_month(1, now() - interval '31 days');
+sql "SELECT holdfast_private.make_month(1, now() - interval '31 days');
      SELECT FROM holdfast.publish_many('n30', array_fill('t'::text, ARRAY[3000]), NULL);
      SELECT FROM holdfast.process_beat(30, '$A', 'a', false);
      SELECT FROM holdfast.change_subscription_put(30, 's', '[\"**\"]', '{}', 2, 1, 0, -1, now());
@@ -99,7 +99,7 @@ scans "and finding events" "holdfast.events_at(30, 1, '{1,2,3}')"
 scans "and finding a time" "holdfast.position_before(30, now() - interval '1 min')"
 scans "and numbers" "holdfast.stats('n30')"
 
-sql "INSERT INTO holdfast.letters (position, hash, checksum, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story)
+sql "INSERT INTO holdfast_private.letters (position, hash, checksum, emitted_at, entered_at, failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story)
      SELECT i, 1, 0, now(), now(), now(), gen_random_uuid(), 30, 1, 's' || i % 5, 'attempts', 't', '1', '[]' FROM generate_series(1, 5000) i" >/dev/null
 ok "a page of dead letters is read by an index" same "" "$(psql -qXAt 2>&1 <<END | grep -E 'Seq Scan|Sort  \(|ERROR'
 SET plan_cache_mode = force_custom_plan;

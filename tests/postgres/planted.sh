@@ -173,11 +173,11 @@ ok "an empty schema of one's own will do" hf app migrate --namespace default
 refused "but is not for a superuser" holdfast "1: *is a superuser*"
 is "(who can act as the owner)" "SELECT 1" 1
 ok "with options=-crole=app it is" "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast&options=-crole%3Dapp" stats
-sql "UPDATE holdfast.meta SET value = '1' WHERE name = 'schema_version'; CREATE TABLE holdfast.other ()" >/dev/null
+sql "UPDATE holdfast_private.meta SET value = '1' WHERE name = 'schema_version'; CREATE TABLE holdfast.other ()" >/dev/null
 refused "what is there is not changed while something of others lies in it" app "1: *has the relation other*role holdfast made it*"
 
 database given
-sql "CREATE SCHEMA holdfast AUTHORIZATION seller" >/dev/null
-ok "a schema that was made for a role is used by it" hf seller migrate
+sql "CREATE SCHEMA holdfast AUTHORIZATION seller; CREATE SCHEMA holdfast_private AUTHORIZATION seller" >/dev/null
+ok "schemas that were made for a role are used by it" hf seller migrate
 
 done_testing

@@ -8,20 +8,22 @@ parts="viewer publisher consumer owner"
 # What the server knows, as "kind name part right"; the part of namespace 1 is told as <n>. What is everybody's
 # by default is told once.
 catalog() {
-    sql "WITH acl (kind, name, acl) AS (
-            SELECT 'schema', n.nspname::text, n.nspacl FROM pg_namespace n WHERE n.nspname = 'holdfast'
+    sql "WITH schemas AS (SELECT n.oid, n.nspname, n.nspacl, CASE n.nspname WHEN 'holdfast' THEN '' ELSE 'of' || n.nspname END AS of
+                          FROM pg_namespace n WHERE n.nspname IN ('holdfast', 'holdfast_private')),
+        acl (kind, name, acl) AS (
+            SELECT 'schema', n.nspname::text, n.nspacl FROM schemas n
             UNION ALL
-            SELECT CASE c.relkind WHEN 'S' THEN 'sequences' WHEN 'v' THEN 'views' ELSE 'tables' END, c.relname, c.relacl
-            FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace
+            SELECT CASE c.relkind WHEN 'S' THEN 'sequences' WHEN 'v' THEN 'views' ELSE 'tables' END || n.of, c.relname, c.relacl
+            FROM pg_class c JOIN schemas n ON n.oid = c.relnamespace
             UNION ALL
-            SELECT 'columns', c.relname || '.' || a.attname, a.attacl
-            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE c.relnamespace = 'holdfast'::regnamespace
+            SELECT 'columns' || n.of, c.relname || '.' || a.attname, a.attacl
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN schemas n ON n.oid = c.relnamespace
             UNION ALL
-            SELECT 'functions', CASE WHEN x.grantee = 0 AND NOT p.prosecdef THEN 'all that run with their caller''s rights' ELSE p.proname END,
+            SELECT 'functions' || n.of, CASE WHEN x.grantee = 0 AND NOT p.prosecdef THEN 'all that run with their caller''s rights' ELSE p.proname END,
                    ARRAY[makeaclitem(x.grantee, p.proowner, x.privilege_type, x.is_grantable)]
-            FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x WHERE p.pronamespace = 'holdfast'::regnamespace
+            FROM pg_proc p JOIN schemas n ON n.oid = p.pronamespace, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
             UNION ALL
-            SELECT 'types', 'all', coalesce(t.typacl, acldefault('T', t.typowner)) FROM pg_type t WHERE t.typnamespace = 'holdfast'::regnamespace
+            SELECT 'types' || n.of, 'all', coalesce(t.typacl, acldefault('T', t.typowner)) FROM pg_type t JOIN schemas n ON n.oid = t.typnamespace
             UNION ALL
             SELECT 'defaults', d.defaclobjtype::text, d.defaclacl FROM pg_default_acl d)
         SELECT DISTINCT concat_ws(' ', a.kind, regexp_replace(a.name, '^(events|append|claim)_1(_position|_sleep|\..*)?\$', '\1_<n>\2'),
@@ -35,7 +37,7 @@ document() {
         /^\| on \| of \| part \| right \| why \|$/ { inside = 1; next }
         inside && !/^\|/ { inside = 0 }
         inside && !/^\|---/ {
-            kind = $2; names = $3; who = $4; right = $5
+            kind = $2; gsub(/`/, "", kind); names = $3; who = $4; right = $5
             gsub(/ /, "", kind); gsub(/^ +| +$|`/, "", names); gsub(/ /, "", who); gsub(/ /, "", right)
             if (who == "everypart") who = "viewer,publisher,consumer,owner"
             count = split(names, name, /, /); whos = split(who, grantee, ",")
@@ -69,10 +71,11 @@ for part in $parts; do
 done
 ok "what is taken back is gone" same "$(document PUBLIC)" "$(catalog)"
 is "functions with their owner's rights, which nobody else has, name their search_path" \
-    "SELECT count(*) FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef AND NOT coalesce(p.proconfig, '{}') @> '{\"search_path=pg_catalog, holdfast, pg_temp\"}'" 0
-# publishing_now tells which transactions publish, and nothing that pg_locks does not show to everybody.
+    "SELECT count(*) FROM pg_proc p WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosecdef AND NOT coalesce(p.proconfig, '{}') @> '{\"search_path=pg_catalog, holdfast_private, holdfast, pg_temp\"}'" 0
+# publishing_now tells which transactions publish, and nothing that pg_locks does not show to everybody; cron_next
+# reads nothing.
 is "and each that roles may call asks who calls" \
-    "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'publishing_now'
+    "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosecdef AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('publishing_now', 'cron_next')
      AND p.prosrc !~ '(admit|enter|holder|pull_find|schedule_find|subscription_pause)\(p_ticket'" ""
 rm -f "$rights" "$rights.found" "$rights.told"
 done_testing

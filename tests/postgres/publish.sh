@@ -9,17 +9,17 @@ id4=11111111-1111-4111-8111-111111111111
 
 # id_at INTERVAL: a version 7 id whose time is that far from now.
 id_at() {
-    sql "SELECT holdfast.new_id(clock_timestamp() + interval '$1')"
+    sql "SELECT holdfast_private.new_id(clock_timestamp() + interval '$1')"
 }
 
 # ---- Values -------------------------------------------------------------------------------------
 
 is "the first event has position 1" "$publish('default', 'user.created', '{\"a\": 1}', key => 'k')" "1|f|"
-is "payload bytes are kept" "SELECT payload FROM holdfast.events WHERE position = 1" '{"a": 1}'
+is "payload bytes are kept" "SELECT payload FROM holdfast_private.events WHERE position = 1" '{"a": 1}'
 is "the time of a version 7 id guards it" \
-    "SELECT count(*) FROM holdfast.events WHERE guard_at = holdfast.id_time(id)" 1
+    "SELECT count(*) FROM holdfast_private.events WHERE guard_at = holdfast.id_time(id)" 1
 is "an id published again answers the first position" \
-    "$publish('default', 'other', id => (SELECT id FROM holdfast.events WHERE position = 1))" "1|t|"
+    "$publish('default', 'other', id => (SELECT id FROM holdfast_private.events WHERE position = 1))" "1|t|"
 is "so does one that is not version 7" \
     "$publish('default', 'x', id => '$id4'); $publish('default', 'y', id => '$id4')" "3|f| 3|t|"
 old=$(id_at '-3 days')
@@ -28,29 +28,29 @@ for away in '-24 hours 1 second' '-23 hours -1 second' '-22 hours -59 minutes' '
     '24 hours 1 minute' '40 days'; do
     id=$(id_at "$away")
     is "and one of $away" "SELECT duplicate FROM holdfast.publish('default', 'x', id => '$id');
-        SELECT duplicate, e.position = p.position FROM holdfast.publish('default', 'x', id => '$id') p, holdfast.events e
+        SELECT duplicate, e.position = p.position FROM holdfast.publish('default', 'x', id => '$id') p, holdfast_private.events e
         WHERE e.id = p.id" "f t|t"
 done
 is "how far ahead ids were is remembered" \
-    "SELECT ids_until > clock_timestamp() + interval '39 days' FROM holdfast.namespaces" "t"
+    "SELECT ids_until > clock_timestamp() + interval '39 days' FROM holdfast_private.namespaces" "t"
 future=$(id_at '-1 minute')
 is "one that was far ahead and has only a row among the listed ids is found when its time has come" \
     "SELECT FROM holdfast.publish('default', 'x', id => '$id4');
-     INSERT INTO holdfast.event_ids SELECT 1, '$future', position, guard_at FROM holdfast.events WHERE id = '$id4';
-     UPDATE holdfast.events SET id = '$future' WHERE id = '$id4';
+     INSERT INTO holdfast_private.event_ids SELECT 1, '$future', position, guard_at FROM holdfast_private.events WHERE id = '$id4';
+     UPDATE holdfast_private.events SET id = '$future' WHERE id = '$id4';
      SELECT duplicate, position FROM holdfast.publish('default', 'x', id => '$future')" "t|3"
-is "an id lies in one namespace" "SELECT FROM holdfast.namespace_put('two');
+is "an id lies in one namespace" "SELECT FROM holdfast_private.namespace_put('two');
     $publish('two', 'x', id => '$future')" "1|f|"
 is "a missing payload is null" "SELECT FROM holdfast.publish('two', 'x', NULL);
-    SELECT payload FROM holdfast.events WHERE namespace_id = 2 AND position = 2" "null"
-is "the partition hash is that of tenant, key, id" "SELECT FROM holdfast.namespace_put('three');
+    SELECT payload FROM holdfast_private.events WHERE namespace_id = 2 AND position = 2" "null"
+is "the partition hash is that of tenant, key, id" "SELECT FROM holdfast_private.namespace_put('three');
     SELECT FROM holdfast.publish('three', 'x', tenant => 'tenant-1', key => 'a');
     SELECT FROM holdfast.publish('three', 'x', key => 'a');
     SELECT FROM holdfast.publish('three', 'x', id => '0065ca2f-94f9-5ec3-288d-f257bc2186eb');
-    SELECT hash = holdfast.hash_of(coalesce(tenant, key, id::text)), hash FROM holdfast.events
+    SELECT hash = holdfast_private.hash_of(coalesce(tenant, key, id::text)), hash FROM holdfast_private.events
         WHERE namespace_id = 3 AND key IS NULL" "t|3869542075510466593"
-is "lanes are those of C" "SELECT holdfast.lane_of(NULL, NULL, '0065ca2f-94f9-5ec3-288d-f257bc2186eb'),
-    holdfast.lane_of(NULL, '', '0065ca2f-94f9-5ec3-288d-f257bc2186eb')" "1296179673071404961|5462399562226229061"
+is "lanes are those of C" "SELECT holdfast_private.lane_of(NULL, NULL, '0065ca2f-94f9-5ec3-288d-f257bc2186eb'),
+    holdfast_private.lane_of(NULL, '', '0065ca2f-94f9-5ec3-288d-f257bc2186eb')" "1296179673071404961|5462399562226229061"
 
 # ---- Versions -----------------------------------------------------------------------------------
 
@@ -62,14 +62,14 @@ fails "another version is a conflict" "$publish('default', 'x', key => 'k', expe
 fails "also of a key without one" "$publish('default', 'x', key => 'l', expected_version => 3)" \
     "HF004: expected version 3 of key l, which has version 0"
 is "the id is looked at before the version" \
-    "$publish('default', 'x', key => 'k', expected_version => 7, id => (SELECT id FROM holdfast.events WHERE position = 2))" "2|t|2"
+    "$publish('default', 'x', key => 'k', expected_version => 7, id => (SELECT id FROM holdfast_private.events WHERE position = 2))" "2|t|2"
 is "a key may be longer than an index entry" \
     "$publish('default', 'x', key => repeat('k', 65536), expected_version => 0)" "3|f|1"
 is "many with versions" "SELECT position, key_version FROM holdfast.publish_many('default', '{a,b}', NULL,
     keys => '{k,k}', expected_versions => '{2,3}')" "4|3 5|4"
 fails "all or none" "SELECT FROM holdfast.publish_many('default', '{a,b}', NULL, keys => '{k,k}', expected_versions => '{4,4}')" \
     "HF004: event 1: expected version 4 of key k, which has version 5"
-is "nothing is left of it" "SELECT version FROM holdfast.keys WHERE key = 'k'" 4
+is "nothing is left of it" "SELECT version FROM holdfast_private.keys WHERE key = 'k'" 4
 is "append undoes by itself" "SELECT status, message, failed_index, positions FROM holdfast.append(1,
     ARRAY[gen_random_uuid(), gen_random_uuid()], '{a,b}', '{1,2}', '{k,k}', '{NULL,NULL}', '{NULL,NULL}', '{NULL,NULL}',
     ARRAY[now(), now()], '{4,7}', '{1,1}')" "4|expected version 7 of key k, which has version 5|1|"
@@ -88,10 +88,10 @@ is "equal ids among them are one event" "SELECT index, position - min(position) 
     ids => ARRAY['$(id_at 0s)', '$id4', '$id4']::uuid[]) ORDER BY 1" "0|0|f 1|1|f 2|1|t"
 is "from JSON, byte for byte" "SELECT index, duplicate FROM holdfast.publish_many('default',
     '[{\"type\": \"j\", \"payload\": {\"b\":  1, \"a\":2}, \"metadata\": { \"m\": 1}, \"key\": \"k\"}, {\"type\": \"j\", \"payload\": null}]');
-    SELECT payload, metadata, key FROM holdfast.events WHERE type = 'j' ORDER BY position" \
+    SELECT payload, metadata, key FROM holdfast_private.events WHERE type = 'j' ORDER BY position" \
     '0|f 1|f {"b":  1, "a":2}|{ "m": 1}|k null||'
 is "none at all" "SELECT count(*) FROM holdfast.publish_many('default', '[]')" 0
-again=$(sql "SELECT ARRAY[holdfast.new_id(now()), holdfast.new_id(now())]")
+again=$(sql "SELECT ARRAY[holdfast_private.new_id(now()), holdfast_private.new_id(now())]")
 many="SELECT index, position - min(position) OVER (), duplicate FROM holdfast.publish_many('default', '{a,b}', NULL, '$again')"
 is "many that are published again are a row each, with what the first time has given" "$many; $many" "0|0|f 1|1|f 0|0|t 1|1|t"
 fails "an unknown member is refused" "SELECT FROM holdfast.publish_many('default', '[{\"type\": \"j\"}, {\"typ\": \"j\"}]')" \
@@ -103,7 +103,7 @@ fails "a fault names the event" "SELECT FROM holdfast.publish_many('default', '{
 # ---- Refused ------------------------------------------------------------------------------------
 
 fails "no such namespace" "$publish('nowhere', 'x')" "HF003: there is no namespace nowhere"
-fails "none that is being removed" "BEGIN; UPDATE holdfast.namespaces SET removing_at = now() WHERE id = 1; $publish('default', 'x')" "HF003: there is no namespace default"
+fails "none that is being removed" "BEGIN; UPDATE holdfast_private.namespaces SET removing_at = now() WHERE id = 1; $publish('default', 'x')" "HF003: there is no namespace default"
 refused() { # ARGUMENTS WANTED
     fails "$2" "$publish('default', $1)" "HF001: $2"
 }
@@ -204,34 +204,34 @@ tell b "SELECT duplicate, key_version FROM holdfast.publish('default', 'x', key 
 blocked b >/dev/null
 ask a "COMMIT" >/dev/null
 hears "a duplicate does not raise the version" b "t|"
-is "it is as it was" "SELECT version FROM holdfast.keys WHERE key = 'v'" 2
+is "it is as it was" "SELECT version FROM holdfast_private.keys WHERE key = 'v'" 2
 id=$(id_at 0s)
 ask a "BEGIN; SELECT FROM holdfast.publish('default', 'x', id => '$id')" >/dev/null
 tell b "SELECT duplicate FROM holdfast.publish('default', 'x', key => 'w', expected_version => 0, id => '$id')"
 blocked b >/dev/null
 ask a "COMMIT" >/dev/null
 hears "nor make one" b "t"
-is "(none)" "SELECT count(*) FROM holdfast.keys WHERE key = 'w'" 0
+is "(none)" "SELECT count(*) FROM holdfast_private.keys WHERE key = 'w'" 0
 
-sql "SELECT FROM holdfast.namespace_put('gapless', true)" >/dev/null
+sql "SELECT FROM holdfast_private.namespace_put('gapless', true)" >/dev/null
 ask a "BEGIN; SELECT FROM holdfast.publish('gapless', 'x')" >/dev/null
 tell b "SELECT position FROM holdfast.publish('gapless', 'x')"
 ok "publishers of a gapless namespace come one after another" blocked b
 ask a "ROLLBACK" >/dev/null
 hears "and leave no gap" b 1
-is "nor does a duplicate" "SELECT position, duplicate FROM holdfast.publish('gapless', 'x', id => (SELECT id FROM holdfast.events_2));
+is "nor does a duplicate" "SELECT position, duplicate FROM holdfast.publish('gapless', 'x', id => (SELECT id FROM holdfast_private.events_2));
     SELECT position FROM holdfast.publish('gapless', 'x'); SELECT holdfast.head(2)" "1|t 2 2"
-is "gapless stays what it is" "SELECT status, message FROM holdfast.namespace_put('gapless', false)" \
+is "gapless stays what it is" "SELECT status, message FROM holdfast_private.namespace_put('gapless', false)" \
     "4|namespace gapless is gapless, which cannot be changed"
 
 # ---- Months -------------------------------------------------------------------------------------
 
 month=$(date -u +%Y%m)
-sql "SELECT FROM holdfast.namespace_put('months')" >/dev/null
-lose="DROP TABLE holdfast.events_3_$month; UPDATE holdfast.namespaces SET months_from = 'infinity', months_to = '-infinity' WHERE id = 3"
+sql "SELECT FROM holdfast_private.namespace_put('months')" >/dev/null
+lose="DROP TABLE holdfast_private.events_3_$month; UPDATE holdfast_private.namespaces SET months_from = 'infinity', months_to = '-infinity' WHERE id = 3"
 sql "$lose" >/dev/null
 is "a missing month is made by publishing" "SELECT position FROM holdfast.publish('months', 'x');
-    SELECT tableoid::regclass FROM holdfast.events WHERE namespace_id = 3" "1 holdfast.events_3_$month"
+    SELECT tableoid::regclass FROM holdfast_private.events WHERE namespace_id = 3" "1 holdfast_private.events_3_$month"
 sql "$lose" >/dev/null
 ask a "BEGIN; SELECT FROM holdfast.publish('months', 'x')" >/dev/null
 tell b "SELECT position FROM holdfast.publish('months', 'x')"
@@ -244,12 +244,12 @@ tell b "SELECT position FROM holdfast.publish('months', 'x')"
 blocked b >/dev/null
 ask a "ROLLBACK" >/dev/null
 hears "or makes it, if the first one rolls back" b 5
-sql "DROP TABLE holdfast.events_3_$(date -u -d "$(date -u +%Y-%m-15) +1 month" +%Y%m)" >/dev/null
+sql "DROP TABLE holdfast_private.events_3_$(date -u -d "$(date -u +%Y-%m-15) +1 month" +%Y%m)" >/dev/null
 ask a "BEGIN; SELECT FROM holdfast.publish('months', 'x')" >/dev/null
 asks "months are made beside open transactions" b "SELECT holdfast.ensure_months(3)" 1
 ask a "COMMIT" >/dev/null
-fails "not of any time" "SELECT holdfast.ensure_month(3, '2001-01-01')" "HF001: month of 2001-01-01 * is not made*"
-is "the log has two indexes per month" "SELECT count(*) FROM pg_indexes WHERE schemaname = 'holdfast' AND tablename = 'events_3_$month'" 2
+fails "not of any time" "SELECT holdfast_private.ensure_month(3, '2001-01-01')" "HF001: month of 2001-01-01 * is not made*"
+is "the log has two indexes per month" "SELECT count(*) FROM pg_indexes WHERE schemaname = 'holdfast_private' AND tablename = 'events_3_$month'" 2
 
 # ---- Waking -------------------------------------------------------------------------------------
 
@@ -271,15 +271,15 @@ sql "SELECT holdfast.sleep(1, 0)" >/dev/null
 ask b "SELECT FROM holdfast.publish('default', 'x')" >/dev/null
 asks "a declaration expires" a "SELECT 1" "1"
 is "declaring takes no lock that a publisher of events takes" "BEGIN; SELECT FROM holdfast.sleep(1, 1000);
-    SELECT count(*) FROM pg_locks WHERE relation = 'holdfast.events_1_position'::regclass; COMMIT" "0"
+    SELECT count(*) FROM pg_locks WHERE relation = 'holdfast_private.events_1_position'::regclass; COMMIT" "0"
 
 # ---- Names --------------------------------------------------------------------------------------
 
-is "names of namespaces are values" "SELECT status, id FROM holdfast.namespace_put('Robert''); DROP TABLE \"x\" --')" "0|4"
-is "their length" "SELECT status, message FROM holdfast.namespace_put(repeat('n', 129))" "1|namespace name is 129 bytes; the limit is 128"
-is "no control characters" "SELECT status, message FROM holdfast.namespace_put(E'a\tb')" "1|namespace name has the control character U+0009 at byte 1"
-is "no white space at the ends" "SELECT (holdfast.namespace_put(' a')).message, (holdfast.namespace_put(U&'a\\00a0')).message" \
+is "names of namespaces are values" "SELECT status, id FROM holdfast_private.namespace_put('Robert''); DROP TABLE \"x\" --')" "0|4"
+is "their length" "SELECT status, message FROM holdfast_private.namespace_put(repeat('n', 129))" "1|namespace name is 129 bytes; the limit is 128"
+is "no control characters" "SELECT status, message FROM holdfast_private.namespace_put(E'a\tb')" "1|namespace name has the control character U+0009 at byte 1"
+is "no white space at the ends" "SELECT (holdfast_private.namespace_put(' a')).message, (holdfast_private.namespace_put(U&'a\\00a0')).message" \
     "namespace name begins with white space|namespace name ends with white space"
-is "one that is missing can be asked for" "SELECT status, message FROM holdfast.namespace_put('no', p_create => false)" "3|there is no namespace no"
+is "one that is missing can be asked for" "SELECT status, message FROM holdfast_private.namespace_put('no', p_create => false)" "3|there is no namespace no"
 
 done_testing

@@ -17,21 +17,21 @@ fresh() {
 # claimed [ARGUMENTS]: positions relative to where the subscription began, with attempts from the second on.
 claimed() {
     echo "SELECT string_agg(c.position - s.start || CASE WHEN attempt > 1 THEN '(' || attempt || ')' ELSE '' END, ' ' ORDER BY c.position)
-        FROM holdfast.claim($S${1:+, $1}) c, holdfast.subscriptions s WHERE s.name = 's$number'"
+        FROM holdfast.claim($S${1:+, $1}) c, holdfast_private.subscriptions s WHERE s.name = 's$number'"
 }
 lease() { # the lease of the subscription's latest claim
-    sql "SELECT replace(token::text, '-', '') FROM holdfast.leases WHERE piece IS NULL AND subscription_id =
-        (SELECT id FROM holdfast.subscriptions WHERE name = 's$number') ORDER BY expires_at DESC LIMIT 1"
+    sql "SELECT replace(token::text, '-', '') FROM holdfast_private.leases WHERE piece IS NULL AND subscription_id =
+        (SELECT id FROM holdfast_private.subscriptions WHERE name = 's$number') ORDER BY expires_at DESC LIMIT 1"
 }
 at() { # positions counted from the subscription's beginning, as an array
-    sql "SELECT array_agg(start + p) FROM holdfast.subscriptions, unnest('{$1}'::bigint[]) p WHERE name = 's$number'"
+    sql "SELECT array_agg(start + p) FROM holdfast_private.subscriptions, unnest('{$1}'::bigint[]) p WHERE name = 's$number'"
 }
-left="SELECT coalesce(sum(count), 0) FROM holdfast.leases"
+left="SELECT coalesce(sum(count), 0) FROM holdfast_private.leases"
 # passed: what waits is due, and leases are over. (The tests do not wait.)
 passed() {
-    sql "UPDATE holdfast.retries SET next_attempt_at = now() - interval '1 s' WHERE kind = 1;
-         UPDATE holdfast.leases SET expires_at = now() - interval '1 s';
-         UPDATE holdfast.checkpoints_0 SET leases_from = '-infinity'" >/dev/null
+    sql "UPDATE holdfast_private.retries SET next_attempt_at = now() - interval '1 s' WHERE kind = 1;
+         UPDATE holdfast_private.leases SET expires_at = now() - interval '1 s';
+         UPDATE holdfast_private.checkpoints_0 SET leases_from = '-infinity'" >/dev/null
 }
 
 # ---- Claiming and settling ----------------------------------------------------------------------
@@ -48,15 +48,15 @@ fails "an ack twice is refused" "SELECT holdfast.ack($S, '$(printf '0%.0s' {1..3
 fresh 5
 sql "$(claimed)" >/dev/null
 l=$(lease)
-is "some of it, named twice or not" "SELECT holdfast.ack($S, '$l', '$(at 1,2,2)'); SELECT holdfast.ack($S, '$l', '{}'); SELECT count FROM holdfast.leases WHERE subscription_id = $number" "  3"
+is "some of it, named twice or not" "SELECT holdfast.ack($S, '$l', '$(at 1,2,2)'); SELECT holdfast.ack($S, '$l', '{}'); SELECT count FROM holdfast_private.leases WHERE subscription_id = $number" "  3"
 fails "not what is done already, and then nothing" "SELECT holdfast.ack($S, '$l', '$(at 2,3)')" "HF005: position $(at 2 | tr -d '{}') is not in the lease"
 is "given back: at once anybody's, and not counted" "SELECT holdfast.release($S, '$l', '$(at 3)'); $(claimed)" " 3"
 is "failed: waits by the policy" "SELECT holdfast.nack($S, '$l', '$(at 4)', 'no luck'); SELECT kind, attempts, next_attempt_at > now() + interval '800 ms',
-    next_attempt_at < clock_timestamp() + interval '1200 ms', story::json -> 0 ->> 'error', story::json -> 0 ->> 'node' LIKE 'sql:%' FROM holdfast.retries WHERE subscription_id = $number" \
+    next_attempt_at < clock_timestamp() + interval '1200 ms', story::json -> 0 ->> 'error', story::json -> 0 ->> 'node' LIKE 'sql:%' FROM holdfast_private.retries WHERE subscription_id = $number" \
     " 1|1|t|t|no luck|t"
 is "or as long as it is told" "SELECT holdfast.nack($S, '$l', '$(at 5)', 'later', 60000, 'me'); SELECT next_attempt_at > now() + interval '59 s', story::json -> 0 ->> 'node'
-    FROM holdfast.retries WHERE position = ('$(at 5)'::bigint[])[1] AND subscription_id = $number" " t|me"
-is "a lease of which nothing is left is over" "SELECT count(*) FROM holdfast.leases WHERE replace(token::text, '-', '') = '$l'" 0
+    FROM holdfast_private.retries WHERE position = ('$(at 5)'::bigint[])[1] AND subscription_id = $number" " t|me"
+is "a lease of which nothing is left is over" "SELECT count(*) FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 0
 sql "SELECT holdfast.ack($S, '$(lease)')" >/dev/null
 passed
 is "then again, with its number" "$(claimed)" "4(2) 5(2)"
@@ -75,13 +75,13 @@ is "for a reason of its own" "SELECT reason, attempts, error FROM holdfast.dead_
 fresh 1 '{"attempts_max": 2}'
 is "(an error that reads like ours)" "$(claimed)" "1"
 sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'the lease expired without an answer', 0);
-     UPDATE holdfast.subscriptions SET options = '{\"attempts_max\": 1}' WHERE name = 's$number'" >/dev/null
+     UPDATE holdfast_private.subscriptions SET options = '{\"attempts_max\": 1}' WHERE name = 's$number'" >/dev/null
 is "is the handler's: no lease has expired" "$(claimed); SELECT reason, cause, error FROM holdfast.dead_letters WHERE subscription = 's$number'" \
     " attempts|handler|the lease expired without an answer"
 
 fresh 1 '{"on_poison": "halt"}'
 sql "$(claimed)" >/dev/null
-is "a death may stop the subscription" "SELECT holdfast.bury($S, '$(lease)'); SELECT paused_reason LIKE 'the event at position % died (on_poison=halt)' FROM holdfast.subscriptions WHERE name = 's$number'" " t"
+is "a death may stop the subscription" "SELECT holdfast.bury($S, '$(lease)'); SELECT paused_reason LIKE 'the event at position % died (on_poison=halt)' FROM holdfast_private.subscriptions WHERE name = 's$number'" " t"
 is "a paused one hands out nothing" "SELECT FROM holdfast.publish('default', 't'); SELECT count(*) FROM holdfast.claim($S)" "0"
 
 fresh 2 '{"attempts_max": 1}'
@@ -96,10 +96,10 @@ is "types outside the patterns are buried where that is wished" "$(claimed); SEL
 
 fresh 1
 sql "$(claimed 'NULL, 1000')" >/dev/null
-is "extend makes a lease longer" "SELECT holdfast.extend($S, '$(lease)', 60000) > now() + interval '59 s'; SELECT expires_at > now() + interval '59 s' FROM holdfast.leases WHERE subscription_id = $number" "t t"
+is "extend makes a lease longer" "SELECT holdfast.extend($S, '$(lease)', 60000) > now() + interval '59 s'; SELECT expires_at > now() + interval '59 s' FROM holdfast_private.leases WHERE subscription_id = $number" "t t"
 is "or as long as the subscription says" "SELECT holdfast.extend($S, '$(lease)') <= clock_timestamp() + interval '30 s'" "t"
 is "an error is cut between characters" "SELECT holdfast.nack($S, '$(lease)', NULL, 'x' || repeat('ä', 2000)); SELECT octet_length(story::json -> 0 ->> 'error'), right(story::json -> 0 ->> 'error', 1)
-    FROM holdfast.retries WHERE subscription_id = $number" " 2047|ä"
+    FROM holdfast_private.retries WHERE subscription_id = $number" " 2047|ä"
 
 # ---- Work and ack in one transaction ------------------------------------------------------------
 
@@ -107,9 +107,9 @@ fresh 1
 sql "CREATE TABLE effects (position bigint); $(claimed)" >/dev/null
 l=$(lease)
 sql "BEGIN; INSERT INTO effects VALUES (1); SELECT holdfast.ack($S, '$l'); ROLLBACK" >/dev/null
-is "undone together" "SELECT count(*) FROM effects; SELECT count FROM holdfast.leases WHERE subscription_id = $number" "0 1"
+is "undone together" "SELECT count(*) FROM effects; SELECT count FROM holdfast_private.leases WHERE subscription_id = $number" "0 1"
 sql "BEGIN; INSERT INTO effects VALUES (1); SELECT holdfast.ack($S, '$l'); COMMIT" >/dev/null
-is "done together" "SELECT count(*) FROM effects; SELECT count(*) FROM holdfast.leases WHERE subscription_id = $number" "1 0"
+is "done together" "SELECT count(*) FROM effects; SELECT count(*) FROM holdfast_private.leases WHERE subscription_id = $number" "1 0"
 fresh 2
 is "a claim that is rolled back has not happened" "BEGIN; $(claimed); ROLLBACK; $(claimed)" "1 2 1 2"
 
@@ -121,7 +121,7 @@ l=$(lease)
 number=$((number + 1)) # ids are counted, too
 sql "SELECT FROM holdfast.change_subscription_put(1, 'ordered', NULL, NULL, 1, 1, 0, -1, now())" >/dev/null
 fails "no such namespace" "SELECT FROM holdfast.claim('nowhere', 's')" "HF003: there is no namespace nowhere"
-fails "none that is being removed" "BEGIN; UPDATE holdfast.namespaces SET removing_at = now() WHERE id = 1; SELECT FROM holdfast.claim('default', 's')" "HF003: there is no namespace default"
+fails "none that is being removed" "BEGIN; UPDATE holdfast_private.namespaces SET removing_at = now() WHERE id = 1; SELECT FROM holdfast.claim('default', 's')" "HF003: there is no namespace default"
 fails "no such subscription" "SELECT FROM holdfast.ack('default', 'nobody', '$l')" "HF003: there is no subscription nobody"
 fails "an ordered one" "SELECT FROM holdfast.claim('default', 'ordered')" "HF002: subscription ordered is ordered; only shared ones hand out leases"
 fails "max 0" "SELECT FROM holdfast.claim($S, 0)" "HF001: max is 0; it must be 1 to 10000"
@@ -137,7 +137,7 @@ fails "a position that is not there" "SELECT holdfast.nack($S, '$l', '{999999}')
 fails "another subscription's lease" "SELECT holdfast.ack('default', 's1', '$l')" "HF005: the lease has ended: its events were handed out again or are settled"
 fails "an older snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM holdfast.claim($S)" "HF002: leases need a transaction that is READ COMMITTED, not REPEATABLE READ"
 fails "a node's name that is too long" "SELECT FROM holdfast.claim($S, node => repeat('n', 256))" "HF001: node is 256 bytes; the limit is 255"
-is "and nothing of it changed anything" "SELECT count FROM holdfast.leases WHERE replace(token::text, '-', '') = '$l'" 1
+is "and nothing of it changed anything" "SELECT count FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 1
 
 # ---- At the same time ---------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ tell b "$(claimed 2)"
 blocked b >/dev/null
 ask a "ROLLBACK" >/dev/null
 hears "or the same ones, if the first is undone" b "1 2"
-sql "SELECT FROM holdfast.change_seek(1, $number, (SELECT start FROM holdfast.subscriptions WHERE id = $number), now())" >/dev/null
+sql "SELECT FROM holdfast.change_seek(1, $number, (SELECT start FROM holdfast_private.subscriptions WHERE id = $number), now())" >/dev/null
 is "a seek ends leases" "$(claimed 1)" "1"
 
 # ---- C and SQL ----------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
     is "what C has claimed SQL settles" "SELECT holdfast.ack($S, '$l')" ""
     sql "$(claimed)" >/dev/null
     ok "what SQL has claimed C settles" "$HOLDFAST" --db "$url" ack "s$number" "$(lease)"
-    is "(both are done)" "SELECT count(*) FROM holdfast.leases WHERE subscription_id = $number" 0
+    is "(both are done)" "SELECT count(*) FROM holdfast_private.leases WHERE subscription_id = $number" 0
 else
     skip "C and SQL settle each other's leases" "the command is not built"
 fi

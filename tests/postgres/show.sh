@@ -76,7 +76,7 @@ wait "${workers[@]}"
 
 # --- A prepared transaction ---
 say 'BEGIN;'
-drawn=$(say "SELECT holdfast.draw(1);")
+drawn=$(say "SELECT holdfast_private.draw(1);")
 hf publish a.b
 say "PREPARE TRANSACTION 'forgotten $base';"
 "$HOLDFAST" work o --exec true >/dev/null 2>&1 &

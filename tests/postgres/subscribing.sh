@@ -8,7 +8,7 @@ hf() { "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast" "
 create() { echo "SELECT holdfast.create_subscription('default', $1)"; }
 alter() { echo "SELECT holdfast.alter_subscription('default', $1)"; }
 publish() { sql "SELECT position FROM holdfast.publish('default', '$1')"; }
-option() { echo "SELECT options::json ->> '$2' FROM holdfast.subscriptions WHERE name = '$1'"; }
+option() { echo "SELECT options::json ->> '$2' FROM holdfast_private.subscriptions WHERE name = '$1'"; }
 
 # --- Making and changing ---
 is "a shared one is made" "$(create "'jobs', ARRAY['user.*', 'order.**'], 'start', 'shared'")" t
@@ -17,21 +17,21 @@ publish other >/dev/null
 publish order.a.b >/dev/null
 is "it hands out what it is for" "SELECT position, attempt FROM holdfast.claim('default', 'jobs')" "1|1 3|1"
 is "making it again changes nothing" "$(create "'jobs', ARRAY['user.*', 'order.**']")" f
-is "not even its generation" "SELECT generation FROM holdfast.subscriptions" 1
+is "not even its generation" "SELECT generation FROM holdfast_private.subscriptions" 1
 is "other patterns and options change it" "$(create "'jobs', ARRAY['x'], options => '{\"batch\": 5, \"on_poison\": \"halt\"}'")" f
-is "in what is given" "SELECT patterns, generation, o.batch, o.on_poison, o.lease_ms FROM holdfast.subscriptions,
+is "in what is given" "SELECT patterns, generation, o.batch, o.on_poison, o.lease_ms FROM holdfast_private.subscriptions,
     json_to_record(options::json) o (batch integer, on_poison text, lease_ms integer)" '["x"]|2|5|halt|30000'
 is "altering leaves alone what is not given" "$(alter "'jobs', options => '{\"lease_ms\": 60000}'")" ''
-is "so patterns and batch stay" "SELECT patterns, options::json ->> 'batch', options::json ->> 'lease_ms' FROM holdfast.subscriptions" '["x"]|5|60000'
+is "so patterns and batch stay" "SELECT patterns, options::json ->> 'batch', options::json ->> 'lease_ms' FROM holdfast_private.subscriptions" '["x"]|5|60000'
 is "patterns alone" "$(alter "'jobs', ARRAY['**']")" ''
-is "are changed, too" "SELECT patterns, options::json ->> 'lease_ms' FROM holdfast.subscriptions" '["**"]|60000'
-is "nothing given changes nothing" "$(alter "'jobs'"); SELECT generation FROM holdfast.subscriptions" ' 4'
+is "are changed, too" "SELECT patterns, options::json ->> 'lease_ms' FROM holdfast_private.subscriptions" '["**"]|60000'
+is "nothing given changes nothing" "$(alter "'jobs'"); SELECT generation FROM holdfast_private.subscriptions" ' 4'
 is "an ordered one with partitions" "$(create "'audit', ARRAY['**'], '2', partitions => 4")" t
-is "begins where it was told to" "SELECT start, partitions FROM holdfast.subscriptions WHERE name = 'audit'" '2|4'
-is "no process works for it, so it has more at once" "$(alter "'audit', partitions => 6"); SELECT partitions, wanted, (SELECT count(*) FROM holdfast.partitions WHERE subscription_id = id)
-    FROM holdfast.subscriptions WHERE name = 'audit'" ' 6||6'
-is "one whose partitions are not equally far" "SELECT FROM holdfast.subscriptions s, holdfast.journal_add(s.id, 0, 3, now(), NULL) WHERE s.name = 'audit'; $(alter "'audit', partitions => 2");
-    SELECT partitions, wanted FROM holdfast.subscriptions WHERE name = 'audit'" ' 6|2'
+is "begins where it was told to" "SELECT start, partitions FROM holdfast_private.subscriptions WHERE name = 'audit'" '2|4'
+is "no process works for it, so it has more at once" "$(alter "'audit', partitions => 6"); SELECT partitions, wanted, (SELECT count(*) FROM holdfast_private.partitions WHERE subscription_id = id)
+    FROM holdfast_private.subscriptions WHERE name = 'audit'" ' 6||6'
+is "one whose partitions are not equally far" "SELECT FROM holdfast_private.subscriptions s, holdfast_private.journal_add(s.id, 0, 3, now(), NULL) WHERE s.name = 'audit'; $(alter "'audit', partitions => 2");
+    SELECT partitions, wanted FROM holdfast_private.subscriptions WHERE name = 'audit'" ' 6|2'
 is "a whole number may be written as one likes" "$(alter "'jobs', options => '{\"batch\": 1.2e1}'"); $(option jobs batch)" ' 12'
 
 # --- Refusing ---
@@ -70,14 +70,14 @@ fails "another order" "$(alter "'jobs', options => '{\"order\": \"strict\"}'")" 
 fails "to alter one that is none" "$(alter "'no', ARRAY['**']")" 'HF003: there is no subscription no'
 fails "a namespace that is none" "SELECT holdfast.create_subscription('no', 's', ARRAY['**'], 'start')" 'HF003: there is no namespace no'
 fails "an older snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; $(create "'new', ARRAY['**'], 'start'")" 'HF002: subscriptions need a transaction that is READ COMMITTED, not REPEATABLE READ'
-is "nothing of all this was changed" "SELECT string_agg(name || generation, ' ' ORDER BY name) FROM holdfast.subscriptions" 'audit6 jobs5'
-is "what is rolled back does not exist" "BEGIN; $(create "'new', ARRAY['**'], 'start'"); ROLLBACK; SELECT count(*) FROM holdfast.subscriptions" 't 2'
+is "nothing of all this was changed" "SELECT string_agg(name || generation, ' ' ORDER BY name) FROM holdfast_private.subscriptions" 'audit6 jobs5'
+is "what is rolled back does not exist" "BEGIN; $(create "'new', ARRAY['**'], 'start'"); ROLLBACK; SELECT count(*) FROM holdfast_private.subscriptions" 't 2'
 
 # --- Pausing, seeking, dropping ---
 is "it is paused" "SELECT holdfast.pause_subscription('default', 'jobs', 'why')" ''
-is "by a role, for a reason" "SELECT paused_by, paused_reason FROM holdfast.subscriptions WHERE name = 'jobs'" 'holdfast|why'
+is "by a role, for a reason" "SELECT paused_by, paused_reason FROM holdfast_private.subscriptions WHERE name = 'jobs'" 'holdfast|why'
 is "a seek is tried" "SELECT * FROM holdfast.seek_subscription('default', 'jobs', '1', dry_run => true)" '1|2'
-is "and changes nothing" "SELECT start FROM holdfast.subscriptions WHERE name = 'jobs'" 0
+is "and changes nothing" "SELECT start FROM holdfast_private.subscriptions WHERE name = 'jobs'" 0
 is "it is moved back" "SELECT * FROM holdfast.seek_subscription('default', 'jobs', 'start')" '0|3'
 is "nothing comes in a pause" "SELECT count(*) FROM holdfast.claim('default', 'jobs')" 0
 is "it is resumed" "SELECT holdfast.resume_subscription('default', 'jobs')" ''
@@ -92,7 +92,7 @@ fails "a name that cannot be" "SELECT holdfast.pause_subscription('default', '')
 fails "no name to drop" "SELECT holdfast.drop_subscription('default', NULL)" 'HF001: subscription name is missing'
 fails "a name that is too long" "SELECT holdfast.drop_subscription('default', repeat('n', 256))" 'HF001: subscription name is 256 bytes; the limit is 255'
 is "it is dropped" "SELECT holdfast.drop_subscription('default', 'jobs')" ''
-is "and nothing is left of it" "SELECT (SELECT count(*) FROM holdfast.subscriptions), (SELECT count(*) FROM holdfast.leases)" '1|0'
+is "and nothing is left of it" "SELECT (SELECT count(*) FROM holdfast_private.subscriptions), (SELECT count(*) FROM holdfast_private.leases)" '1|0'
 
 # --- At the same time ---
 open a
@@ -102,7 +102,7 @@ tell b "$(create "'same', ARRAY['b'], 'start', options => '{\"stuck_max\": 3}'")
 ok "who makes the same one waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "and then changes it" b f
-is "as if it had come later: what only the first one gave stays" "SELECT patterns, options::json ->> 'batch', options::json ->> 'stuck_max' FROM holdfast.subscriptions WHERE name = 'same'" '["b"]|7|3'
+is "as if it had come later: what only the first one gave stays" "SELECT patterns, options::json ->> 'batch', options::json ->> 'stuck_max' FROM holdfast_private.subscriptions WHERE name = 'same'" '["b"]|7|3'
 ask a "BEGIN; $(create "'gone', ARRAY['a'], 'start'")" >/dev/null
 tell b "$(create "'gone', ARRAY['b'], 'start'")"
 ok "who makes the same one waits again" blocked b
@@ -113,7 +113,7 @@ tell b "$(alter "'same', options => '{\"stuck_max\": 4}'")"
 ok "who changes the same one waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "for the other" b ''
-is "and both changes count" "SELECT options::json ->> 'batch', options::json ->> 'stuck_max' FROM holdfast.subscriptions WHERE name = 'same'" '8|4'
+is "and both changes count" "SELECT options::json ->> 'batch', options::json ->> 'stuck_max' FROM holdfast_private.subscriptions WHERE name = 'same'" '8|4'
 ask a "BEGIN; SELECT holdfast.drop_subscription('default', 'same')" >/dev/null
 tell b "$(alter "'same', options => '{\"stuck_max\": 5}'")"
 ok "who changes what is being dropped waits" blocked b
@@ -142,9 +142,9 @@ hears "and moves it" b 0
 asks "and what was claimed is lost" a "SELECT holdfast.ack('default', 'claims', '$lease')" 'ERROR:  HF005'
 
 # Who locks several partitions does it by their numbers, however they lie in the table.
-partition() { echo "SELECT FROM holdfast.partitions p JOIN holdfast.subscriptions s ON s.id = p.subscription_id WHERE s.name = 'moved' AND p.partition = $1 FOR SHARE OF p"; }
+partition() { echo "SELECT FROM holdfast_private.partitions p JOIN holdfast_private.subscriptions s ON s.id = p.subscription_id WHERE s.name = 'moved' AND p.partition = $1 FOR SHARE OF p"; }
 for call in "seek_subscription('default', 'moved', 'start')" "drop_subscription('default', 'moved')"; do
-    sql "$(create "'moved', ARRAY['**'], 'start', partitions => 2"); UPDATE holdfast.partitions SET owner_name = NULL WHERE partition = 0" >/dev/null
+    sql "$(create "'moved', ARRAY['**'], 'start', partitions => 2"); UPDATE holdfast_private.partitions SET owner_name = NULL WHERE partition = 0" >/dev/null
     ask a "BEGIN; $(partition 0)" >/dev/null
     tell b "SELECT FROM holdfast.$call"
     ok "${call%%(*} waits for who has the first partition" blocked b
@@ -207,7 +207,7 @@ is "the command sees it paused" "SELECT '$(hf sub show work --json | grep -c '"w
 sql "SELECT holdfast.resume_subscription('default', 'work')" >/dev/null
 ok "and goes on when SQL resumes it" until_true 60 more "$(publish work.a)" 0
 sql "SELECT holdfast.drop_subscription('default', 'work')" >/dev/null
-is "one that is dropped under it is gone" "SELECT count(*) FROM holdfast.subscriptions WHERE name = 'work'" 0
+is "one that is dropped under it is gone" "SELECT count(*) FROM holdfast_private.subscriptions WHERE name = 'work'" 0
 kill "$worker"
 wait "$worker" 2>/dev/null
 rm -f "$out"
@@ -215,10 +215,10 @@ is "and verify finds nothing" "SELECT '$(hf verify 2>&1 | grep -c ' 0 findings')
 
 # --- Namespaces ---
 is "a namespace is made" "SELECT holdfast.create_namespace('n', true, '{\"team\": 1}', 86400000, 1000000, 'drop')" t
-is "as it was wanted" "SELECT gapless, metadata, retention_ms, retention_bytes, lagging_drop FROM holdfast.namespaces WHERE name = 'n'" 't|{"team": 1}|86400000|1000000|t'
+is "as it was wanted" "SELECT gapless, metadata, retention_ms, retention_bytes, lagging_drop FROM holdfast_private.namespaces WHERE name = 'n'" 't|{"team": 1}|86400000|1000000|t'
 is "making it again changes what is given" "SELECT holdfast.create_namespace('n', retention_ms => 0)" f
 is "and altering" "SELECT holdfast.alter_namespace('n', lagging => 'keep')" ''
-is "and nothing else" "SELECT gapless, metadata, retention_ms, retention_bytes, lagging_drop FROM holdfast.namespaces WHERE name = 'n'" 't|{"team": 1}|0|1000000|f'
+is "and nothing else" "SELECT gapless, metadata, retention_ms, retention_bytes, lagging_drop FROM holdfast_private.namespaces WHERE name = 'n'" 't|{"team": 1}|0|1000000|f'
 fails "gapless stays" "SELECT holdfast.create_namespace('n', false)" 'HF004: namespace n is gapless, which cannot be changed'
 fails "a name" "SELECT holdfast.create_namespace(' n')" 'HF001: namespace name begins with white space'
 fails "a long name" "SELECT holdfast.create_namespace(repeat('n', 129))" 'HF001: namespace name is 129 bytes; the limit is 128'
@@ -240,20 +240,20 @@ fails "none without a name" "CALL holdfast.drop_namespace(NULL, true)" 'HF001: n
 PGOPTIONS="-c default_transaction_isolation=serializable" \
     fails "nor with an older snapshot, which might not see who opens it" "CALL holdfast.drop_namespace('n', true)" 'HF002: namespaces need a transaction that is READ COMMITTED, not SERIALIZABLE'
 fails "not in a transaction" "BEGIN; CALL holdfast.drop_namespace('n', true)" '2D000: invalid transaction termination'
-is "(it is there)" "SELECT removing_at IS NULL FROM holdfast.namespaces WHERE name = 'n'" t
+is "(it is there)" "SELECT removing_at IS NULL FROM holdfast_private.namespaces WHERE name = 'n'" t
 ask a "BEGIN; SELECT holdfast.create_subscription('n', 'new', ARRAY['**'], 'start')" >/dev/null
 fails "no step is made while a session subscribes" "SELECT FROM holdfast.change_namespace_remove(0, 'n', true, 1000)" '55P03: *'
 ask a "COMMIT; BEGIN; SELECT position FROM holdfast.publish('n', 't')" >/dev/null
 tell b "CALL holdfast.drop_namespace('n', force => true)"
-becomes "SELECT removing_at IS NOT NULL FROM holdfast.namespaces WHERE name = 'n'" t >/dev/null
+becomes "SELECT removing_at IS NOT NULL FROM holdfast_private.namespaces WHERE name = 'n'" t >/dev/null
 ok "who drops gives way to who publishes" looks b
 fails "and no session begins to use it" "SELECT holdfast.create_subscription('n', 'late', ARRAY['**'], 'start')" 'HF003: there is no namespace n'
 fails "or makes it anew" "SELECT holdfast.create_namespace('n')" 'HF011: namespace n is being removed'
 ask a "COMMIT" >/dev/null
 hears "and drops it" b ''
-is "with everything in it" "SELECT (SELECT count(*) FROM holdfast.namespaces WHERE name = 'n'), (SELECT count(*) FROM holdfast.subscriptions WHERE name IN ('s', 'new')), to_regclass('holdfast.events_2') IS NULL" '0|0|t'
-is "and every table, sequence and function of its own" "SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'holdfast'::regnamespace AND relname ~ '_2(_|\$)'),
-    (SELECT count(*) FROM pg_proc WHERE pronamespace = 'holdfast'::regnamespace AND proname ~ '_2(_|\$)'), (SELECT count(*) > 0 FROM pg_proc WHERE proname = 'claim_1')" '0|0|t'
+is "with everything in it" "SELECT (SELECT count(*) FROM holdfast_private.namespaces WHERE name = 'n'), (SELECT count(*) FROM holdfast_private.subscriptions WHERE name IN ('s', 'new')), to_regclass('holdfast_private.events_2') IS NULL" '0|0|t'
+is "and every table, sequence and function of its own" "SELECT (SELECT count(*) FROM pg_class WHERE relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND relname ~ '_2(_|\$)'),
+    (SELECT count(*) FROM pg_proc WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND proname ~ '_2(_|\$)'), (SELECT count(*) > 0 FROM pg_proc WHERE proname = 'claim_1')" '0|0|t'
 fails "one that is none" "CALL holdfast.drop_namespace('n')" 'HF003: there is no namespace n'
 is "another of the name may come" "SELECT holdfast.create_namespace('n')" t
 shut a

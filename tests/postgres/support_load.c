@@ -226,7 +226,8 @@ static size_t judge_publisher(struct load_publisher *publisher, PGresult *log)
 
 void load_judge(struct load *load, PGconn *pg)
 {
-    PGresult *log = PQexec(pg, "SELECT id::text COLLATE \"C\" FROM holdfast.events ORDER BY 1");
+    PGresult *log =
+        PQexec(pg, "SELECT id::text COLLATE \"C\" FROM holdfast_private.events ORDER BY 1");
     must_equal(PGRES_TUPLES_OK, PQresultStatus(log));
     size_t sent = 0;
     for (int i = 0; i < LOAD_PUBLISHERS; i++) {

@@ -72,7 +72,7 @@ int64_t side_publish(PGconn *pg, const struct fixture *fixture, const char *type
 
 int64_t side_namespace(PGconn *pg, const struct fixture *fixture)
 {
-    return side_number(pg, "SELECT id FROM holdfast.namespaces WHERE name = '%s'",
+    return side_number(pg, "SELECT id FROM holdfast_private.namespaces WHERE name = '%s'",
                        fixture->namespace_name);
 }
 

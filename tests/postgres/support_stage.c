@@ -44,23 +44,26 @@ int64_t stage_publish(PGconn *pg)
 
 int64_t stage_namespace(PGconn *pg)
 {
-    return side_number(pg, "SELECT id FROM holdfast.namespaces WHERE name = '" STAGE_NAMESPACE "'");
+    return side_number(
+        pg, "SELECT id FROM holdfast_private.namespaces WHERE name = '" STAGE_NAMESPACE "'");
 }
 
 int64_t stage_draw(PGconn *pg)
 {
-    return side_number(pg, "SELECT holdfast.draw(%lld)", (long long)stage_namespace(pg));
+    return side_number(pg, "SELECT holdfast_private.draw(%lld)", (long long)stage_namespace(pg));
 }
 
 void stage_insert(PGconn *pg, int64_t position)
 {
-    side_must(pg,
-              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
-              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
-              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
-              "FROM (SELECT %lld::bigint AS position, gen_random_uuid() AS id) e",
-              (long long)stage_namespace(pg), (long long)position);
+    side_must(
+        pg,
+        "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, "
+        "entered_at, id, "
+        "namespace_id, type, payload) SELECT e.position, 1, holdfast_private.checksum_of("
+        "holdfast_private.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+        "FROM (SELECT %lld::bigint AS position, gen_random_uuid() AS id) e",
+        (long long)stage_namespace(pg), (long long)position);
 }
 
 const char *stage_list(struct recorder *recorder)

@@ -70,15 +70,17 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
         skip();
     PGconn *pg = side_open_url(scene->url);
     long long id = (long long)stage_namespace(pg);
-    side_must(pg,
-              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-              "namespace_id, type, key, payload) SELECT e.position, e.i, holdfast.checksum_of("
-              "holdfast.content_of(e.id, now(), 't', e.key, NULL, NULL, NULL, NULL, '{}'), e.i, "
-              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', e.key, '{}' "
-              "FROM (SELECT holdfast.draw(%lld) AS position, i, "
-              "gen_random_uuid() AS id, 'k' || i %% 100 AS key "
-              "FROM generate_series(1, %lld) i) e",
-              id, id, before);
+    side_must(
+        pg,
+        "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, "
+        "entered_at, id, "
+        "namespace_id, type, key, payload) SELECT e.position, e.i, holdfast_private.checksum_of("
+        "holdfast_private.content_of(e.id, now(), 't', e.key, NULL, NULL, NULL, NULL, '{}'), e.i, "
+        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', e.key, '{}' "
+        "FROM (SELECT holdfast_private.draw(%lld) AS position, i, "
+        "gen_random_uuid() AS id, 'k' || i %% 100 AS key "
+        "FROM generate_series(1, %lld) i) e",
+        id, id, before);
     rush.url = scene->url;
     crowd_start(&crowd, PUBLISHERS, publish_on, &rush);
     hf_subscription_options options = quick_options();
@@ -99,12 +101,12 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
     atomic_store(&rush.stop, true);
     crowd_join(&crowd);
     settle_all(scene->bus, NULL);
-    long long all = side_number(pg, "SELECT count(*) FROM holdfast.events");
+    long long all = side_number(pg, "SELECT count(*) FROM holdfast_private.events");
     printf("# %lld events before and %lld meanwhile; caught up after %lld ms\n", before,
            all - before, (long long)(caught_up_us / 1000));
     assert_true(all > before);
     for (int i = 0; i < 2; i++) {
-        PGresult *rows = PQexec(pg, "SELECT position FROM holdfast.events");
+        PGresult *rows = PQexec(pg, "SELECT position FROM holdfast_private.events");
         assert_int_equal(tallies[i].count, all); /* nothing else came */
         for (int row = 0; row < PQntuples(rows); row++) {
             long long position = strtoll(PQgetvalue(rows, row, 0), NULL, 10);

@@ -48,7 +48,7 @@ static void claim_an_hour(struct fixture *f, struct store *store, PGconn *pg, in
     must_equal(1, (int64_t)claim.batch->count);
     must_be_near(clock_wall_us() + HOUR_US, claim.ret_expires_at_us);
     must_be_near(HOUR_US,
-                 1000000 * seconds_until(pg, "(SELECT max(expires_at) FROM holdfast.leases "
+                 1000000 * seconds_until(pg, "(SELECT max(expires_at) FROM holdfast_private.leases "
                                              "WHERE piece IS NULL)"));
     must_answer(HF_OK, finish_all(store, &claim, clock_wall_us()));
 }
@@ -91,7 +91,7 @@ static void a_retry_comes_by_the_servers_clock_whatever_ours_shows(void **state)
                             .count = 1};
     must_answer(HF_OK, run(wrong, &change.change));
     must_be_near(HOUR_US, 1000000 * seconds_until(pg, "(SELECT next_attempt_at FROM "
-                                                      "holdfast.retries)"));
+                                                      "holdfast_private.retries)"));
     struct batch *batch = fixture_batch(f);
     int64_t next_us = -1;
     must_answer(HF_OK, retries_due(wrong, id, clock_wall_us(), 10, batch, &next_us));
@@ -127,10 +127,11 @@ static int64_t make_future(struct fixture *f, struct store *store, PGconn *pg)
     claim.lease_ms = 50;
     must_answer(HF_OK, run(store, &claim.change));
     must_equal(1, (int64_t)claim.batch->count);
-    side_must(pg,
-              "UPDATE holdfast.retries SET next_attempt_at = next_attempt_at + interval '1 day', "
-              "last_retry_at = last_retry_at + interval '1 day'");
-    side_must(pg, "UPDATE holdfast.leases SET expires_at = expires_at + interval '1 day'");
+    side_must(
+        pg,
+        "UPDATE holdfast_private.retries SET next_attempt_at = next_attempt_at + interval '1 day', "
+        "last_retry_at = last_retry_at + interval '1 day'");
+    side_must(pg, "UPDATE holdfast_private.leases SET expires_at = expires_at + interval '1 day'");
     return id;
 }
 
@@ -154,10 +155,10 @@ static void a_server_that_is_set_back_strands_nothing(void **state)
     struct store *store = fixture_open(f, "a");
     PGconn *pg = side_open(f);
     int64_t id = make_future(f, store, pg);
-    side_must(pg, "UPDATE holdfast.processes SET seen_at = seen_at + interval '1 day'");
+    side_must(pg, "UPDATE holdfast_private.processes SET seen_at = seen_at + interval '1 day'");
     fixture_open(f, "b"); /* beats at once */
     must_come(f, store, id);
-    must_equal(0, side_number(pg, "SELECT count(*) FROM holdfast.processes "
+    must_equal(0, side_number(pg, "SELECT count(*) FROM holdfast_private.processes "
                                   "WHERE seen_at > clock_timestamp()"));
     PQfinish(pg);
 }
@@ -170,7 +171,7 @@ static void a_server_that_is_set_back_while_no_process_runs_strands_nothing(void
     int64_t id = make_future(f, store, pg);
     fixture_close(f, store);
     must_equal(1, side_number(pg,
-                              "WITH moved AS (UPDATE holdfast.namespaces "
+                              "WITH moved AS (UPDATE holdfast_private.namespaces "
                               "SET closed_at = closed_at + interval '1 day' "
                               "WHERE closed_at IS NOT NULL AND id = %lld RETURNING 1) "
                               "SELECT count(*) FROM moved",

@@ -153,7 +153,7 @@ static void a_server_without_room_delivers_what_it_has(void **state)
     side_must(s.a, "BEGIN");
     assert_int_equal(stage_publish(s.a), 1);
     side_must(s.a,
-              "CREATE TRIGGER full_disk BEFORE INSERT ON holdfast.events_%lld FOR EACH ROW "
+              "CREATE TRIGGER full_disk BEFORE INSERT ON holdfast_private.events_%lld FOR EACH ROW "
               "EXECUTE FUNCTION public.full()",
               id);
     side_must(s.a, "COMMIT"); /* the event and the end of all room are there at the same moment */
@@ -165,7 +165,7 @@ static void a_server_without_room_delivers_what_it_has(void **state)
     assert_int_equal(recorder_calls(s.loose, 1, NULL), 1);
     assert_int_equal(recorder_calls(s.strict, 1, NULL), 1);
     assert_int_equal(recorder_calls(s.shared, 1, NULL), 1);
-    side_must(s.a, "DROP TRIGGER full_disk ON holdfast.events_%lld", id);
+    side_must(s.a, "DROP TRIGGER full_disk ON holdfast_private.events_%lld", id);
     hf_receipt receipt = {0};
     assert_ok(hf_publish(s.bus, &event, &receipt));
     settle_all(s.bus, NULL);

@@ -170,14 +170,16 @@ static void a_reader_does_not_go_on_from_positions_that_a_crash_has_taken_back(v
     int64_t id = side_namespace(s.a, s.f);
     side_must(s.a, "SELECT pg_switch_wal()");
     side_must(s.a, "CHECKPOINT");
-    side_must(s.a,
-              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
-              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
-              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
-              "FROM (SELECT holdfast.draw(%lld) AS position, gen_random_uuid() AS id "
-              "FROM generate_series(1, 3)) e",
-              (long long)id, (long long)id);
+    side_must(
+        s.a,
+        "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, "
+        "entered_at, id, "
+        "namespace_id, type, payload) SELECT e.position, 1, holdfast_private.checksum_of("
+        "holdfast_private.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+        "FROM (SELECT holdfast_private.draw(%lld) AS position, gen_random_uuid() AS id "
+        "FROM generate_series(1, 3)) e",
+        (long long)id, (long long)id);
     audience_await(&s.loose, 4);
     audience_await(&s.strict, 4);
     crash(&s);

@@ -196,10 +196,12 @@ static void a_newer_schema_is_refused_and_left_alone(void **state)
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "a");
     fixture_close(f, store);
-    int64_t version = server(f, "SELECT value FROM holdfast.meta WHERE name = 'schema_version'");
-    server(f, "UPDATE holdfast.meta SET value = '999' WHERE name = 'schema_version'");
+    int64_t version =
+        server(f, "SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'");
+    server(f, "UPDATE holdfast_private.meta SET value = '999' WHERE name = 'schema_version'");
     hf_status status = open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE);
-    server(f, "UPDATE holdfast.meta SET value = '%d' WHERE name = 'schema_version'", (int)version);
+    server(f, "UPDATE holdfast_private.meta SET value = '%d' WHERE name = 'schema_version'",
+           (int)version);
     must_answer(HF_SCHEMA, status);
     must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
 }
@@ -207,13 +209,14 @@ static void a_newer_schema_is_refused_and_left_alone(void **state)
 /* What is stored beside the functions: a digest that is no program's, and a release. */
 static void pretend_functions_of(struct fixture *f, const char *release)
 {
-    server(f, "UPDATE holdfast.meta SET value = 'another' WHERE name = 'functions_digest'");
-    server(f, "UPDATE holdfast.meta SET value = '%s' WHERE name = 'functions_release'", release);
+    server(f, "UPDATE holdfast_private.meta SET value = 'another' WHERE name = 'functions_digest'");
+    server(f, "UPDATE holdfast_private.meta SET value = '%s' WHERE name = 'functions_release'",
+           release);
 }
 
 static bool functions_are_ours(struct fixture *f)
 {
-    return server(f, "SELECT count(*) FROM holdfast.meta WHERE name = 'functions_digest' "
+    return server(f, "SELECT count(*) FROM holdfast_private.meta WHERE name = 'functions_digest' "
                      "AND value <> 'another'") == 1;
 }
 
@@ -291,14 +294,16 @@ static void appends_survive_sessions_that_are_ended_under_them(void **state)
     }
     atomic_store(&storm.stop, true);
     crowd_join(&crowd);
-    int64_t stored = server(f,
-                            "SELECT count(*) FROM holdfast.events e JOIN holdfast.namespaces n "
-                            "ON n.id = e.namespace_id WHERE n.name = '%s'",
-                            f->namespace_name);
-    int64_t ids = server(f,
-                         "SELECT count(DISTINCT e.id) FROM holdfast.events e JOIN "
-                         "holdfast.namespaces n ON n.id = e.namespace_id WHERE n.name = '%s'",
-                         f->namespace_name);
+    int64_t stored =
+        server(f,
+               "SELECT count(*) FROM holdfast_private.events e JOIN holdfast_private.namespaces n "
+               "ON n.id = e.namespace_id WHERE n.name = '%s'",
+               f->namespace_name);
+    int64_t ids =
+        server(f,
+               "SELECT count(DISTINCT e.id) FROM holdfast_private.events e JOIN "
+               "holdfast_private.namespaces n ON n.id = e.namespace_id WHERE n.name = '%s'",
+               f->namespace_name);
     must_equal(atomic_load(&storm.appended), stored);
     must_equal(stored, ids);
 }
@@ -343,17 +348,17 @@ static void what_a_commit_refuses_is_not_stored(void **state)
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "a");
     append_one(store, "t", NULL);
-    int id =
-        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
+    int id = (int)server(f, "SELECT id FROM holdfast_private.namespaces WHERE name = '%s'",
+                         f->namespace_name);
     server(f, "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
               "$$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END $$");
     server(f,
-           "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON holdfast.events_%d "
+           "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON holdfast_private.events_%d "
            "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
            id);
     struct new_event event = event_of("t", NULL);
     must_answer(HF_NOSPACE, append_event(store, &event));
-    server(f, "DROP TRIGGER refuse ON holdfast.events_%d", id);
+    server(f, "DROP TRIGGER refuse ON holdfast_private.events_%d", id);
     struct batch *batch = fixture_batch(f);
     must_answer(HF_NOTFOUND, store_event_find(store, event.id, batch));
     must_answer(HF_OK, append_event(store, &event));
@@ -366,22 +371,22 @@ static void a_session_that_was_ended_fails_no_publish(void **state)
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "a");
     append_one(store, "t", NULL);
-    int id =
-        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
+    int id = (int)server(f, "SELECT id FROM holdfast_private.namespaces WHERE name = '%s'",
+                         f->namespace_name);
     server(f, "CREATE SEQUENCE IF NOT EXISTS endings");
     server(f, "SELECT setval('endings', 1, false)");
     server(f, "CREATE OR REPLACE FUNCTION end_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
               "IF nextval('endings') = 1 THEN RAISE EXCEPTION 'idle' USING ERRCODE = '57P05'; "
               "END IF; RETURN NULL; END $$");
     server(f,
-           "CREATE TRIGGER end_once AFTER INSERT ON holdfast.events_%d "
+           "CREATE TRIGGER end_once AFTER INSERT ON holdfast_private.events_%d "
            "FOR EACH STATEMENT EXECUTE FUNCTION end_once()",
            id);
     struct new_event event = event_of("t", NULL);
     must_answer(HF_OK, append_event(store, &event));
     must_equal(false, event.duplicate);
     must_equal(1, server(f, "SELECT is_called::int FROM endings"));
-    server(f, "DROP TRIGGER end_once ON holdfast.events_%d", id);
+    server(f, "DROP TRIGGER end_once ON holdfast_private.events_%d", id);
 }
 
 static void an_id_in_anothers_open_transaction_is_waited_for(void **state)
@@ -430,8 +435,8 @@ static void a_locked_log_delays_only_processes_that_publish(void **state)
 {
     struct fixture *f = *state;
     int64_t id = subscribe_ordered(fixture_open(f, "a"), "s", 1);
-    int namespace_id =
-        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
+    int namespace_id = (int)server(
+        f, "SELECT id FROM holdfast_private.namespaces WHERE name = '%s'", f->namespace_name);
     struct new_event event = event_of("t", NULL);
     struct list list = {
         .store = fixture_open(f, "b"),
@@ -443,7 +448,8 @@ static void a_locked_log_delays_only_processes_that_publish(void **state)
                   .by = text_of("b")},
     };
     PGconn *pg = side_open(f);
-    side_must(pg, "BEGIN; LOCK TABLE holdfast.events_%d IN ACCESS EXCLUSIVE MODE", namespace_id);
+    side_must(pg, "BEGIN; LOCK TABLE holdfast_private.events_%d IN ACCESS EXCLUSIVE MODE",
+              namespace_id);
     struct crowd crowd;
     crowd_start(&crowd, 1, run_list, &list);
     int64_t until_ms = mono_ms() + PATIENCE_MS;
@@ -451,7 +457,8 @@ static void a_locked_log_delays_only_processes_that_publish(void **state)
     while (paused == 0 && !atomic_load(&list.answered) && mono_ms() < until_ms) {
         usleep(2000);
         paused =
-            server(f, "SELECT count(paused_at) FROM holdfast.subscriptions WHERE id = %d", (int)id);
+            server(f, "SELECT count(paused_at) FROM holdfast_private.subscriptions WHERE id = %d",
+                   (int)id);
     }
     bool waited = !atomic_load(&list.answered);
     side_must(pg, "COMMIT");
@@ -493,13 +500,13 @@ static void what_is_under_way_is_not_given_up_when_the_first_is_out_of_time(void
     struct new_event events[] = {event_of("t", NULL), event_of("t", NULL)};
     struct pair pair = {.store = fixture_open(f, "hasty"),
                         .appends = {append_of(&events[0], 1), append_of(&events[1], 1)}};
-    int id =
-        (int)server(f, "SELECT id FROM holdfast.namespaces WHERE name = '%s'", f->namespace_name);
+    int id = (int)server(f, "SELECT id FROM holdfast_private.namespaces WHERE name = '%s'",
+                         f->namespace_name);
     append_one(pair.store, "t", NULL); /* it is connected, and the month is there */
     server(f, "CREATE OR REPLACE FUNCTION hesitate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
               "PERFORM pg_sleep(600); RETURN NULL; END $$");
     server(f,
-           "CREATE TRIGGER hesitate BEFORE INSERT ON holdfast.events_%d "
+           "CREATE TRIGGER hesitate BEFORE INSERT ON holdfast_private.events_%d "
            "FOR EACH STATEMENT EXECUTE FUNCTION hesitate()",
            id);
     clock_fake_set(clock_wall_us(), clock_mono_us());
@@ -513,7 +520,7 @@ static void what_is_under_way_is_not_given_up_when_the_first_is_out_of_time(void
     int64_t ended = hesitating(f, "hasty", true);
     crowd_join(&crowd);
     clock_fake_off();
-    server(f, "DROP TRIGGER hesitate ON holdfast.events_%d", id);
+    server(f, "DROP TRIGGER hesitate ON holdfast_private.events_%d", id);
     must_equal(1, ended);
     must_equal(HF_OK, pair.appends[0].change.status);
     must_equal(HF_OK, pair.appends[1].change.status);

@@ -90,7 +90,7 @@ static void parcel_make(struct parcel *parcel, int number)
 
 static int64_t count_of(PGconn *pg)
 {
-    return side_number(pg, "SELECT count(*) FROM holdfast.events");
+    return side_number(pg, "SELECT count(*) FROM holdfast_private.events");
 }
 
 static void a_full_disk_is_named_and_nothing_is_published(void **state)

@@ -203,8 +203,8 @@ static void what_the_log_has_lost_is_not_settled_in_the_place_of_another(void **
 {
     struct scene s = scene_of(*state, "ab");
     const struct entry *lost = entry_at(*state, s.store, 2);
-    sql_must(s.side, "DELETE FROM holdfast.events WHERE position = 2 AND namespace_id ="
-                     " (SELECT max(id) FROM holdfast.namespaces)");
+    sql_must(s.side, "DELETE FROM holdfast_private.events WHERE position = 2 AND namespace_id ="
+                     " (SELECT max(id) FROM holdfast_private.namespaces)");
     for (int again = 0; again < 2; again++) {
         struct tx *tx = begin(s.store);
         must_answer(HF_OK, enter(tx, &s, lost));
@@ -213,8 +213,8 @@ static void what_the_log_has_lost_is_not_settled_in_the_place_of_another(void **
         tx_rollback(tx);
         must_equal(0, effects_of(&s));
         if (again == 0) {
-            sql_must(s.side, "SELECT setval(format('holdfast.events_%s_position',"
-                             " max(id))::regclass, 1) FROM holdfast.namespaces");
+            sql_must(s.side, "SELECT setval(format('holdfast_private.events_%s_position',"
+                             " max(id))::regclass, 1) FROM holdfast_private.namespaces");
             append_lanes(s.store, "c");
             must_hold(memcmp(entry_at(*state, s.store, 2)->id, lost->id, 16) != 0);
         }
@@ -234,7 +234,7 @@ static void a_running_handler_locks_nothing_of_ours(void **state)
     /* The role is called as the schema, so the handler's own table is in it. */
     must_equal(0, sql_number(s.side, "SELECT count(*) FROM pg_locks l JOIN pg_class c ON "
                                      "c.oid = l.relation JOIN pg_namespace n ON "
-                                     "n.oid = c.relnamespace WHERE n.nspname = 'holdfast' AND "
+                                     "n.oid = c.relnamespace WHERE n.nspname LIKE 'holdfast%%' AND "
                                      "c.relname NOT LIKE 'effects%' AND "
                                      "l.mode <> 'AccessShareLock' AND "
                                      "l.pid = (SELECT pid FROM pg_locks k JOIN pg_class e ON "

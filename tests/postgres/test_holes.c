@@ -136,12 +136,12 @@ static void whatever_isolation_the_database_defaults_to_holes_are_decided_right(
     settle_all(s.bus, NULL);
     /* Who claims in SQL with one snapshot for all is refused. */
     side_must(s.c, "BEGIN ISOLATION LEVEL REPEATABLE READ");
-    assert_int_equal(side_number(s.c,
-                                 "SELECT c.status FROM holdfast.subscriptions s CROSS JOIN LATERAL "
-                                 "holdfast.change_claim(s.namespace_id, s.id, 0, NULL, NULL, NULL, "
-                                 "NULL, false, 10, 1000, false, false, NULL, NULL, NULL, false, "
-                                 "clock_timestamp()) c WHERE s.name = 'shared'"),
-                     HF_MISUSE);
+    assert_int_equal(
+        side_number(s.c, "SELECT c.status FROM holdfast_private.subscriptions s CROSS JOIN LATERAL "
+                         "holdfast.change_claim(s.namespace_id, s.id, 0, NULL, NULL, NULL, "
+                         "NULL, false, 10, 1000, false, false, NULL, NULL, NULL, false, "
+                         "clock_timestamp()) c WHERE s.name = 'shared'"),
+        HF_MISUSE);
     side_must(s.c, "ROLLBACK");
     stage_end(&s);
 }
@@ -159,8 +159,8 @@ static void long_transactions_of_others_delay_nothing(void **state)
     side_must(elsewhere, "CREATE TABLE elsewhere_%d (n int)", (int)getpid());
     side_must(s.c, "BEGIN");
     side_must(s.c, "CREATE TABLE mine (n int)");
-    side_must(s.c, "SELECT count(*) FROM holdfast.events");
-    side_must(s.c, "SELECT last_value FROM holdfast.events_%lld_position",
+    side_must(s.c, "SELECT count(*) FROM holdfast_private.events");
+    side_must(s.c, "SELECT last_value FROM holdfast_private.events_%lld_position",
               (long long)stage_namespace(s.c));
     assert_int_equal(stage_publish(s.b), 1);
     assert_string_equal(stage_await(s.strict, 1), "1");
@@ -218,7 +218,7 @@ static void a_jump_of_the_sequence_does_not_keep_the_checkpoint(void **state)
     stage_await_checkpoint(&s, "loose", 1);
     int64_t begun_us = mono_us();
     for (int64_t last = 1; last < 200; last += 24) {
-        side_must(s.b, "SELECT setval('holdfast.events_%lld_position', %lld)",
+        side_must(s.b, "SELECT setval('holdfast_private.events_%lld_position', %lld)",
                   (long long)stage_namespace(s.b), (long long)last + 23);
         publish(s.bus, "t", NULL, "{}");
         stage_await_checkpoint(&s, "loose", last + 24);
@@ -293,7 +293,7 @@ static void too_many_gaps_stop_the_reading_and_it_says_so(void **state)
     assert_int_equal(stage_publish(s.a), 1);
     side_must(s.b,
               "DO $$ BEGIN FOR i IN 1 .. %d LOOP "
-              "PERFORM holdfast.draw(%lld); "
+              "PERFORM holdfast_private.draw(%lld); "
               "PERFORM holdfast.publish('" STAGE_NAMESPACE "', 't', '{}'); END LOOP; END $$",
               GAPS, (long long)stage_namespace(s.b));
     assert_true(recorder_wait(s.loose, GAPS_MAX));

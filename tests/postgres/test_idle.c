@@ -234,9 +234,10 @@ static void a_change_without_a_notification_is_found(void **state)
     settle_all(worker, "a");
     assert_ok(hf_pause(worker, "a", "for a test"));
     publish(worker, "x", NULL, "1");
-    assert_true(postgres_run(scene->url, "UPDATE holdfast.subscriptions SET paused_at = NULL, "
-                                         "paused_by = NULL, paused_reason = NULL, "
-                                         "generation = generation + 1"));
+    assert_true(postgres_run(scene->url,
+                             "UPDATE holdfast_private.subscriptions SET paused_at = NULL, "
+                             "paused_by = NULL, paused_reason = NULL, "
+                             "generation = generation + 1"));
     assert_true(recorder_wait(recorder, 2));
 }
 

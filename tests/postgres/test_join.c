@@ -74,10 +74,11 @@ static int64_t orders_of(struct scene *s)
 
 static int64_t events_of(struct scene *s)
 {
-    return side_number(s->side,
-                       "SELECT count(*) FROM holdfast.events e JOIN holdfast.namespaces n "
-                       "ON n.id = e.namespace_id WHERE n.name = '%s'",
-                       s->f->namespace_name);
+    return side_number(
+        s->side,
+        "SELECT count(*) FROM holdfast_private.events e JOIN holdfast_private.namespaces n "
+        "ON n.id = e.namespace_id WHERE n.name = '%s'",
+        s->f->namespace_name);
 }
 
 /* ---- Commit and rollback --------------------------------------------------------------------- */
@@ -156,8 +157,9 @@ static void what_a_savepoint_undoes_does_not_exist(void **state)
     side_must(s.pg, "RELEASE mine; COMMIT");
     must_hold(kept.position < undone.position && undone.position < last.position);
     must_equal(2, events_of(&s));
-    must_equal(
-        0, side_number(s.side, "SELECT count(*) FROM holdfast.events WHERE id = '%s'", undone.id));
+    must_equal(0,
+               side_number(s.side, "SELECT count(*) FROM holdfast_private.events WHERE id = '%s'",
+                           undone.id));
     scene_end(&s);
 }
 
@@ -355,7 +357,7 @@ static hf_bus *listener(struct scene *s, struct ear *ear)
     while (side_number(s->side,
                        "SELECT (coalesce(pg_sequence_last_value(sleep), 0) > "
                        "extract(epoch FROM clock_timestamp()) * 1000000)::int "
-                       "FROM holdfast.namespaces WHERE name = '%s'",
+                       "FROM holdfast_private.namespaces WHERE name = '%s'",
                        s->f->namespace_name) == 0) {
         must_hold(mono_ms() < until_ms);
         poll(NULL, 0, 5);

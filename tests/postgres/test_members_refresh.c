@@ -12,10 +12,10 @@
 static void add_members(PGconn *pg, const struct fixture *f, int64_t id, int count)
 {
     side_must(pg,
-              "WITH others AS (INSERT INTO holdfast.processes (token, started_at, seen_at, "
+              "WITH others AS (INSERT INTO holdfast_private.processes (token, started_at, seen_at, "
               "namespace_id, locked, node_name, role_id) SELECT gen_random_uuid(), now(), now(), "
               "%lld, false, 'other', current_user::regrole FROM generate_series(1, %d) "
-              "RETURNING token) INSERT INTO holdfast.members (subscription_id, token) "
+              "RETURNING token) INSERT INTO holdfast_private.members (subscription_id, token) "
               "SELECT %lld, token FROM others",
               (long long)side_namespace(pg, f), count, (long long)id);
 }

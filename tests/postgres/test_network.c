@@ -200,7 +200,7 @@ static int64_t stored(struct trial *t, const struct new_event *event)
     char id[UUID_TEXT_BYTES];
     uuid_format(event->id, id);
     return side_number(t->side,
-                       "SELECT count(*) FROM holdfast.events WHERE namespace_id = %" PRId64
+                       "SELECT count(*) FROM holdfast_private.events WHERE namespace_id = %" PRId64
                        " AND id = '%s'",
                        t->namespace_id, id);
 }
@@ -482,7 +482,7 @@ static void judge_dead(struct trial *t, hf_status status)
 {
     bool happened = judge_settled(t, status);
     must_equal(happened, side_number(t->side,
-                                     "SELECT count(*) FROM holdfast.letters WHERE "
+                                     "SELECT count(*) FROM holdfast_private.letters WHERE "
                                      "namespace_id = %" PRId64 " AND position = %" PRId64,
                                      t->namespace_id, t->position));
     if (!happened) {
@@ -548,7 +548,7 @@ static void judge_effect(struct trial *t, hf_status status)
     int64_t effects =
         side_number(t->side, "SELECT count(*) FROM effects WHERE position = %" PRId64, t->position);
     int64_t settled = side_number(t->side,
-                                  "SELECT count(*) FROM holdfast.settled WHERE "
+                                  "SELECT count(*) FROM holdfast_private.settled WHERE "
                                   "subscription_id = %" PRId64 " AND position = %" PRId64,
                                   t->id, t->position);
     must_equal(effects, settled);

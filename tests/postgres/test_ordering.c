@@ -173,7 +173,7 @@ static void old_gaps_delay_no_reader(void **state)
     int64_t id = side_namespace(s.b, s.f);
     side_must(s.b,
               "DO $$ BEGIN FOR i IN 1 .. 9000 LOOP "
-              "IF i %% 3 = 0 THEN PERFORM holdfast.draw(%lld); END IF; "
+              "IF i %% 3 = 0 THEN PERFORM holdfast_private.draw(%lld); END IF; "
               "PERFORM holdfast.publish('%s', 't', '{}'); END LOOP; END $$",
               (long long)id, s.f->namespace_name);
     audience_read(&s.strict);
@@ -194,7 +194,7 @@ static void too_many_gaps_stop_the_reading_until_they_are_decided(void **state)
     /* Every second number is drawn and left by the way. */
     side_must(s.b,
               "DO $$ BEGIN FOR i IN 1 .. 6000 LOOP "
-              "PERFORM holdfast.draw(%lld); "
+              "PERFORM holdfast_private.draw(%lld); "
               "PERFORM holdfast.publish('%s', 't', '{}'); END LOOP; END $$",
               (long long)id, s.f->namespace_name);
     let_it_look(&s);
@@ -261,18 +261,20 @@ static void a_number_drawn_long_before_its_insert_is_waited_for(void **state)
     struct scene s = scene_of(*state);
     int64_t id = side_namespace(s.a, s.f);
     side_must(s.a, "BEGIN");
-    must_equal(1, side_number(s.a, "SELECT holdfast.draw(%lld)",
+    must_equal(1, side_number(s.a, "SELECT holdfast_private.draw(%lld)",
                               (long long)id)); /* assigns no transaction id */
     must_equal(2, publish(&s, s.b));
     let_it_look(&s);
     must_equal(0, s.loose.floor);
-    side_must(s.a,
-              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
-              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
-              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
-              "FROM (SELECT 1::bigint AS position, gen_random_uuid() AS id) e",
-              (long long)id);
+    side_must(
+        s.a,
+        "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, "
+        "entered_at, id, "
+        "namespace_id, type, payload) SELECT e.position, 1, holdfast_private.checksum_of("
+        "holdfast_private.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+        "FROM (SELECT 1::bigint AS position, gen_random_uuid() AS id) e",
+        (long long)id);
     let_it_look(&s);
     must_equal(0, s.strict.floor);
     side_must(s.a, "COMMIT");
@@ -358,7 +360,7 @@ static void a_long_transaction_elsewhere_delays_nothing(void **state)
     /* And one in this database that writes, but publishes nothing here. */
     side_must(s.c, "BEGIN");
     side_must(s.c, "CREATE TEMPORARY TABLE mine (n int)");
-    side_must(s.c, "SELECT * FROM holdfast.events LIMIT 1");
+    side_must(s.c, "SELECT * FROM holdfast_private.events LIMIT 1");
     side_must(s.a, "BEGIN");
     must_equal(1, publish(&s, s.a));
     must_equal(2, publish(&s, s.b));
@@ -378,7 +380,7 @@ static void another_namespace_s_publishers_delay_nothing(void **state)
     fixture_open_other(s.f, "other");
     side_must(s.c, "BEGIN");
     side_must(s.c,
-              "SELECT holdfast.publish(name, 't', '{}') FROM holdfast.namespaces "
+              "SELECT holdfast.publish(name, 't', '{}') FROM holdfast_private.namespaces "
               "WHERE name <> '%s'",
               s.f->namespace_name);
     side_must(s.a, "BEGIN");
@@ -560,8 +562,8 @@ static void draw(struct battle *battle, int index)
     char key[16];
     snprintf(key, sizeof key, "k%d", index);
     if (self->two_phase || dice(self, 4) == 0) { /* draws first, inserts later */
-        int64_t position =
-            side_number(self->pg, "SELECT holdfast.draw(%lld)", (long long)battle->namespace_id);
+        int64_t position = side_number(self->pg, "SELECT holdfast_private.draw(%lld)",
+                                       (long long)battle->namespace_id);
         if (dice(self, 4) == 0) {
             usleep((useconds_t)dice(self, 20000));
         }
@@ -571,9 +573,11 @@ static void draw(struct battle *battle, int index)
         }
         side_must(
             self->pg,
-            "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-            "namespace_id, type, key, payload) SELECT e.position, 1, holdfast.checksum_of("
-            "holdfast.content_of(e.id, now(), e.type, e.key, NULL, NULL, NULL, NULL, '{}'), "
+            "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, "
+            "entered_at, id, "
+            "namespace_id, type, key, payload) SELECT e.position, 1, holdfast_private.checksum_of("
+            "holdfast_private.content_of(e.id, now(), e.type, e.key, NULL, NULL, NULL, "
+            "NULL, '{}'), "
             "1, e.position, now(), NULL), now(), now(), e.id, %lld, e.type, e.key, '{}' "
             "FROM (SELECT %lld::bigint AS position, gen_random_uuid() AS id, '%s' AS type, "
             "'%s' AS key) e",

@@ -90,7 +90,7 @@ static void the_tail_is_read_by_index_whether_many_or_few_rows_are_expected(void
 {
     struct scene s = scene_of(*state);
     for (int i = 0; i < 30; i++) {
-        side_must(s.pg, "SELECT holdfast.namespace_put('%s-%d')", s.f->namespace_name, i);
+        side_must(s.pg, "SELECT holdfast_private.namespace_put('%s-%d')", s.f->namespace_name, i);
     }
     side_must(s.pg, "SELECT holdfast.publish('%s', 't', '{}') FROM generate_series(1, 2000)",
               s.f->namespace_name);
@@ -134,7 +134,8 @@ static void plain_appends_are_inserted_as_they_are_unnested(void **state)
 static void a_plan_that_is_kept_is_good_for_a_table_that_grows(void **state)
 {
     struct scene s = scene_of(*state);
-    side_must(s.pg, "ANALYZE holdfast.subscriptions, holdfast.partitions, holdfast.retries");
+    side_must(s.pg, "ANALYZE holdfast_private.subscriptions, holdfast_private.partitions, "
+                    "holdfast_private.retries");
     prepare(&s, POSTGRES_QUERY_HELLO);
     side_must(s.pg, "EXECUTE hello (pg_backend_pid(), '0', true, '0', false, true)");
     prepare(&s, POSTGRES_QUERY_SUBSCRIPTION_STANDING);

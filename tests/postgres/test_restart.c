@@ -170,18 +170,20 @@ static void events_at_positions_that_a_crash_has_taken_back_are_delivered(void *
     assert_int_equal(stage_publish(s.b), 1);
     assert_string_equal(stage_await(s.strict, 1), "1");
     side_must(s.a, "SET synchronous_commit = off");
-    side_must(s.a,
-              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
-              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
-              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
-              "FROM (SELECT holdfast.draw(%lld) AS position, gen_random_uuid() AS id "
-              "FROM generate_series(1, 100)) e",
-              (long long)id, (long long)id);
+    side_must(
+        s.a,
+        "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, "
+        "entered_at, id, "
+        "namespace_id, type, payload) SELECT e.position, 1, holdfast_private.checksum_of("
+        "holdfast_private.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+        "FROM (SELECT holdfast_private.draw(%lld) AS position, gen_random_uuid() AS id "
+        "FROM generate_series(1, 100)) e",
+        (long long)id, (long long)id);
     assert_true(recorder_wait(s.loose, 2)); /* it is being processed */
     cluster_crash(&cluster);
     connect_again(&s);
-    int64_t kept = side_number(s.b, "SELECT count(*) FROM holdfast.events");
+    int64_t kept = side_number(s.b, "SELECT count(*) FROM holdfast_private.events");
     hf_receipt receipts[5];
     for (int i = 0; i < 5; i++)
         receipts[i] = publish_surely(s.bus, NULL);

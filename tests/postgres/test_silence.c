@@ -68,7 +68,7 @@ static int64_t stored(struct scene *s, const struct new_event *event)
     char id[UUID_TEXT_BYTES];
     uuid_format(event->id, id);
     return side_number(s->side,
-                       "SELECT count(*) FROM holdfast.events WHERE namespace_id = %" PRId64
+                       "SELECT count(*) FROM holdfast_private.events WHERE namespace_id = %" PRId64
                        " AND id = '%s'",
                        s->namespace_id, id);
 }
@@ -142,7 +142,7 @@ static void a_server_that_works_is_waited_for(void **state)
                       "$$ BEGIN WHILE NOT pg_try_advisory_xact_lock(4711) LOOP "
                       "PERFORM pg_sleep(0.01); END LOOP; RETURN NULL; END $$");
     side_must(s.side,
-              "CREATE TRIGGER slow AFTER INSERT ON holdfast.events_%" PRId64
+              "CREATE TRIGGER slow AFTER INSERT ON holdfast_private.events_%" PRId64
               " FOR EACH STATEMENT EXECUTE FUNCTION slow()",
               s.namespace_id);
     side_must(s.side, "SELECT pg_advisory_lock(4711)");

@@ -59,7 +59,7 @@ static bool is_declared(const struct sleeper *s)
 {
     return side_number(s->b,
                        "SELECT (coalesce(pg_sequence_last_value(n.sleep), 0) > extract(epoch FROM "
-                       "clock_timestamp()) * 1000000)::int FROM holdfast.namespaces n "
+                       "clock_timestamp()) * 1000000)::int FROM holdfast_private.namespaces n "
                        "WHERE n.name = '%s'",
                        s->f->namespace_name) != 0;
 }
@@ -143,9 +143,9 @@ static void what_was_seen_drawn_and_was_committed_before_the_flag_wakes(void **s
     must_answer(HF_OK, RUN(s.store, &acquire));
     side_must(s.a, "BEGIN");
     must_equal(1, publish(&s, s.a));
-    int64_t before = side_number(s.b, "SELECT max(renewals) FROM holdfast.processes");
+    int64_t before = side_number(s.b, "SELECT max(renewals) FROM holdfast_private.processes");
     int64_t end_ms = mono_ms() + PATIENCE_MS;
-    while (side_number(s.b, "SELECT max(renewals) FROM holdfast.processes") < before + 2) {
+    while (side_number(s.b, "SELECT max(renewals) FROM holdfast_private.processes") < before + 2) {
         must_hold(mono_ms() < end_ms);
         store_alive(s.store); /* lets the keeper look */
         usleep(2000);
@@ -211,7 +211,7 @@ static void a_flag_that_is_taken_back_is_declared_anew(void **state)
     side_must(s.b, "BEGIN");
     side_must(s.b,
               "SELECT pg_notify('holdfast_' || n.id, ''), setval(n.sleep, 1) "
-              "FROM holdfast.namespaces n WHERE n.name = '%s'",
+              "FROM holdfast_private.namespaces n WHERE n.name = '%s'",
               s.f->namespace_name);
     side_must(s.b, "COMMIT");
     await_declared(&s);
@@ -247,13 +247,15 @@ static void without_a_notification_an_event_is_late_and_not_lost(void **state)
     read_before_sleep(&s);
     start_sleeping(&s);
     await_declared(&s);
-    side_must(s.a,
-              "INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, id, "
-              "namespace_id, type, payload) SELECT e.position, 1, holdfast.checksum_of("
-              "holdfast.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
-              "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
-              "FROM (SELECT holdfast.draw(%lld) AS position, gen_random_uuid() AS id) e",
-              (long long)id, (long long)id);
+    side_must(
+        s.a,
+        "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, "
+        "entered_at, id, "
+        "namespace_id, type, payload) SELECT e.position, 1, holdfast_private.checksum_of("
+        "holdfast_private.content_of(e.id, now(), 't', NULL, NULL, NULL, NULL, NULL, '{}'), 1, "
+        "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
+        "FROM (SELECT holdfast_private.draw(%lld) AS position, gen_random_uuid() AS id) e",
+        (long long)id, (long long)id);
     must_wake_within(&s, PATIENCE_MS); /* by the keeper's next look */
     printf("# without a notification it took %d ms\n", (int)s.woken_after_ms);
     sleeper_end(&s);

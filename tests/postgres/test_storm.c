@@ -134,7 +134,8 @@ static void publish_some(struct publisher *self)
             side_must(self->pg, "SAVEPOINT s");
         publish_one(self);
         if (chance_percent(&self->chance, 5)) {
-            side_must(self->pg, "SELECT holdfast.draw(%lld)", (long long)self->storm->namespace_id);
+            side_must(self->pg, "SELECT holdfast_private.draw(%lld)",
+                      (long long)self->storm->namespace_id);
             self->storm->left++;
         }
         if (save && chance_percent(&self->chance, 50)) {
@@ -272,7 +273,7 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
         self->fd = rig_append_open(publisher_path(storm, i));
     }
     storm->namespace_id =
-        side_number(storm->publishers[0].pg, "SELECT id FROM holdfast.namespaces");
+        side_number(storm->publishers[0].pg, "SELECT id FROM holdfast_private.namespaces");
     for (int i = 0; i < CONSUMERS; i++)
         start_consumer(storm, i);
     return true;

@@ -87,9 +87,10 @@ static void read_row(struct scene *s, const char *name, char row[TEXT_MAX])
         "SELECT concat_ws(' ', s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generation,"
         "                 s.start, (SELECT string_agg(concat(c.partition, '@', c.checkpoint), ' '"
         "                                             ORDER BY c.partition)"
-        "                           FROM holdfast.checkpoints c"
+        "                           FROM holdfast_private.checkpoints c"
         "                           WHERE c.subscription_id = s.id AND c.partition < 3)) "
-        "FROM holdfast.subscriptions s JOIN holdfast.namespaces n ON n.id = s.namespace_id "
+        "FROM holdfast_private.subscriptions s JOIN holdfast_private.namespaces n ON "
+        "n.id = s.namespace_id "
         "WHERE n.name = $1 AND s.name = $2",
         &name, 1, row);
 }
@@ -448,11 +449,12 @@ static void options_have_the_same_names_in_the_same_order(void **state)
     struct scene s = scene_of(*state);
     struct wish wish = wish_of("o");
     must_answer(HF_OK, wish_by_c(&s, &wish).status);
-    must_equal(1, side_number(s.pg, "SELECT ((SELECT array_agg(k.name ORDER BY k.place) FROM "
-                                    "holdfast.subscriptions s, json_object_keys(s.options::json) "
-                                    "WITH ORDINALITY k (name, place) WHERE s.name = 'o') = "
-                                    "(SELECT array_agg(r.name ORDER BY r.place) FROM "
-                                    "holdfast.option_rows() r))::integer"));
+    must_equal(1, side_number(s.pg,
+                              "SELECT ((SELECT array_agg(k.name ORDER BY k.place) FROM "
+                              "holdfast_private.subscriptions s, json_object_keys(s.options::json) "
+                              "WITH ORDINALITY k (name, place) WHERE s.name = 'o') = "
+                              "(SELECT array_agg(r.name ORDER BY r.place) FROM "
+                              "holdfast.option_rows() r))::integer"));
     scene_end(&s);
 }
 

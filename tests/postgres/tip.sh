@@ -8,7 +8,7 @@ schema
 
 sql "SELECT FROM holdfast.change_subscription_put(1, 's', '[\"**\"]', '{}', 2, 1, 0, -1, now())" >/dev/null
 claim="SELECT string_agg(position::text, ' ' ORDER BY position) FROM holdfast.claim('default', 's')"
-cursor="SELECT checkpoint FROM holdfast.checkpoints WHERE subscription_id = 1"
+cursor="SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = 1"
 publish="SELECT FROM holdfast.publish('default', 'x')"
 
 # ---- Forced -------------------------------------------------------------------------------------
@@ -32,17 +32,17 @@ both() { # two claimers at once: what they got together
     hear c
 }
 ok "of two that claim at once each event goes to one" same "1 5" "$(both | tr '\n' ' ' | xargs)"
-no_holes="SELECT holes IS NULL FROM holdfast.checkpoints WHERE subscription_id = 1"
+no_holes="SELECT holes IS NULL FROM holdfast_private.checkpoints WHERE subscription_id = 1"
 gives_up() { rows_are "$no_holes" t || { sql "$claim" && false; }; } # by claiming, until there is no hole
 until_true 60 gives_up
 is "and the numbers that were rolled back are given up" "$cursor; $no_holes" "5 t"
-ask a "BEGIN; SELECT holdfast.draw(1)" >/dev/null # 6 is drawn long before it is used
+ask a "BEGIN; SELECT holdfast_private.draw(1)" >/dev/null # 6 is drawn long before it is used
 ask b "$publish" >/dev/null
 asks "a number that was drawn early is waited for" c "$claim" "7"
-asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast.checkpoints, unnest(holes) h WHERE subscription_id = 1" " 6"
-ask a "INSERT INTO holdfast.events SELECT 6, hash, holdfast.checksum_of(holdfast.content_of(i, emitted_at, type, key, tenant, metadata, producer, schedule_id, payload), hash, 6, entered_at, key_version),
+asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast_private.checkpoints, unnest(holes) h WHERE subscription_id = 1" " 6"
+ask a "INSERT INTO holdfast_private.events SELECT 6, hash, holdfast_private.checksum_of(holdfast_private.content_of(i, emitted_at, type, key, tenant, metadata, producer, schedule_id, payload), hash, 6, entered_at, key_version),
               emitted_at, entered_at, guard_at, i, namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata, payload
-       FROM holdfast.events, (SELECT gen_random_uuid() AS i OFFSET 0) new WHERE position = 7; COMMIT" >/dev/null
+       FROM holdfast_private.events, (SELECT gen_random_uuid() AS i OFFSET 0) new WHERE position = 7; COMMIT" >/dev/null
 asks "however late it comes" c "$claim" "6"
 ask a "BEGIN; $publish; PREPARE TRANSACTION 'p'" >/dev/null # 8
 ask b "$publish" >/dev/null
@@ -60,7 +60,7 @@ sql "CREATE PROCEDURE publisher(p_seed double precision, p_count integer) LANGUA
          PERFORM setseed(p_seed);
          FOR i IN 1 .. p_count LOOP
              v_id := gen_random_uuid();
-             IF random() < 0.5 THEN v_id := holdfast.new_id(clock_timestamp()); END IF;
+             IF random() < 0.5 THEN v_id := holdfast_private.new_id(clock_timestamp()); END IF;
              PERFORM holdfast.publish('default', 'storm', id => v_id);
              IF random() < 0.2 THEN PERFORM pg_sleep(random() * 0.003); END IF;
              IF random() < 0.3 THEN ROLLBACK;
@@ -102,11 +102,11 @@ rm -f "$cluster_dir".claimer.?
 is "every acknowledged event was delivered, once, and nothing else was" \
     "SELECT count(*) FROM (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered) lost; SELECT count(*) - count(DISTINCT id) FROM delivered;
      SELECT count(*) FROM (SELECT id FROM delivered EXCEPT SELECT id FROM acknowledged) invented; SELECT count(*) > 900 FROM acknowledged" "0 0 0 t"
-is "the cursor is not past the tip" "SELECT checkpoint <= holdfast.head(1) FROM holdfast.checkpoints WHERE subscription_id = 1" t
+is "the cursor is not past the tip" "SELECT checkpoint <= holdfast.head(1) FROM holdfast_private.checkpoints WHERE subscription_id = 1" t
 
 # ---- Gapless ------------------------------------------------------------------------------------
 
-sql "SELECT FROM holdfast.namespace_put('gapless', true)" >/dev/null
+sql "SELECT FROM holdfast_private.namespace_put('gapless', true)" >/dev/null
 put="SELECT position FROM holdfast.publish('gapless', 'x')"
 open a
 open b
@@ -131,7 +131,7 @@ if [ -x "$HOLDFAST" ]; then
     ask a "ROLLBACK" >/dev/null
     wait "$pid"
     ok "the library waits for it, too" same 0 $?
-    is "and there is no gap, nor one at the head" "SELECT count(*) = max(position) FROM holdfast.events WHERE namespace_id = 2; SELECT max(position) - holdfast.head(2) FROM holdfast.events WHERE namespace_id = 2" "t 0"
+    is "and there is no gap, nor one at the head" "SELECT count(*) = max(position) FROM holdfast_private.events WHERE namespace_id = 2; SELECT max(position) - holdfast.head(2) FROM holdfast_private.events WHERE namespace_id = 2" "t 0"
 fi
 
 done_testing

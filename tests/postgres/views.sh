@@ -8,7 +8,7 @@ now=clock_timestamp\(\)
 # --- The log ---
 sql "SELECT FROM holdfast.publish('default', 'user.created', '{\"a\":  1}', key => 'k', tenant => 't', metadata => '{\"m\": 2}', producer => 'p', expected_version => 0);
      SELECT FROM holdfast.publish('default', 'user.renamed')" >/dev/null
-sql "SELECT FROM holdfast.namespace_put('it''s \"other\"')" >/dev/null
+sql "SELECT FROM holdfast_private.namespace_put('it''s \"other\"')" >/dev/null
 sql "SELECT FROM holdfast.publish('it''s \"other\"', 'x')" >/dev/null
 is "event_log has a row per event, with the bytes that were published" \
     "SELECT position, type, key, tenant, key_version, payload, metadata, producer, schedule_id FROM holdfast.event_log WHERE namespace = 'default' ORDER BY position" \
@@ -43,30 +43,30 @@ is "what is leased, waits and died is counted, and the checkpoint is below it" \
     "SELECT checkpoint, lag, in_flight, retrying, dead FROM holdfast.stats('default') WHERE subscription = 'jobs'" "3|117|6|1|1"
 is "the namespace adds up" "SELECT in_flight, retrying, dead FROM holdfast.stats('default') WHERE subscription IS NULL" "6|1|1"
 is "the oldest that waits is as old as it is" \
-    "UPDATE holdfast.events_1 SET entered_at = entered_at - interval '1 ms' WHERE position = 4;
+    "UPDATE holdfast_private.events_1 SET entered_at = entered_at - interval '1 ms' WHERE position = 4;
      SELECT s.oldest_waiting BETWEEN now() - e.entered_at AND $now - e.entered_at FROM holdfast.stats('default') s, holdfast.event_log e WHERE s.subscription = 'jobs' AND e.namespace = 'default' AND e.position = 4" "t"
 is "nothing waits when all is settled" \
-    "SELECT FROM holdfast.change_seek(1, (SELECT id FROM holdfast.subscriptions WHERE name = 'audit'), 120, now()); SELECT checkpoint, lag, oldest_waiting IS NULL FROM holdfast.stats('default') WHERE subscription = 'audit'" "120|0|t"
+    "SELECT FROM holdfast.change_seek(1, (SELECT id FROM holdfast_private.subscriptions WHERE name = 'audit'), 120, now()); SELECT checkpoint, lag, oldest_waiting IS NULL FROM holdfast.stats('default') WHERE subscription = 'audit'" "120|0|t"
 is "a namespace without events has numbers, too" \
-    "SELECT FROM holdfast.namespace_put('empty'); SELECT $figures FROM holdfast.stats('empty')" "empty||0|||||0|0|0|0|f"
+    "SELECT FROM holdfast_private.namespace_put('empty'); SELECT $figures FROM holdfast.stats('empty')" "empty||0|||||0|0|0|0|f"
 fails "no such namespace" "SELECT FROM holdfast.stats('nope')" "HF003: there is no namespace nope"
 
 # --- Rate ---
-sql "SELECT FROM holdfast.namespace_put('fast')" >/dev/null
+sql "SELECT FROM holdfast_private.namespace_put('fast')" >/dev/null
 sql "SELECT holdfast.publish('fast', 't') FROM generate_series(1, 600);
-     UPDATE holdfast.events SET entered_at = entered_at - interval '5 min',
+     UPDATE holdfast_private.events SET entered_at = entered_at - interval '5 min',
          checksum = checksum # (extract(epoch FROM entered_at) * 1000000)::bigint # (extract(epoch FROM entered_at - interval '5 min') * 1000000)::bigint
-         WHERE namespace_id = (SELECT id FROM holdfast.namespaces WHERE name = 'fast');
+         WHERE namespace_id = (SELECT id FROM holdfast_private.namespaces WHERE name = 'fast');
      SELECT holdfast.publish('fast', 't') FROM generate_series(1, 300)" >/dev/null
 is "the rate is that of the last minute" "SELECT rate FROM holdfast.stats('fast')" "5"
 is "a time is found by position" \
-    "SELECT holdfast.position_before(id, now() - interval '1 min'), holdfast.position_before(id, now() - interval '1 h'), holdfast.position_before(id, now() + interval '1 h') FROM holdfast.namespaces WHERE name = 'fast'" "600|0|900"
+    "SELECT holdfast.position_before(id, now() - interval '1 min'), holdfast.position_before(id, now() - interval '1 h'), holdfast.position_before(id, now() + interval '1 h') FROM holdfast_private.namespaces WHERE name = 'fast'" "600|0|900"
 
 # at HALVES SQL: runs it, so many half minutes after the last change of a checkpoint, and not at the end of one.
 at() {
-    local side moved="SET span = span + holdfast.span_of($now) - $1 - (SELECT max(span) FROM holdfast.checkpoints) WHERE span > 0"
+    local side moved="SET span = span + holdfast.span_of($now) - $1 - (SELECT max(span) FROM holdfast_private.checkpoints) WHERE span > 0"
     sql "SELECT FROM pg_sleep(CASE WHEN extract(epoch FROM $now)::numeric % 30 > 25 THEN 5.1 ELSE 0 END)
-         $(for side in 0 1; do echo "; UPDATE holdfast.checkpoints_$side $moved"; done); $2"
+         $(for side in 0 1; do echo "; UPDATE holdfast_private.checkpoints_$side $moved"; done); $2"
 }
 # paces CLAIM HALVES WANTED: the rates, as what was settled since the half minute before this one began. When
 # they were computed we know only roughly, so of what is wanted it is seen whether it may be: between the
@@ -80,15 +80,15 @@ paces() {
             LEFT JOIN (VALUES $(sed "s/\([a-z]*\)|\([0-9]*\) */('\1', nullif('\2', '')::numeric),/g; s/,\$//" <<<"$3")) w (subscription, settled)
             ON w.subscription = s.subscription ORDER BY 1" | paste -sd' ' -)"
 }
-halves="(SELECT id FROM holdfast.subscriptions WHERE name = 'halves')"
+halves="(SELECT id FROM holdfast_private.subscriptions WHERE name = 'halves')"
 owner=00000000-0000-4000-8000-0000000000aa
 settle() { # PARTITION CHECKPOINT
-    echo "SELECT FROM holdfast.namespaces n, holdfast.change_checkpoints(n.id, $halves, '$owner', 0, ARRAY[$1], '{0}', '{$2}', '{NULL}', now())
+    echo "SELECT FROM holdfast_private.namespaces n, holdfast.change_checkpoints(n.id, $halves, '$owner', 0, ARRAY[$1], '{0}', '{$2}', '{NULL}', now())
           WHERE n.name = 'fast' AND status = 0"
 }
-sql "SELECT FROM holdfast.namespaces n, holdfast.change_subscription_put(n.id, 'halves', '[\"**\"]', '{}', 1, 2, 0, -1, now()) WHERE n.name = 'fast';
-     SELECT FROM holdfast.namespaces n, holdfast.change_subscription_put(n.id, 'pull', '[\"**\"]', '{}', 2, 1, 0, -1, now()) WHERE n.name = 'fast';
-     UPDATE holdfast.partitions SET owner = '$owner' WHERE subscription_id = $halves" >/dev/null
+sql "SELECT FROM holdfast_private.namespaces n, holdfast.change_subscription_put(n.id, 'halves', '[\"**\"]', '{}', 1, 2, 0, -1, now()) WHERE n.name = 'fast';
+     SELECT FROM holdfast_private.namespaces n, holdfast.change_subscription_put(n.id, 'pull', '[\"**\"]', '{}', 2, 1, 0, -1, now()) WHERE n.name = 'fast';
+     UPDATE holdfast_private.partitions SET owner = '$owner' WHERE subscription_id = $halves" >/dev/null
 paces "a subscription that never moved has a rate of 0" 0 "halves|0 pull|0"
 at 2 "$(settle 0 600); SELECT FROM holdfast.claim('fast', 'pull', 10)" >/dev/null
 paces "one that moves has its own, the mean of its partitions; a shared one that of its cursor" 0 "halves|300 pull|10"
@@ -97,15 +97,15 @@ paces "what was settled in the half minute before counts" 0 "halves|600 pull|10"
 paces "and then no more" 1 "halves|300 pull|0"
 paces "until nothing does" 2 "halves|0 pull|0"
 at 2 "$(settle 0 900)" >/dev/null
-is "a journal that is rotated" "SELECT holdfast.rotate(0)" t
+is "a journal that is rotated" "SELECT holdfast_private.rotate(0)" t
 paces "keeps it" 0 "halves|150 pull|0"
-sql "SELECT FROM holdfast.namespaces n, holdfast.change_seek(n.id, $halves, 100, $now) WHERE n.name = 'fast'" >/dev/null
+sql "SELECT FROM holdfast_private.namespaces n, holdfast.change_seek(n.id, $halves, 100, $now) WHERE n.name = 'fast'" >/dev/null
 paces "after a seek it is not known, which is not 0" 0 "halves| pull|0"
 
 # --- A caller cannot change what a name means ---
 is "all functions pin their search_path, have parsed bodies, or name everything" \
     "SELECT string_agg(p.proname, ',' ORDER BY p.proname) FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-     WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosqlbody IS NULL
-         AND NOT coalesce(p.proconfig, '{}')::text ~ 'search_path=pg_catalog, holdfast, pg_temp'" "drop_namespace"
+     WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosqlbody IS NULL
+         AND NOT coalesce(p.proconfig, '{}')::text ~ 'search_path=pg_catalog, holdfast_private, holdfast, pg_temp'" "drop_namespace"
 
 done_testing

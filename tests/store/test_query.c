@@ -88,7 +88,7 @@ static void append_at(struct fixture *fixture, struct store *store, int64_t now_
         char sql[256];
         uuid_format(event.id, id);
         snprintf(sql, sizeof sql,
-                 "UPDATE holdfast.events SET entered_at = timestamptz 'epoch' + %" PRId64
+                 "UPDATE holdfast_private.events SET entered_at = timestamptz 'epoch' + %" PRId64
                  " * interval '1 us' WHERE id = '%s'",
                  now_us, id);
         must_equal(true, postgres_run(fixture->url, sql));

@@ -8,18 +8,18 @@
 -- agenda: when the earliest schedule or delayed event of the namespace is due; NULL: nothing is.
 CREATE OR REPLACE FUNCTION holdfast.agenda(p_namespace_id integer) RETURNS timestamptz
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-    SELECT least((SELECT min(s.next_at) FROM schedules s
+    SELECT least((SELECT min(s.next_at) FROM read_schedules() s
                       WHERE s.namespace_id = p_namespace_id AND s.paused_at IS NULL
                           AND s.next_at IS NOT NULL),
-                 (SELECT min(d.due_at) FROM delayed d WHERE d.namespace_id = p_namespace_id))
+                 (SELECT min(d.due_at) FROM read_delayed() d WHERE d.namespace_id = p_namespace_id))
 $$;
 
 -- Whoever keeps something for later keeps its namespace from being removed meanwhile. HF003.
-CREATE OR REPLACE FUNCTION holdfast.namespace_hold(p_namespace_id integer) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_hold(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
@@ -42,7 +42,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_schedule_put(
     OUT status integer, OUT message text, OUT created boolean,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller   oid;
@@ -93,7 +93,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_schedule_remove(p_namespace_id intege
                                                            OUT status integer, OUT message text,
                                                            p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id uuid;
@@ -119,7 +119,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_schedule_pause(p_namespace_id integer
                                                           OUT message text,
                                                           p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller oid;
@@ -156,12 +156,12 @@ $$;
 -- now wait for what they are to wait for next. By hand: all whose schedule exists.
 --
 -- What somebody else has locked is passed over, so nobody waits here while it holds other schedules.
-CREATE OR REPLACE FUNCTION holdfast.fire_take(p_namespace_id integer, p_by_hand boolean,
+CREATE OR REPLACE FUNCTION holdfast_private.fire_take(p_namespace_id integer, p_by_hand boolean,
                                               p_schedules uuid[], p_generations bigint[],
                                               p_waited timestamptz[], p_nexts timestamptz[])
     RETURNS boolean[]
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_ours boolean[] := array_fill(false, ARRAY[cardinality(p_schedules)]);
@@ -199,13 +199,13 @@ $$;
 -- Appends those of the events whose firing is ours. Positions in the order of the events, NULL for the
 -- others. Where the log's own index guards all ids this is one INSERT, as that of append_<id>
 -- (append.sql); else event by event. Locks as append_one does.
-CREATE OR REPLACE FUNCTION holdfast.fire_append(
-    p_namespace holdfast.namespaces, p_ours boolean[], p_firings integer[], p_ids uuid[], p_types text[],
+CREATE OR REPLACE FUNCTION holdfast_private.fire_append(
+    p_namespace holdfast_private.namespaces, p_ours boolean[], p_firings integer[], p_ids uuid[], p_types text[],
     p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
     p_schedule_ids text[], p_emitted_at timestamptz[], p_hashes bigint[],
     OUT positions bigint[], OUT duplicates boolean[])
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -275,7 +275,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_fire(
     OUT duplicates boolean[],
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
@@ -334,7 +334,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_delay(
     OUT status integer, OUT message text, OUT positions bigint[], OUT duplicates boolean[],
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller oid;
@@ -381,7 +381,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_release(p_namespace_id integer, p_max
                                                    OUT count bigint, OUT next_at timestamptz,
                                                    p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces;

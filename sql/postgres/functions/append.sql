@@ -40,19 +40,19 @@ CREATE OR REPLACE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid,
                                             OUT "position" bigint, OUT guard_at timestamptz,
                                             OUT key_version bigint)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_query text := 'SELECT position, guard_at, key_version FROM holdfast.events_'
-                    || p_namespace_id || ' WHERE id = $1 AND guard_at = $2';
+    v_query text := 'SELECT position, guard_at, key_version FROM holdfast.log_'
+                    || p_namespace_id || '() WHERE id = $1 AND guard_at = $2';
 BEGIN
     EXECUTE v_query INTO find_id."position", find_id.guard_at, find_id.key_version
         USING p_id, id_time(p_id);
     IF find_id."position" IS NULL THEN
         SELECT e.position, e.guard_at INTO find_id."position", find_id.guard_at
-            FROM event_ids e WHERE e.namespace_id = p_namespace_id AND e.id = p_id;
+            FROM read_event_ids() e WHERE e.namespace_id = p_namespace_id AND e.id = p_id;
         IF FOUND THEN
             EXECUTE v_query INTO find_id."position", find_id.guard_at, find_id.key_version
                 USING p_id, find_id.guard_at;
@@ -70,7 +70,7 @@ $$;
 -- versioned key. A publish of an id that somebody else is publishing in an open transaction waits
 -- for that transaction. If the client dies, the transaction rolls back: a position may be lost, which
 -- readers prove by the lock.
-CREATE OR REPLACE FUNCTION holdfast.append_one(p_namespace holdfast.namespaces, p_id uuid,
+CREATE OR REPLACE FUNCTION holdfast_private.append_one(p_namespace holdfast_private.namespaces, p_id uuid,
                                                p_type text, p_payload json, p_key text,
                                                p_tenant text, p_metadata json, p_producer text,
                                                p_schedule_id text, p_emitted_at timestamptz,
@@ -79,7 +79,7 @@ CREATE OR REPLACE FUNCTION holdfast.append_one(p_namespace holdfast.namespaces, 
                                                OUT message text, OUT "position" bigint,
                                                OUT key_version bigint, OUT duplicate boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -201,9 +201,9 @@ $$;
 
 -- repair_months: after the log has refused an event for want of a month: waits for whoever is making it,
 -- and makes it if nobody was. For ids whose guard_at is the time inside them, their months, too.
-CREATE OR REPLACE FUNCTION holdfast.repair_months(p_namespace_id integer, p_ids uuid[]) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.repair_months(p_namespace_id integer, p_ids uuid[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -233,7 +233,7 @@ CREATE OR REPLACE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[],
                                            OUT key_versions bigint[], OUT duplicates boolean[],
                                            p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces;
@@ -310,7 +310,7 @@ CREATE OR REPLACE FUNCTION holdfast.append_{namespace}(
     p_hashes bigint[], p_contents bigint[], p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS SETOF bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF admit(p_ticket, {namespace}, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
@@ -332,7 +332,7 @@ BEGIN
                  AND e.guard_at > (SELECT n.ids_until FROM namespaces n WHERE n.id = {namespace})
                 THEN e.guard_at END,
            e.id, {namespace}, e.type, e.producer, e.key, e.tenant, e.metadata, e.payload
-    FROM (SELECT g.*, nextval('holdfast.events_{namespace}_position'::regclass) AS position,
+    FROM (SELECT g.*, nextval('holdfast_private.events_{namespace}_position'::regclass) AS position,
                  clock_timestamp() AS entered_at
           FROM (SELECT unnest(p_ids) AS id, unnest(p_types) AS type, unnest(p_payloads) AS payload,
                        unnest(p_keys) AS key, unnest(p_tenants) AS tenant,
@@ -345,9 +345,9 @@ $$;
 $append$;
 
 -- Makes append_<id>, or makes it anew. namespace_put does; so must whoever changes the text above.
-CREATE OR REPLACE FUNCTION holdfast.append_make(p_namespace_id integer) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.append_make(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     EXECUTE replace(append_source(), '{namespace}', p_namespace_id::text);

@@ -7,9 +7,9 @@
 -- gate_lock: locks a gate of the namespace for a moment, to the end of the caller's transaction. Whoever has
 -- locked it is through with it in no time; if its transaction goes on all the same, nobody waits longer than
 -- this.
-CREATE OR REPLACE FUNCTION holdfast.gate_lock(p_namespace_id integer, p_gate integer) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.gate_lock(p_namespace_id integer, p_gate integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '100ms'
 AS $$
 BEGIN
@@ -26,7 +26,7 @@ CREATE OR REPLACE FUNCTION holdfast.sleep(p_namespace_id integer, p_ms integer,
                                           p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_flag  regclass;
@@ -48,7 +48,7 @@ CREATE OR REPLACE FUNCTION holdfast.awake(p_namespace_id integer, p_flag bigint,
                                           p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_flag regclass;
@@ -75,7 +75,7 @@ CREATE OR REPLACE FUNCTION holdfast.is_quiet() RETURNS boolean
 -- serialise the commits of the whole cluster.)
 CREATE OR REPLACE FUNCTION holdfast.ring(p_namespace_id integer, p_sleep regclass) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000

@@ -3,10 +3,10 @@
 -- harm more than the call itself. Who passes by all policies (p_caller is NULL) is believed. All raise HF001.
 
 -- A text of at most so many bytes.
-CREATE OR REPLACE FUNCTION holdfast.text_check(p_caller oid, p_what text, p_text text, p_bytes_max integer)
+CREATE OR REPLACE FUNCTION holdfast_private.text_check(p_caller oid, p_what text, p_text text, p_bytes_max integer)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_caller IS NOT NULL AND octet_length(p_text) > p_bytes_max THEN
@@ -17,11 +17,11 @@ END
 $$;
 
 -- Times that can be stored and shown.
-CREATE OR REPLACE FUNCTION holdfast.times_check(p_caller oid, p_what text,
+CREATE OR REPLACE FUNCTION holdfast_private.times_check(p_caller oid, p_what text,
                                                 VARIADIC p_times timestamptz[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_caller IS NOT NULL AND EXISTS (
@@ -33,9 +33,9 @@ END
 $$;
 
 -- The caller's clock (p_now of subscriptions.sql), which is the server's, but for a little.
-CREATE OR REPLACE FUNCTION holdfast.clock_check(p_caller oid, p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.clock_check(p_caller oid, p_now timestamptz) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_caller IS NOT NULL AND (p_now BETWEEN clock_timestamp() - interval '1 day'
@@ -47,11 +47,11 @@ END
 $$;
 
 -- Positions of the log: 0 (before the first) up to the newest.
-CREATE OR REPLACE FUNCTION holdfast.positions_check(p_caller oid, p_namespace_id integer,
+CREATE OR REPLACE FUNCTION holdfast_private.positions_check(p_caller oid, p_namespace_id integer,
                                                     p_positions bigint[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_bad bigint;
@@ -69,14 +69,14 @@ END
 $$;
 
 -- Outcomes (settle.sql). p_partition NULL: those of a lease.
-CREATE OR REPLACE FUNCTION holdfast.outcomes_check(
+CREATE OR REPLACE FUNCTION holdfast_private.outcomes_check(
     p_caller oid, p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_now timestamptz,
     p_kinds integer[], p_positions bigint[], p_lanes bigint[], p_attempts integer[],
     p_uncounted integer[], p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[],
     p_causes text[], p_unit_firsts bigint[], p_unit_events integer[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_count integer := coalesce(cardinality(p_kinds), 0);
@@ -132,13 +132,13 @@ END
 $$;
 
 -- A subscription.
-CREATE OR REPLACE FUNCTION holdfast.subscription_values(p_caller oid, p_namespace_id integer,
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_values(p_caller oid, p_namespace_id integer,
                                                         p_name text, p_patterns text,
                                                         p_options text, p_mode integer,
                                                         p_partitions integer, p_start bigint)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_caller IS NULL THEN

@@ -41,7 +41,7 @@ CREATE OR REPLACE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subs
                                                   p_limit integer)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_positions bigint[];
@@ -51,7 +51,7 @@ BEGIN
         SELECT p FROM unnest(p_positions) r, generate_series(lower(r), upper(r) - 1) p
         ORDER BY p LIMIT p_limit) list;
     IF p_has_retries THEN
-        SELECT array_agg(r.position) INTO v_waited FROM retries r
+        SELECT array_agg(r.position) INTO v_waited FROM read_retries() r
             WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_positions)
                 AND r.kind = RETRY_LEASED;
     END IF;
@@ -75,7 +75,7 @@ BEGIN
                   UNION ALL
                   SELECT * FROM events_at(p_namespace_id, NULL,
                       ARRAY(SELECT p FROM unnest(v_positions) p WHERE p <> ALL (v_waited)))) e
-            LEFT JOIN retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
+            LEFT JOIN read_retries() r ON r.subscription_id = p_subscription_id AND r.position = e.position
                 AND r.kind = RETRY_LEASED
             ORDER BY e.position;
     END IF;
@@ -84,23 +84,23 @@ $$;
 
 -- Takes up to p_max events, of which the last one makes it p_bytes or more, out of a lease that the
 -- claim has locked. p_suspect: by its first piece, and what is left will be handed out in pieces.
-CREATE OR REPLACE FUNCTION holdfast.lease_take(p_namespace_id integer, p_lease uuid, p_max integer,
+CREATE OR REPLACE FUNCTION holdfast_private.lease_take(p_namespace_id integer, p_lease uuid, p_max integer,
                                                p_bytes bigint, p_suspect boolean, p_now timestamptz)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_lease holdfast.leases;
+    v_lease holdfast_private.leases;
     v_out   holdfast.claimed;
     v_piece integer;
     v_bytes bigint := 0;
     v_rest  int8multirange;
 BEGIN
-    SELECT * INTO v_lease FROM holdfast.leases l WHERE l.token = p_lease;
+    SELECT * INTO v_lease FROM holdfast_private.leases l WHERE l.token = p_lease;
     v_piece := CASE WHEN p_suspect THEN coalesce(nullif(v_lease.piece, 0), (v_lease.count + 1) / 2)
                     ELSE coalesce(v_lease.piece, 0) END;
-    SELECT v_lease.positions - holdfast.positions_of(array_agg(p)) INTO v_rest FROM (
+    SELECT v_lease.positions - holdfast_private.positions_of(array_agg(p)) INTO v_rest FROM (
         SELECT p FROM unnest(v_lease.positions) r, generate_series(lower(r), upper(r) - 1) p
         ORDER BY p LIMIT CASE WHEN p_suspect THEN least(v_piece, p_max) ELSE p_max END) taken;
     FOR v_out IN SELECT * FROM holdfast.leased_events(p_namespace_id, v_lease.subscription_id,
@@ -113,30 +113,30 @@ BEGIN
         v_bytes := v_bytes + octet_length(v_out.payload::text);
     END LOOP;
     IF isempty(v_rest) THEN
-        DELETE FROM holdfast.leases l WHERE l.token = p_lease;
+        DELETE FROM holdfast_private.leases l WHERE l.token = p_lease;
     ELSIF v_lease.piece IS NOT NULL THEN
-        UPDATE holdfast.leases l SET positions = v_rest, count = holdfast.positions_count(v_rest),
+        UPDATE holdfast_private.leases l SET positions = v_rest, count = holdfast_private.positions_count(v_rest),
                                      piece = v_piece
             WHERE l.token = p_lease;
     ELSE
-        DELETE FROM holdfast.leases l WHERE l.token = p_lease;
-        INSERT INTO holdfast.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
+        DELETE FROM holdfast_private.leases l WHERE l.token = p_lease;
+        INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
                                      careful, has_retries, count, owner_name, positions)
             VALUES (gen_random_uuid(), v_lease.subscription_id, least(v_lease.expires_at, p_now),
                     v_lease.lease_ms, false, false, v_piece, v_lease.kept OR v_lease.careful,
                     v_lease.has_retries,
-                    holdfast.positions_count(v_rest), v_lease.owner_name, v_rest);
+                    holdfast_private.positions_count(v_rest), v_lease.owner_name, v_rest);
     END IF;
 END
 $$;
 
 -- Takes up to p_max due retries of a kind, of which the last one makes it p_bytes or more.
-CREATE OR REPLACE FUNCTION holdfast.retries_take(p_namespace_id integer, p_subscription_id bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.retries_take(p_namespace_id integer, p_subscription_id bigint,
                                                  p_kind integer, p_max integer, p_bytes bigint,
                                                  p_now timestamptz)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_due   bigint[];
@@ -145,7 +145,7 @@ DECLARE
     v_bytes bigint := 0;
 BEGIN
     SELECT array_agg(d.position) INTO v_due FROM (
-        SELECT r.position FROM holdfast.retries r
+        SELECT r.position FROM holdfast_private.retries r
         WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = p_kind
             AND r.next_attempt_at <= p_now
         ORDER BY r.next_attempt_at, r.position LIMIT p_max
@@ -158,7 +158,7 @@ BEGIN
                e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum,
                r.attempts, r.uncounted, r.story, r.cause, r.unit_first, r.unit_events, true, false
         FROM holdfast.events_at(p_namespace_id, p_subscription_id, v_due) e
-        JOIN holdfast.retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
+        JOIN holdfast_private.retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
         ORDER BY r.next_attempt_at, r.position
     LOOP
         EXIT WHEN v_bytes >= p_bytes;
@@ -166,7 +166,7 @@ BEGIN
         v_taken := v_taken || v_out.position;
         v_bytes := v_bytes + octet_length(v_out.payload::text);
     END LOOP;
-    UPDATE holdfast.retries r SET kind = RETRY_LEASED
+    UPDATE holdfast_private.retries r SET kind = RETRY_LEASED
         WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_taken);
 END
 $$;
@@ -177,14 +177,14 @@ $$;
 -- claims (p_careful), so that it is handed over in one piece and nothing is recorded yet. p_from,
 -- p_kept_from: see the journal. p_dead: owners that are dead; p_silent, p_silent_ms: others that stand
 -- still, and for how long; p_kept: those that are kept are to be looked at.
-CREATE OR REPLACE FUNCTION holdfast.claim_orphans(
+CREATE OR REPLACE FUNCTION holdfast_private.claim_orphans(
     p_namespace_id integer, p_subscription_id bigint, p_from timestamptz, p_kept_from timestamptz,
     p_dead uuid[], p_kept boolean, p_silent uuid[], p_silent_ms bigint[], p_lease_ms bigint,
     p_careful boolean, p_now timestamptz,
     OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT careful boolean,
     OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -199,7 +199,7 @@ BEGIN
         FOR l IN
             SELECT o.token, o.expires_at, o.piece, o.count, o.owner, o.owner_name, o.positions,
                    o.kept OR o.careful AS careful
-            FROM holdfast.leases o
+            FROM holdfast_private.leases o
             WHERE o.subscription_id = p_subscription_id AND o.kept = (pass = 1)
                 AND o.expires_at >= CASE pass WHEN 0 THEN p_from ELSE p_kept_from END
                 AND o.expires_at <= v_until
@@ -222,10 +222,10 @@ BEGIN
                     careful := v_whole;
                 END IF;
             ELSE
-                PERFORM holdfast.record_lost(p_namespace_id, p_subscription_id, lower(l.positions),
+                PERFORM holdfast_private.record_lost(p_namespace_id, p_subscription_id, lower(l.positions),
                     CASE WHEN l.owner = ANY (p_dead) THEN 'process_died' ELSE 'lease_expired' END,
                     l.owner_name, p_now);
-                DELETE FROM holdfast.leases d WHERE d.token = l.token;
+                DELETE FROM holdfast_private.leases d WHERE d.token = l.token;
             END IF;
         END LOOP;
     END LOOP;
@@ -274,7 +274,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim_{namespace}(
     p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
@@ -660,9 +660,9 @@ $$;
 $claim$;
 
 -- Makes claim_<id>, or makes it anew. namespace_put does; so must whoever changes the text above.
-CREATE OR REPLACE FUNCTION holdfast.claim_make(p_namespace_id integer) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.claim_make(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     EXECUTE replace(claim_source(), '{namespace}', p_namespace_id::text);
@@ -679,7 +679,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_claim(
     p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_answer claimed;

@@ -1,12 +1,15 @@
 -- What psql says of what people call and read: \df+, \d+, \dT+. docs/sql.md says more.
 --
--- Public is every function with a parameter whose name has no prefix p_, and what docs/sql.md names;
--- all others are for the library. A public function, and a column that people see, has its line here
--- (tests/postgres/comments.sh).
+-- Of the schema holdfast every function with a parameter whose name has no prefix p_, and what docs/sql.md
+-- names, is for people; all others are for the library. A function for people, and a column that they see, has
+-- its line here (tests/postgres/comments.sh).
 
 COMMENT ON SCHEMA holdfast IS
-    'Holdfast, a durable event bus. Functions with a comment are for everybody; all other '
-    'functions and the tables belong to the library.';
+    'Holdfast, a durable event bus. Views, and functions with a comment, are for everybody; all '
+    'other functions belong to the library.';
+COMMENT ON SCHEMA holdfast_private IS
+    'The tables of Holdfast and the functions of its inside. Only its owner may use it: grant no '
+    'role any right on it.';
 
 -- ---- Publishing ---------------------------------------------------------------------------------
 
@@ -190,3 +193,23 @@ COMMENT ON COLUMN holdfast.dead_letters.resolved_at IS
     'when somebody resolved it; NULL: it is open';
 COMMENT ON COLUMN holdfast.dead_letters.resolved_by IS 'who did';
 COMMENT ON COLUMN holdfast.dead_letters.resolved_note IS 'and what they wrote about it';
+
+COMMENT ON VIEW holdfast.subscription_list IS 'A row per subscription, with its definition.';
+COMMENT ON COLUMN holdfast.subscription_list.namespace IS 'the name of the namespace';
+COMMENT ON COLUMN holdfast.subscription_list.name IS 'the name of the subscription';
+COMMENT ON COLUMN holdfast.subscription_list.mode IS 'ordered or shared';
+COMMENT ON COLUMN holdfast.subscription_list.partitions IS 'in how many parts it is delivered';
+COMMENT ON COLUMN holdfast.subscription_list.patterns IS 'the types that it gets, an array';
+COMMENT ON COLUMN holdfast.subscription_list.options IS
+    'its options; those that are not named have their defaults (option_rows)';
+COMMENT ON COLUMN holdfast.subscription_list.paused_at IS 'since when it is paused; NULL: it is not';
+COMMENT ON COLUMN holdfast.subscription_list.paused_by IS 'the role or node that paused it';
+COMMENT ON COLUMN holdfast.subscription_list.paused_reason IS 'why';
+COMMENT ON COLUMN holdfast.subscription_list.created_at IS 'when it was made';
+
+COMMENT ON VIEW holdfast.grant_list IS
+    'A row per part that a role of the server has in a namespace (namespace_grant).';
+COMMENT ON COLUMN holdfast.grant_list.namespace IS 'the name of the namespace';
+COMMENT ON COLUMN holdfast.grant_list.grantee IS 'the role of the server';
+COMMENT ON COLUMN holdfast.grant_list.role IS 'viewer, publisher, consumer or owner';
+COMMENT ON COLUMN holdfast.grant_list.granted_at IS 'when it was granted';

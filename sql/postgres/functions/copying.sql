@@ -6,9 +6,9 @@
 
 -- The number of the namespace that this run copies into, whose row is locked then; NULL: another run
 -- has taken over.
-CREATE OR REPLACE FUNCTION holdfast.copy_target(p_name text, p_mark text) RETURNS integer
+CREATE OR REPLACE FUNCTION holdfast_private.copy_target(p_name text, p_mark text) RETURNS integer
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id integer;
@@ -19,10 +19,10 @@ END
 $$;
 
 -- copy_check: TRANSFER_CHECK. HF_INVALID, HF_CONFLICT, HF_BUSY.
-CREATE OR REPLACE FUNCTION holdfast.copy_check(p_name text, p_source text, p_gapless boolean,
+CREATE OR REPLACE FUNCTION holdfast_private.copy_check(p_name text, p_source text, p_gapless boolean,
                                                OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_space namespaces%ROWTYPE;
@@ -67,12 +67,12 @@ $$;
 
 -- copy_begin: TRANSFER_BEGIN. HF_INVALID, HF_CONFLICT, HF_BUSY. A namespace that is refused
 -- was there before: one that this call makes is empty.
-CREATE OR REPLACE FUNCTION holdfast.copy_begin(p_name text, p_source text, p_run text,
+CREATE OR REPLACE FUNCTION holdfast_private.copy_begin(p_name text, p_source text, p_run text,
                                                p_gapless boolean, OUT status integer,
                                                OUT message text, OUT resumed boolean,
                                                OUT copied_to bigint)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -95,11 +95,11 @@ END
 $$;
 
 -- copy_clear: TRANSFER_CLEAR, at most about p_rows rows.
-CREATE OR REPLACE FUNCTION holdfast.copy_clear(p_name text, p_mark text, p_floor bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.copy_clear(p_name text, p_mark text, p_floor bigint,
                                                p_rows bigint, OUT status integer, OUT message text,
                                                OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id    integer := copy_target(p_name, p_mark);
@@ -127,8 +127,8 @@ BEGIN
                                    'delayed'] LOOP
         v_where := CASE WHEN v_table LIKE 'event%' THEN 'namespace_id = $1 AND position > $3'
                         ELSE 'namespace_id = $1 AND $3 IS NOT NULL' END;
-        EXECUTE format('DELETE FROM holdfast.%I WHERE (tableoid, ctid) IN ('
-                       'SELECT tableoid, ctid FROM holdfast.%I WHERE %s LIMIT $2)',
+        EXECUTE format('DELETE FROM holdfast_private.%I WHERE (tableoid, ctid) IN ('
+                       'SELECT tableoid, ctid FROM holdfast_private.%I WHERE %s LIMIT $2)',
                        v_table, v_table, v_where) USING v_id, v_left, p_floor;
         GET DIAGNOSTICS v_count = ROW_COUNT;
         v_left := v_left - v_count;
@@ -141,10 +141,10 @@ END
 $$;
 
 -- copy_months: makes the months of these times, whenever they are.
-CREATE OR REPLACE FUNCTION holdfast.copy_months(p_namespace_id integer, p_at timestamptz[])
+CREATE OR REPLACE FUNCTION holdfast_private.copy_months(p_namespace_id integer, p_at timestamptz[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_month timestamptz;
@@ -160,13 +160,13 @@ $$;
 -- guard_at is found as for a publish at the moment of entering; ids that need it go into event_ids, and
 -- ids_until makes sure that they are looked for there. Arrays are unnested in select lists, row by row: in
 -- FROM every row would be stored and read again first.
-CREATE OR REPLACE FUNCTION holdfast.copy_events(
+CREATE OR REPLACE FUNCTION holdfast_private.copy_events(
     p_name text, p_mark text, p_floor bigint, p_positions bigint[], p_ids uuid[], p_types text[],
     p_hashes bigint[], p_emitted timestamptz[], p_entered timestamptz[], p_key_versions bigint[],
     p_schedule_ids text[], p_producers text[], p_keys text[], p_tenants text[], p_metadata json[],
     p_payloads json[], p_checksums bigint[], p_times timestamptz[], OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET jit = off
 AS $$
 DECLARE
@@ -206,14 +206,14 @@ END
 $$;
 
 -- copy_head: the newest position of a namespace that nobody uses.
-CREATE OR REPLACE FUNCTION holdfast.copy_head(p_namespace_id integer, p_head bigint) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.copy_head(p_namespace_id integer, p_head bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     UPDATE heads h SET head = p_head WHERE h.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
-        PERFORM setval(('holdfast.events_' || p_namespace_id || '_position')::regclass,
+        PERFORM setval(('holdfast_private.events_' || p_namespace_id || '_position')::regclass,
                        greatest(p_head, 1), p_head > 0);
     END IF;
 END
@@ -223,13 +223,13 @@ $$;
 -- locked the table before it draws the id, so with a lock on the table none is drawn between the look and the
 -- change. But a transaction of any consumer can hold up that lock as long as it likes. Then the numbers go on so
 -- far above p_highest that those which are drawn between the look and the change do not get there.
-CREATE OR REPLACE FUNCTION holdfast.copy_numbers(p_highest bigint) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.copy_numbers(p_highest bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     c_distance constant bigint := 1048576;
-    v_ids      regclass := pg_get_serial_sequence('holdfast.letters', 'id');
+    v_ids      regclass := pg_get_serial_sequence('holdfast_private.letters', 'id');
 BEGIN
     IF p_highest <= coalesce(pg_sequence_last_value(v_ids), 0) THEN
         RETURN;
@@ -245,9 +245,9 @@ $$;
 
 -- table_holders: the sessions that have one of these tables locked against others who write, in the words of a
 -- message.
-CREATE OR REPLACE FUNCTION holdfast.table_holders(p_tables regclass[]) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.table_holders(p_tables regclass[]) RETURNS text
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN coalesce((
@@ -269,7 +269,7 @@ $$;
 -- session has not ended, and has such a table in use; nothing was changed.
 CREATE OR REPLACE FUNCTION holdfast.mend_sequences() RETURNS SETOF text
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_row  record;
@@ -281,14 +281,14 @@ BEGIN
     FOR v_row IN
         SELECT s.name::regclass AS name, s.tables, s.highest
         FROM (VALUES
-            (pg_get_serial_sequence('holdfast.letters', 'id'), 'letters', 'SELECT max(id) FROM letters'),
-            (pg_get_serial_sequence('holdfast.subscriptions', 'id'), 'subscriptions',
+            (pg_get_serial_sequence('holdfast_private.letters', 'id'), 'letters', 'SELECT max(id) FROM letters'),
+            (pg_get_serial_sequence('holdfast_private.subscriptions', 'id'), 'subscriptions',
              'SELECT max(id) FROM subscriptions'),
-            (pg_get_serial_sequence('holdfast.members', 'id'), 'members', 'SELECT max(id) FROM members'),
-            (pg_get_serial_sequence('holdfast.delayed', 'number'), 'delayed',
+            (pg_get_serial_sequence('holdfast_private.members', 'id'), 'members', 'SELECT max(id) FROM members'),
+            (pg_get_serial_sequence('holdfast_private.delayed', 'number'), 'delayed',
              'SELECT max(number) FROM delayed'),
-            ('holdfast.namespace_ids', 'namespaces', 'SELECT max(id) FROM namespaces'),
-            ('holdfast.journal_seq', 'checkpoints_0, checkpoints_1',
+            ('holdfast_private.namespace_ids', 'namespaces', 'SELECT max(id) FROM namespaces'),
+            ('holdfast_private.journal_seq', 'checkpoints_0, checkpoints_1',
              'SELECT greatest((SELECT max(seq) FROM checkpoints_0), (SELECT max(seq) FROM checkpoints_1))'))
             s (name, tables, highest)
         UNION ALL
@@ -308,7 +308,7 @@ BEGIN
             END;
             EXECUTE v_row.highest INTO v_high;
             PERFORM setval(v_row.name, greatest(v_high, pg_sequence_last_value(v_row.name)));
-            RETURN NEXT 'holdfast.' || v_row.name::text;
+            RETURN NEXT 'holdfast_private.' || v_row.name::text;
         END IF;
     END LOOP;
     PERFORM set_config('lock_timeout', v_set, true);
@@ -316,10 +316,10 @@ END
 $$;
 
 -- copy_end: TRANSFER_END.
-CREATE OR REPLACE FUNCTION holdfast.copy_end(p_name text, p_mark text, OUT status integer,
+CREATE OR REPLACE FUNCTION holdfast_private.copy_end(p_name text, p_mark text, OUT status integer,
                                              OUT message text)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     status := HF_OK;

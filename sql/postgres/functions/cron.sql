@@ -7,10 +7,10 @@
 -- ---- Reading ------------------------------------------------------------------------------------
 
 -- One value of a field: a number or a name. HF001.
-CREATE OR REPLACE FUNCTION holdfast.cron_value(p_field text, p_text text, p_min integer,
+CREATE OR REPLACE FUNCTION holdfast_private.cron_value(p_field text, p_text text, p_min integer,
                                                p_max integer, p_names text[]) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_value integer := p_min + array_position(p_names, upper(p_text)) - 1;
@@ -27,11 +27,11 @@ END
 $$;
 
 -- A field as its values, in order. p_last: the last one of *, p_max: the last that may be written.
-CREATE OR REPLACE FUNCTION holdfast.cron_field(p_field text, p_text text, p_min integer,
+CREATE OR REPLACE FUNCTION holdfast_private.cron_field(p_field text, p_text text, p_min integer,
                                                p_last integer, p_max integer, p_names text[])
     RETURNS integer[]
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_part   text;
@@ -76,9 +76,9 @@ END
 $$;
 
 -- An expression of five or six fields, or one with an @. HF001.
-CREATE OR REPLACE FUNCTION holdfast.cron_parse(p_expression text) RETURNS holdfast.cron
+CREATE OR REPLACE FUNCTION holdfast_private.cron_parse(p_expression text) RETURNS holdfast_private.cron
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_words  json := '{"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
@@ -124,17 +124,17 @@ $$;
 -- ---- On the wall --------------------------------------------------------------------------------
 
 -- The value of a set that is nearest to p_from, itself included, going up or down; or NULL.
-CREATE OR REPLACE FUNCTION holdfast.cron_near(p_set integer[], p_from integer, p_up boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.cron_near(p_set integer[], p_from integer, p_up boolean)
     RETURNS integer
     LANGUAGE sql IMMUTABLE
     RETURN (SELECT CASE WHEN $3 THEN min(i) FILTER (WHERE i >= $2) ELSE max(i) FILTER (WHERE i <= $2) END
             FROM unnest($1) i);
 
 -- The time of day, in seconds, that is nearest to p_second; or NULL: none is left that day.
-CREATE OR REPLACE FUNCTION holdfast.cron_time(p_cron holdfast.cron, p_second integer, p_up boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.cron_time(p_cron holdfast_private.cron, p_second integer, p_up boolean)
     RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_hour    integer := p_second / 3600;
@@ -162,10 +162,10 @@ $$;
 
 -- The match nearest to a time of the wall, itself included; or NULL. The longest wait is for 29
 -- February on one day of the week, 40 years.
-CREATE OR REPLACE FUNCTION holdfast.cron_find(p_cron holdfast.cron, p_wall timestamp, p_up boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.cron_find(p_cron holdfast_private.cron, p_wall timestamp, p_up boolean)
     RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_day    date := p_wall;
@@ -197,15 +197,15 @@ $$;
 -- ---- In a zone ----------------------------------------------------------------------------------
 
 -- How far the clocks of a zone are ahead of UTC at an instant.
-CREATE OR REPLACE FUNCTION holdfast.zone_offset(p_zone text, p_at timestamptz) RETURNS interval
+CREATE OR REPLACE FUNCTION holdfast_private.zone_offset(p_zone text, p_at timestamptz) RETURNS interval
     LANGUAGE sql STABLE
     RETURN (p_at AT TIME ZONE p_zone) - (p_at AT TIME ZONE 'UTC');
 
 -- The instant, after p_from and up to p_to, at which the clocks are changed. There is one.
-CREATE OR REPLACE FUNCTION holdfast.zone_change(p_zone text, p_from timestamptz, p_to timestamptz)
+CREATE OR REPLACE FUNCTION holdfast_private.zone_change(p_zone text, p_from timestamptz, p_to timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_offset interval := zone_offset(p_zone, p_from);
@@ -226,9 +226,9 @@ END
 $$;
 
 -- The latest time that the clocks have shown up to an instant.
-CREATE OR REPLACE FUNCTION holdfast.zone_highest(p_zone text, p_at timestamptz) RETURNS timestamp
+CREATE OR REPLACE FUNCTION holdfast_private.zone_highest(p_zone text, p_at timestamptz) RETURNS timestamp
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_wall timestamp := p_at AT TIME ZONE p_zone;
@@ -243,9 +243,9 @@ END
 $$;
 
 -- The instant at which the clocks first show a time, or a later one.
-CREATE OR REPLACE FUNCTION holdfast.zone_reached(p_zone text, p_wall timestamp) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION holdfast_private.zone_reached(p_zone text, p_wall timestamp) RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_about timestamptz := p_wall AT TIME ZONE p_zone;
@@ -267,11 +267,11 @@ $$;
 -- wall is looked up by the offset of the moment. If the clocks are changed on the way there, the search
 -- goes on behind the change. A long way is cut short to a day before its end, if the clocks do not show
 -- again what they have just shown.
-CREATE OR REPLACE FUNCTION holdfast.cron_real(p_cron holdfast.cron, p_zone text, p_from timestamptz,
+CREATE OR REPLACE FUNCTION holdfast_private.cron_real(p_cron holdfast_private.cron, p_zone text, p_from timestamptz,
                                               p_up boolean)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_day    interval := CASE WHEN p_up THEN interval '24 hours' ELSE interval '-24 hours' END;
@@ -302,13 +302,13 @@ BEGIN
 END
 $$;
 
--- cron_next, cron_previous: the first planned time strictly after an instant, the last one before it;
--- NULL: none. cron_next is for everybody, too: when is an expression true in a zone?
-CREATE OR REPLACE FUNCTION holdfast.cron_next(p_cron holdfast.cron, p_zone text,
-                                              p_after timestamptz)
+-- cron_after, cron_previous: the first planned time strictly after an instant, the last one before it;
+-- NULL: none.
+CREATE OR REPLACE FUNCTION holdfast_private.cron_after(p_cron holdfast_private.cron, p_zone text,
+                                                       p_after timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_from timestamptz := date_trunc('second', p_after) + interval '1 second';
@@ -321,11 +321,11 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION holdfast.cron_previous(p_cron holdfast.cron, p_zone text,
+CREATE OR REPLACE FUNCTION holdfast_private.cron_previous(p_cron holdfast_private.cron, p_zone text,
                                                   p_before timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_until timestamptz := date_trunc('second', p_before - interval '1 microsecond');
@@ -337,18 +337,25 @@ BEGIN
 END
 $$;
 
+-- cron_next: the first time after an instant at which an expression holds in a zone. It reads no table, so
+-- it does not ask who calls.
 CREATE OR REPLACE FUNCTION holdfast.cron_next(expression text, zone text DEFAULT 'UTC',
                                               after timestamptz DEFAULT now())
     RETURNS timestamptz
-    LANGUAGE sql STABLE
-    RETURN holdfast.cron_next(holdfast.cron_parse(expression), zone, after);
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN cron_after(cron_parse(expression), zone, after);
+END
+$$;
 
 -- ---- What was missed ----------------------------------------------------------------------------
 
 -- misfire_plan of C: what happens now to a schedule that waits for p_next. p_policy: 1 skip, 2 once,
 -- 3 all. At most p_times_max times in one firing. A planned time is on time during its whole second, also
 -- if p_grace is shorter.
-CREATE OR REPLACE FUNCTION holdfast.misfire_plan(p_cron holdfast.cron, p_zone text,
+CREATE OR REPLACE FUNCTION holdfast_private.misfire_plan(p_cron holdfast_private.cron, p_zone text,
                                                  p_policy integer, p_cap integer, p_grace interval,
                                                  p_times_max integer, p_next timestamptz,
                                                  p_now timestamptz, OUT times timestamptz[],
@@ -356,7 +363,7 @@ CREATE OR REPLACE FUNCTION holdfast.misfire_plan(p_cron holdfast.cron, p_zone te
                                                  OUT skipped_first timestamptz,
                                                  OUT skipped_last timestamptz)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_late timestamptz := p_now - greatest(p_grace, interval '999999 microseconds');
@@ -365,7 +372,7 @@ BEGIN
     next_at := p_next;
     IF p_next < v_late THEN
         IF p_policy = HF_MISFIRE_SKIP THEN
-            next_at := cron_next(p_cron, p_zone, greatest(p_next, v_late - interval '1 microsecond'));
+            next_at := cron_after(p_cron, p_zone, greatest(p_next, v_late - interval '1 microsecond'));
         ELSE
             next_at := greatest(p_next, cron_previous(p_cron, p_zone, v_late));
             FOR i IN 2 .. CASE WHEN p_policy = HF_MISFIRE_ALL THEN p_cap ELSE 1 END LOOP
@@ -380,7 +387,7 @@ BEGIN
     END IF;
     WHILE next_at <= p_now AND cardinality(times) < p_times_max LOOP
         times := times || next_at;
-        next_at := cron_next(p_cron, p_zone, next_at);
+        next_at := cron_after(p_cron, p_zone, next_at);
     END LOOP;
 END
 $$;

@@ -2,19 +2,19 @@
 
 -- Where a dead letter belongs: its subscription, if that exists, and its partition there, whose row is
 -- locked for rearranging lanes. dead_id is NULL if there is no such dead letter (any more).
-CREATE OR REPLACE FUNCTION holdfast.grave(p_namespace_id integer, p_dead_id bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.grave(p_namespace_id integer, p_dead_id bigint,
                                           OUT dead_id bigint, OUT "position" bigint,
                                           OUT lane bigint, OUT resolved boolean,
                                           OUT subscription_id bigint, OUT ordered boolean,
                                           OUT partition integer)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
     v_letter record;
 BEGIN
-    SELECT d.subscription, d.hash INTO v_letter FROM holdfast.letters d
+    SELECT d.subscription, d.hash INTO v_letter FROM holdfast_private.letters d
         WHERE d.id = p_dead_id AND d.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         RETURN;
@@ -23,48 +23,48 @@ BEGIN
            CASE WHEN s.mode = HF_MODE_ORDERED
                THEN (v_letter.hash % s.partitions)::integer ELSE 0 END
         INTO grave.subscription_id, grave.ordered, grave.partition
-        FROM holdfast.subscriptions s
+        FROM holdfast_private.subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = v_letter.subscription;
     IF FOUND THEN
-        PERFORM 1 FROM holdfast.partitions p
+        PERFORM 1 FROM holdfast_private.partitions p
             WHERE p.subscription_id = grave.subscription_id AND p.partition = grave.partition
             FOR NO KEY UPDATE;
         IF NOT FOUND THEN
             grave.subscription_id := NULL;
         END IF;
     END IF;
-    SELECT d.id, d.position, holdfast.lane_of(d.tenant, d.key, d.event_id), d.resolved_at IS NOT NULL
+    SELECT d.id, d.position, holdfast_private.lane_of(d.tenant, d.key, d.event_id), d.resolved_at IS NOT NULL
         INTO grave.dead_id, grave."position", grave.lane, grave.resolved
-        FROM holdfast.letters d WHERE d.id = p_dead_id FOR UPDATE;
+        FROM holdfast_private.letters d WHERE d.id = p_dead_id FOR UPDATE;
 END
 $$;
 
 -- Lets go of the lane that a dead letter blocked, if it did.
-CREATE OR REPLACE FUNCTION holdfast.unblock(p_subscription_id bigint, p_partition integer,
+CREATE OR REPLACE FUNCTION holdfast_private.unblock(p_subscription_id bigint, p_partition integer,
                                             p_ordered boolean, p_position bigint, p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_lane bigint;
 BEGIN
-    DELETE FROM holdfast.retries r
+    DELETE FROM holdfast_private.retries r
         WHERE r.subscription_id = p_subscription_id AND r.position = p_position
             AND r.kind = RETRY_BLOCKED
         RETURNING r.lane INTO v_lane;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    DELETE FROM holdfast.copies c
+    DELETE FROM holdfast_private.copies c
         WHERE c.subscription_id = p_subscription_id AND c.position = p_position;
     IF p_ordered THEN
-        INSERT INTO holdfast.settled (subscription_id, partition, position)
+        INSERT INTO holdfast_private.settled (subscription_id, partition, position)
             SELECT p_subscription_id, p_partition, p_position
             WHERE p_position > (holdfast.journal_newest(p_subscription_id, p_partition)).checkpoint
             ON CONFLICT (subscription_id, partition, position) DO NOTHING;
     END IF;
-    PERFORM holdfast.lanes_promote(p_subscription_id, p_partition, ARRAY[v_lane], p_now);
+    PERFORM holdfast_private.lanes_promote(p_subscription_id, p_partition, ARRAY[v_lane], p_now);
 END
 $$;
 
@@ -76,7 +76,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_dead_retry(p_namespace_id integer, p_
                                                       OUT count bigint, OUT resolved bigint,
                                                       p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller oid;
@@ -141,7 +141,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_dead_resolve(p_namespace_id integer, 
                                                         OUT status integer, OUT message text,
                                                         p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller oid;
@@ -176,7 +176,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_dead_purge(p_namespace_id integer, p_
                                                       OUT message text, OUT count bigint,
                                                       p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id bigint;

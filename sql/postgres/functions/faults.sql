@@ -1,7 +1,7 @@
 -- Faults: why a name, a type, a piece of JSON or an event is refused, in the words of the C library.
 
 -- A control character of a text, as the sentence that refuses it. p_before: what comes before it.
-CREATE OR REPLACE FUNCTION holdfast.control_fault(p_text text, p_what text, p_before text)
+CREATE OR REPLACE FUNCTION holdfast_private.control_fault(p_text text, p_what text, p_before text)
     RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN format('%s has the control character U+%s at byte %s', $2,
@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION holdfast.control_fault(p_text text, p_what text, p_be
 -- Why a name of a namespace or subscription is refused; NULL if it is good. The rules, and the words,
 -- are those of glob_check_name: 1 to p_bytes_max bytes, no control characters, no white space at either
 -- end.
-CREATE OR REPLACE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes_max integer)
+CREATE OR REPLACE FUNCTION holdfast_private.name_fault(p_name text, p_what text, p_bytes_max integer)
     RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
@@ -21,16 +21,16 @@ CREATE OR REPLACE FUNCTION holdfast.name_fault(p_name text, p_what text, p_bytes
         WHEN $1 COLLATE "C" ~ '^[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]' THEN
             $2 || ' begins with white space'
         WHEN $1 COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN
-            holdfast.control_fault($1, $2,
+            holdfast_private.control_fault($1, $2,
                                    substring($1 COLLATE "C", '^[^\u0001-\u001f\u007f-\u009f]*'))
         WHEN $1 COLLATE "C" ~ '[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$' THEN
             $2 || ' ends with white space'
     END;
 
 -- answer_check: raises what a change_... function has answered, if it is not 0.
-CREATE OR REPLACE FUNCTION holdfast.answer_check(p_status integer, p_message text) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.answer_check(p_status integer, p_message text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_status <> HF_OK THEN
@@ -40,9 +40,9 @@ END
 $$;
 
 -- fault_check: raises what a ..._fault function has found, if it is not NULL. HF001.
-CREATE OR REPLACE FUNCTION holdfast.fault_check(p_fault text) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.fault_check(p_fault text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_fault IS NOT NULL THEN
@@ -52,9 +52,9 @@ END
 $$;
 
 -- Whether JSON has \u0000 or half a surrogate pair, which nobody can store as text later.
-CREATE OR REPLACE FUNCTION holdfast.json_escapes_badly(p_json text) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.json_escapes_badly(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_text text;
@@ -73,9 +73,9 @@ $$;
 -- Whether arrays and objects are nested deeper than 64. Counting the opening brackets settles it for
 -- most texts; else strings and all but brackets go, and pairs are taken away level by level from the
 -- inside.
-CREATE OR REPLACE FUNCTION holdfast.json_too_deep(p_json text) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.json_too_deep(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_text text := p_json;
@@ -96,9 +96,9 @@ $$;
 
 -- Why a type, or a pattern, is refused; NULL if it is good. p_what: 'type' or 'pattern'. The rules, and
 -- the words, are those of glob_check_type and glob_check_pattern.
-CREATE OR REPLACE FUNCTION holdfast.glob_fault(p_text text, p_what text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.glob_fault(p_text text, p_what text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_before text;
@@ -140,9 +140,9 @@ END
 $$;
 
 -- Why a type is refused; NULL if it is good, which one expression tells.
-CREATE OR REPLACE FUNCTION holdfast.type_fault(p_type text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.type_fault(p_type text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF octet_length(p_type) <= HF_TYPE_BYTES_MAX AND p_type COLLATE "C" ~
@@ -156,30 +156,30 @@ END
 $$;
 
 -- Why metadata is refused; NULL if it is good, or absent.
-CREATE OR REPLACE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max integer)
+CREATE OR REPLACE FUNCTION holdfast_private.metadata_fault(p_metadata json, p_bytes_max integer)
     RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
         WHEN octet_length($1::text) > $2
             THEN format('metadata is %s bytes; the limit is %s', octet_length($1::text), $2)
         WHEN json_typeof($1) <> 'object' THEN 'metadata is JSON but not an object'
-        WHEN holdfast.json_escapes_badly($1::text)
+        WHEN holdfast_private.json_escapes_badly($1::text)
             THEN E'metadata has \\u0000 or an unpaired surrogate, which cannot be stored'
-        WHEN holdfast.json_too_deep($1::text)
+        WHEN holdfast_private.json_too_deep($1::text)
             THEN 'metadata has arrays and objects nested more than HF_JSON_DEPTH_MAX deep' END;
 
 -- Why an event of a namespace is refused; NULL if it is good. The limits are those of include/holdfast.h;
 -- that of the payload is the namespace's (limit_payload, namespaces.sql).
-CREATE OR REPLACE FUNCTION holdfast.event_fault(p_namespace_id integer, p_type text, p_payload json,
+CREATE OR REPLACE FUNCTION holdfast_private.event_fault(p_namespace_id integer, p_type text, p_payload json,
                                                 p_key text, p_tenant text, p_metadata json,
                                                 p_producer text, p_expected_version bigint,
                                                 p_emitted_at timestamptz)
     RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_fault text := holdfast.type_fault(p_type);
+    v_fault text := holdfast_private.type_fault(p_type);
     v_text  text := p_payload::text;
     v_max   integer;
 BEGIN
@@ -194,10 +194,10 @@ BEGIN
                           'changes it by holdfast.limit_payload)', octet_length(v_text), v_max);
         END IF;
     END IF;
-    IF strpos(v_text, E'\\u') > 0 AND holdfast.json_escapes_badly(v_text) THEN
+    IF strpos(v_text, E'\\u') > 0 AND holdfast_private.json_escapes_badly(v_text) THEN
         RETURN E'payload has \\u0000 or an unpaired surrogate, which cannot be stored';
     END IF;
-    IF octet_length(v_text) > 128 AND holdfast.json_too_deep(v_text) THEN
+    IF octet_length(v_text) > 128 AND holdfast_private.json_too_deep(v_text) THEN
         RETURN 'payload has arrays and objects nested more than HF_JSON_DEPTH_MAX deep';
     END IF;
     IF octet_length(p_key) > HF_KEY_BYTES_MAX THEN
@@ -233,7 +233,7 @@ END
 $$;
 
 -- Whether an event is good by one expression; if not, or NULL, event_fault tells. It is inlined.
-CREATE OR REPLACE FUNCTION holdfast.event_is_plain(p_type text, p_payload json, p_key text,
+CREATE OR REPLACE FUNCTION holdfast_private.event_is_plain(p_type text, p_payload json, p_key text,
                                                    p_tenant text, p_metadata json, p_producer text,
                                                    p_emitted_at timestamptz)
     RETURNS boolean
@@ -246,14 +246,14 @@ CREATE OR REPLACE FUNCTION holdfast.event_is_plain(p_type text, p_payload json, 
 
 -- events_check: raises what is wrong with events that a role sends the way C does, which says itself what
 -- follows from them: their hashes and, unless it is NULL, the times inside their ids. HF001.
-CREATE OR REPLACE FUNCTION holdfast.events_check(p_namespace_id integer, p_ids uuid[],
+CREATE OR REPLACE FUNCTION holdfast_private.events_check(p_namespace_id integer, p_ids uuid[],
                                                  p_types text[], p_payloads json[], p_keys text[],
                                                  p_tenants text[], p_metadata json[],
                                                  p_producers text[], p_emitted_at timestamptz[],
                                                  p_times timestamptz[], p_hashes bigint[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_count integer := coalesce(cardinality(p_ids), 0);

@@ -8,12 +8,16 @@ DO $$
 DECLARE
     v_grant record;
 BEGIN
-    LOCK TABLE holdfast.grants IN SHARE ROW EXCLUSIVE MODE;
-    PERFORM holdfast.append_make(n.id), holdfast.claim_make(n.id)
-        FROM holdfast.namespaces n WHERE to_regclass('holdfast.events_' || n.id) IS NOT NULL;
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast.entry_list(NULL));
-    FOR v_grant IN SELECT DISTINCT g.namespace_id, g.grantee FROM holdfast.grants g LOOP
-        PERFORM holdfast.grants_apply(v_grant.namespace_id, v_grant.grantee);
+    LOCK TABLE holdfast_private.grants IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM holdfast_private.append_make(n.id), holdfast_private.claim_make(n.id),
+            holdfast_private.log_make(n.id)
+        FROM holdfast_private.namespaces n WHERE to_regclass('holdfast_private.events_' || n.id) IS NOT NULL;
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast_private.entry_list(NULL));
+    EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC',
+                   (SELECT string_agg(format('holdfast.%I', name), ', ')
+                    FROM unnest(holdfast_private.owner_functions()) name));
+    FOR v_grant IN SELECT DISTINCT g.namespace_id, g.grantee FROM holdfast_private.grants g LOOP
+        PERFORM holdfast_private.grants_apply(v_grant.namespace_id, v_grant.grantee);
     END LOOP;
 END
 $$;
@@ -21,7 +25,7 @@ $$;
 -- A function that is in no file any more goes. All others were written just now, in the same transaction, as
 -- finish_mark was. If something of the application depends on one that goes, the server says so, and
 -- nothing is changed.
-CREATE OR REPLACE FUNCTION holdfast.finish_mark() RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.finish_mark() RETURNS void
     LANGUAGE sql
     RETURN NULL::void;
 DO $$
@@ -30,12 +34,12 @@ DECLARE
 BEGIN
     SELECT string_agg(p.oid::regprocedure::text, ', ') INTO v_gone
         FROM pg_proc p
-        WHERE p.pronamespace = 'holdfast'::regnamespace
+        WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
             AND p.xmin <> (SELECT m.xmin FROM pg_proc m
-                           WHERE m.oid = 'holdfast.finish_mark()'::regprocedure);
+                           WHERE m.oid = 'holdfast_private.finish_mark()'::regprocedure);
     IF v_gone IS NOT NULL THEN
         EXECUTE 'DROP ROUTINE ' || v_gone;
     END IF;
 END
 $$;
-DROP FUNCTION holdfast.finish_mark();
+DROP FUNCTION holdfast_private.finish_mark();

@@ -29,10 +29,10 @@
 -- The namespaces where whoever asks has one of these.
 CREATE OR REPLACE FUNCTION holdfast.namespaces_of(VARIADIC p_roles text[]) RETURNS integer[]
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    RETURN ARRAY(SELECT g.namespace_id FROM grants g
+    RETURN ARRAY(SELECT g.namespace_id FROM read_grants() g
                  WHERE g.role = ANY (p_roles) AND pg_has_role(g.grantee, 'USAGE'));
 END
 $$;
@@ -41,10 +41,10 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.has_part(p_namespace_id integer, VARIADIC p_roles text[])
     RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    RETURN NOT row_security_active('holdfast.namespaces')
+    RETURN passes()
         OR p_namespace_id = ANY (namespaces_of(VARIADIC p_roles));
 END
 $$;
@@ -59,12 +59,12 @@ CREATE OR REPLACE FUNCTION holdfast.part_check(p_namespace_id integer, p_deed te
                                                VARIADIC p_roles text[])
     RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_part(p_namespace_id, VARIADIC p_roles) THEN
         RAISE EXCEPTION '% may not % of namespace %', current_user, p_deed,
-            (SELECT n.name FROM namespaces n WHERE n.id = p_namespace_id)
+            (SELECT n.name FROM read_namespaces() n WHERE n.id = p_namespace_id)
             USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN true;
@@ -77,19 +77,27 @@ CREATE OR REPLACE FUNCTION holdfast.may_see(p_namespace_id integer, p_what text,
                                             VARIADIC p_roles text[])
     RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN NOT row_security_active('holdfast.namespaces'::regclass)
+    RETURN holdfast.passes()
         OR holdfast.part_check($1, 'see the ' || $2, VARIADIC $3);
+
+-- The tables that all namespaces share and that roles read: each has policies, and its function read_<name>
+-- (reading.sql).
+CREATE OR REPLACE FUNCTION holdfast_private.read_tables() RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids, keys, schedules,
+        schedule_runs, delayed, subscriptions, letters, members, partitions, checkpoints_0, checkpoints_1,
+        leases, retries, copies, settled}'::text[];
 
 -- The functions that run with their owner's rights and that roles may call, and which parts may: the only
 -- list of them. Each part's rights are told in docs/postgres.md, and tests/postgres/privileges.sh compares.
 -- append_<id> and claim_<id> go with their namespace.
-CREATE OR REPLACE FUNCTION holdfast.entries() RETURNS TABLE (name text, roles text[])
+CREATE OR REPLACE FUNCTION holdfast_private.entries() RETURNS TABLE (name text, roles text[])
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT n, '{viewer,publisher,consumer,owner}'::text[] FROM unnest('{
         try_months, sleep, awake, publishing_now, process_beat, process_sweep, process_close, node_register,
-        heartbeat, goodbye, tick, seek_subscription}'::text[]) n
+        heartbeat, goodbye, tick, seek_subscription, retention_plan, cron_next}'::text[]) n
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
         append, publish, publish_many, publish_later, change_schedule_put, change_schedule_remove,
         change_schedule_pause, change_fire, change_delay, change_release, create_schedule, drop_schedule,
@@ -98,19 +106,28 @@ AS $$
         change_subscription_put, change_subscription_remove, change_pause, change_breaker, change_seek,
         change_acquire, change_give_back, change_settle, tx_settle, change_claim, change_settle_lease,
         change_dead_retry, change_dead_resolve, change_dead_purge, claim, ack, nack, release, bury, extend,
-        change_muster, change_checkpoints, change_repartition, create_subscription, alter_subscription,
+        change_members_refresh, change_checkpoints, change_repartition, create_subscription, alter_subscription,
         drop_subscription, pause_subscription, resume_subscription}'::text[]) n
 $$;
 
+-- The functions that run with their caller's rights and are for the owner of the schema: nobody else has the
+-- right to execute them.
+CREATE OR REPLACE FUNCTION holdfast_private.owner_functions() RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN '{create_namespace, alter_namespace, drop_namespace, namespace_grant, namespace_revoke, limit_payload,
+        import_table, mend_sequences, ensure_months, change_namespace_remove}'::text[];
+
 -- These functions of the schema that run with their owner's rights, as GRANT names them; all, if p_roles is
 -- NULL, else those of these parts. NULL: there are none.
-CREATE OR REPLACE FUNCTION holdfast.entry_list(p_roles text[]) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.entry_list(p_roles text[]) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-    SELECT string_agg(format('holdfast.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), ', ')
+    SELECT string_agg(format('%s.%I(%s)', p.pronamespace::regnamespace, p.proname,
+                             pg_get_function_identity_arguments(p.oid)), ', ')
     FROM pg_proc p
-    WHERE p.pronamespace = 'holdfast'::regnamespace AND p.prosecdef
+    WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
+        AND p.prosecdef
         AND (p_roles IS NULL OR EXISTS (SELECT FROM entries() e
                                         WHERE e.name = p.proname AND e.roles && p_roles))
 $$;
@@ -120,15 +137,14 @@ $$;
 --   The server refuses whoever writes a row of its catalogs that somebody else has written since
 -- (XX000), so the caller has locked the gate of those who grant, and here are locked what rotate and
 -- compact truncate.
-CREATE OR REPLACE FUNCTION holdfast.grants_apply(p_namespace_id integer, p_grantee regrole)
+CREATE OR REPLACE FUNCTION holdfast_private.grants_apply(p_namespace_id integer, p_grantee regrole)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    c_read  constant text := 'meta, turns, grants, namespaces, event_log, dead_letters, checkpoints, events, '
-        'processes, past_nodes, heads, event_ids, keys, schedules, schedule_runs, delayed, subscriptions, '
-        'letters, members, partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled';
+    v_read  text := array_to_string(read_tables() ||
+        '{checkpoints,tickets,event_log,dead_letters,subscription_list,grant_list}', ', ');
     v_log   text := 'events_' || p_namespace_id;
     v_own   record;
     v_parts text[] := ARRAY(SELECT DISTINCT g.role FROM grants g WHERE g.grantee = p_grantee);
@@ -139,19 +155,18 @@ BEGIN
         RETURN;
     END IF;
     LOCK TABLE checkpoints_0, checkpoints_1, leases, settled IN ACCESS SHARE MODE;
-    EXECUTE format('REVOKE ALL ON %s, door FROM %s', c_read, p_grantee);
+    EXECUTE format('REVOKE ALL ON %s FROM %s', v_read, p_grantee);
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s',
                    entry_list('{viewer,publisher,consumer,owner}'), p_grantee);
-    EXECUTE format('REVOKE ALL ON SCHEMA holdfast FROM %s', p_grantee);
+    EXECUTE format('REVOKE ALL ON SCHEMA holdfast, holdfast_private FROM %s', p_grantee);
     IF v_parts <> '{}' THEN
         EXECUTE format('GRANT USAGE ON SCHEMA holdfast TO %s', p_grantee);
-        EXECUTE format('GRANT SELECT ON %s TO %s', c_read, p_grantee);
-        EXECUTE format('GRANT INSERT (ask), SELECT (ticket) ON door TO %s', p_grantee);
+        EXECUTE format('GRANT SELECT ON %s TO %s', v_read, p_grantee);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', entry_list(v_parts), p_grantee);
     END IF;
     FOR v_own IN SELECT f.name, f.roles FROM (VALUES ('append_', '{publisher,owner}'::text[]),
                                                      ('claim_', '{consumer,owner}')) f (name, roles)
-                 WHERE to_regproc(f.name || p_namespace_id) IS NOT NULL LOOP
+                 WHERE to_regproc('holdfast.' || f.name || p_namespace_id) IS NOT NULL LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s%s FROM %s', v_own.name, p_namespace_id, p_grantee);
         IF v_roles && v_own.roles THEN
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s%s TO %s', v_own.name, p_namespace_id, p_grantee);
@@ -175,10 +190,10 @@ $$;
 -- session grants and does not end. Of those who grant, or take back, one comes after the other has ended. The
 -- lock on the namespace keeps it from being removed, and waits for nobody who has only a part in it: whatever
 -- their transactions hold, what they have can be taken back.
-CREATE OR REPLACE FUNCTION holdfast.grant_find(p_role text, p_namespace text, p_grantee text,
+CREATE OR REPLACE FUNCTION holdfast_private.grant_find(p_role text, p_namespace text, p_grantee text,
                                                OUT namespace_id integer, OUT grantee regrole)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -214,7 +229,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.namespace_grant(role text, namespace text, grantee text)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -235,7 +250,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.namespace_revoke(role text, namespace text, grantee text)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -254,9 +269,9 @@ END
 $$;
 
 -- The grants go with their namespace. Who removes it waits as briefly as for everything else.
-CREATE OR REPLACE FUNCTION holdfast.grants_drop() RETURNS trigger
+CREATE OR REPLACE FUNCTION holdfast_private.grants_drop() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_grantee regrole;

@@ -1,12 +1,12 @@
 -- Hashes and ids of events, as src/base/hash.h has them, to the bit.
 
 -- hash_partition of C: the first 8 bytes of MD5 without the sign.
-CREATE OR REPLACE FUNCTION holdfast.hash_of(p_text text) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.hash_of(p_text text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ('x' || substr(md5($1), 1, 16))::bit(64)::bigint & 9223372036854775807;
 
 -- hash_content of C: 64 bits of MD5 over what the publisher gave. src/base/hash.h has the exact bytes.
-CREATE OR REPLACE FUNCTION holdfast.content_of(p_id uuid, p_emitted_at timestamptz, p_type text,
+CREATE OR REPLACE FUNCTION holdfast_private.content_of(p_id uuid, p_emitted_at timestamptz, p_type text,
                                                p_key text, p_tenant text, p_metadata json,
                                                p_producer text, p_schedule_id text, p_payload json)
     RETURNS bigint
@@ -23,14 +23,14 @@ CREATE OR REPLACE FUNCTION holdfast.content_of(p_id uuid, p_emitted_at timestamp
 
 -- hash_checksum of C: the content, and what the log has added to it. Of an event that is not in the log
 -- yet p_position is 0 and p_entered_at NULL.
-CREATE OR REPLACE FUNCTION holdfast.checksum_of(p_content bigint, p_hash bigint, p_position bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.checksum_of(p_content bigint, p_hash bigint, p_position bigint,
                                                 p_entered_at timestamptz, p_key_version bigint)
     RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN $1 # $2 # $3 # coalesce((extract(epoch FROM $4) * 1000000)::bigint, 0) # coalesce($5, 0);
 
 -- The product of two 64-bit numbers without what overflows.
-CREATE OR REPLACE FUNCTION holdfast.hash_times(p_a bigint, p_b numeric) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.hash_times(p_a bigint, p_b numeric) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT (CASE WHEN low >= 9223372036854775808 THEN low - 18446744073709551616 ELSE low END)::bigint
@@ -39,25 +39,25 @@ BEGIN ATOMIC
 END;
 
 -- hash_mix of C.
-CREATE OR REPLACE FUNCTION holdfast.hash_mix(p_value bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.hash_mix(p_value bigint) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v bigint := p_value;
 BEGIN
     v := v # ((v >> 30) & 17179869183);
-    v := holdfast.hash_times(v, 13787848793156543929);
+    v := holdfast_private.hash_times(v, 13787848793156543929);
     v := v # ((v >> 27) & 137438953471);
-    v := holdfast.hash_times(v, 10723151780598845931);
+    v := holdfast_private.hash_times(v, 10723151780598845931);
     RETURN v # ((v >> 31) & 8589934591);
 END
 $$;
 
 -- hash_lane of C: the unit of order of an event.
-CREATE OR REPLACE FUNCTION holdfast.lane_of(p_tenant text, p_key text, p_id uuid) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.lane_of(p_tenant text, p_key text, p_id uuid) RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_bytes bytea := '';
@@ -67,8 +67,8 @@ DECLARE
 BEGIN
     IF p_tenant IS NULL AND p_key IS NULL THEN
         v_hex := replace(p_id::text, '-', '');
-        RETURN holdfast.hash_mix(('x' || substr(v_hex, 1, 16))::bit(64)::bigint
-                                 # holdfast.hash_mix(('x' || substr(v_hex, 17, 16))::bit(64)::bigint));
+        RETURN holdfast_private.hash_mix(('x' || substr(v_hex, 1, 16))::bit(64)::bigint
+                                 # holdfast_private.hash_mix(('x' || substr(v_hex, 17, 16))::bit(64)::bigint));
     END IF;
     FOREACH v_part IN ARRAY ARRAY[p_tenant, p_key] LOOP
         IF v_part IS NULL THEN
@@ -86,7 +86,7 @@ END
 $$;
 
 -- A new UUID v7 for a time.
-CREATE OR REPLACE FUNCTION holdfast.new_id(p_at timestamptz) RETURNS uuid
+CREATE OR REPLACE FUNCTION holdfast_private.new_id(p_at timestamptz) RETURNS uuid
     LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN (lpad(to_hex(floor(date_part('epoch', $1) * 1000)::bigint), 12, '0')
             || '7' || substr(gen_random_uuid()::text, 16))::uuid;

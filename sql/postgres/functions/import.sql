@@ -13,10 +13,10 @@
 
 -- The columns of a table that stand for the members of an event, as expressions. HF001: a member that
 -- events do not have, a column that the table does not have, or no id or type.
-CREATE OR REPLACE FUNCTION holdfast.import_columns(p_source regclass, p_columns json)
+CREATE OR REPLACE FUNCTION holdfast_private.import_columns(p_source regclass, p_columns json)
     RETURNS TABLE (member text, expression text)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -53,10 +53,10 @@ $$;
 
 -- The stated order as an ORDER BY list and as a row of its values. HF001: it is empty, or it names a
 -- column that the table does not have.
-CREATE OR REPLACE FUNCTION holdfast.import_order(p_source regclass, p_order_by text[],
+CREATE OR REPLACE FUNCTION holdfast_private.import_order(p_source regclass, p_order_by text[],
                                                  OUT list text, OUT place text)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_missing text;
@@ -96,7 +96,7 @@ CREATE OR REPLACE FUNCTION holdfast.import_table(source regclass, namespace text
                                                  OUT skipped bigint, OUT first_position bigint,
                                                  OUT last_position bigint)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET jit = off
 AS $$
 DECLARE
@@ -124,7 +124,7 @@ BEGIN
     EXECUTE format(
         'SELECT r.n, r.twin, r.unplaced, r.id, r.fault
          FROM (SELECT t.n, t.twin AND t.n > 1 AS twin, t.unplaced, t.id,
-                      holdfast.import_fault(%s, t.id, t.type, t.payload, t.key, t.tenant, t.metadata,
+                      holdfast_private.import_fault(%s, t.id, t.type, t.payload, t.key, t.tenant, t.metadata,
                                             t.producer, t.emitted_at, t.key_version) AS fault
                FROM (%s) t) r
          WHERE r.twin OR r.unplaced OR r.fault IS NOT NULL LIMIT 1', v_namespace.id, v_rows)
@@ -149,8 +149,8 @@ BEGIN
     v_rows := format(
         'SELECT t.*, known.id IS NOT NULL AS known
          FROM (%s) t LEFT JOIN (
-             SELECT i.id FROM holdfast.event_ids i WHERE i.namespace_id = %s
-             UNION SELECT e.id FROM holdfast.events_%2$s e WHERE e.guard_at = holdfast.id_time(e.id))
+             SELECT i.id FROM holdfast_private.event_ids i WHERE i.namespace_id = %s
+             UNION SELECT e.id FROM holdfast_private.events_%2$s e WHERE e.guard_at = holdfast.id_time(e.id))
              known ON known.id = t.id', v_rows, v_namespace.id);
     EXECUTE format('SELECT min(t.n) FILTER (WHERE NOT t.known) AS first_new,
                            max(t.n) FILTER (WHERE t.known) AS last_known,
@@ -173,22 +173,22 @@ BEGIN
         EXECUTE format(
             'WITH fresh AS MATERIALIZED (
                  SELECT t.*, %s AS position, clock_timestamp() AS entered_at,
-                        holdfast.hash_of(coalesce(t.tenant, t.key, t.id::text)) AS hash
+                        holdfast_private.hash_of(coalesce(t.tenant, t.key, t.id::text)) AS hash
                  FROM (SELECT k.*, holdfast.id_time(k.id) AS id_at,
                               abs(extract(epoch FROM holdfast.id_time(k.id) - $1)) AS away
                        FROM (%s) k WHERE NOT k.known ORDER BY k.n) t),
              ids AS (
-                 INSERT INTO holdfast.event_ids (namespace_id, id, position, guard_at)
+                 INSERT INTO holdfast_private.event_ids (namespace_id, id, position, guard_at)
                  SELECT %3$s, f.id, f.position, CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END
                  FROM fresh f WHERE f.away IS NULL OR f.away >= 82800
                  RETURNING 1),
              stored AS (
-                 INSERT INTO holdfast.events_%3$s
+                 INSERT INTO holdfast_private.events_%3$s
                      (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
                       type, key_version, schedule_id, producer, key, tenant, metadata, payload)
                  SELECT f.position, f.hash,
-                        holdfast.checksum_of(
-                            holdfast.content_of(f.id, coalesce(f.emitted_at, $1), f.type, f.key,
+                        holdfast_private.checksum_of(
+                            holdfast_private.content_of(f.id, coalesce(f.emitted_at, $1), f.type, f.key,
                                                 f.tenant, f.metadata, f.producer, f.schedule_id,
                                                 coalesce(f.payload, ''null'')),
                             f.hash, f.position, f.entered_at, f.key_version),
@@ -199,18 +199,18 @@ BEGIN
                  FROM fresh f
                  RETURNING position),
              versions AS (
-                 INSERT INTO holdfast.keys AS k (namespace_id, digest, version, key)
+                 INSERT INTO holdfast_private.keys AS k (namespace_id, digest, version, key)
                  SELECT %3$s, sha256(convert_to(f.key, ''UTF8'')), max(f.key_version), f.key
                  FROM fresh f WHERE f.key_version IS NOT NULL GROUP BY f.key
                  ON CONFLICT (namespace_id, digest) DO UPDATE
                  SET version = greatest(k.version, excluded.version)),
              ahead AS (
-                 UPDATE holdfast.namespaces n SET ids_until = f.latest
+                 UPDATE holdfast_private.namespaces n SET ids_until = f.latest
                  FROM (SELECT max(id_at) AS latest FROM fresh WHERE id_at > $1 AND away >= 82800) f
                  WHERE n.id = %3$s AND n.ids_until < f.latest)
              SELECT count(*), min(position), max(position) FROM stored',
             CASE WHEN v_namespace.gapless
-                 THEN format('(SELECT head FROM holdfast.heads WHERE namespace_id = %s) '
+                 THEN format('(SELECT head FROM holdfast_private.heads WHERE namespace_id = %s) '
                              '+ row_number() OVER (ORDER BY t.n)', v_namespace.id)
                  ELSE format('nextval(%L::regclass)', v_namespace.sequence) END,
             v_rows, v_namespace.id)
@@ -227,13 +227,13 @@ END
 $$;
 
 -- Why a row is no event; NULL if it is one.
-CREATE OR REPLACE FUNCTION holdfast.import_fault(p_namespace_id integer, p_id uuid, p_type text,
+CREATE OR REPLACE FUNCTION holdfast_private.import_fault(p_namespace_id integer, p_id uuid, p_type text,
                                                  p_payload json, p_key text, p_tenant text,
                                                  p_metadata json, p_producer text,
                                                  p_emitted_at timestamptz, p_key_version bigint)
     RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_id IS NULL THEN

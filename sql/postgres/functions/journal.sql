@@ -26,12 +26,12 @@ CREATE OR REPLACE FUNCTION holdfast.span_began(p_span integer) RETURNS timestamp
     RETURN to_timestamp($1 * 30.0);
 
 -- span_from and span_before of the row that comes next.
-CREATE OR REPLACE FUNCTION holdfast.span_from(p_ago integer, p_from bigint, p_checkpoint bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.span_from(p_ago integer, p_from bigint, p_checkpoint bigint)
     RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN $1 = 0 THEN $2 WHEN $1 > 0 THEN $3 END;
 
-CREATE OR REPLACE FUNCTION holdfast.span_before(p_ago integer, p_from bigint, p_before bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.span_before(p_ago integer, p_from bigint, p_before bigint,
                                                 p_checkpoint bigint)
     RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -50,33 +50,33 @@ CREATE OR REPLACE FUNCTION holdfast.span_passed(p_ago integer, p_from bigint, p_
 -- row, so that a partition's seqs rise in the order of its changes. p_stored: the newest row, if the
 -- checkpoint has moved on from there. NULL: it was put to where it is now; how fast it moves is known
 -- again later, or at once if it never moved (p_at is NULL).
-CREATE OR REPLACE FUNCTION holdfast.journal_add(p_subscription_id bigint, p_partition integer,
+CREATE OR REPLACE FUNCTION holdfast_private.journal_add(p_subscription_id bigint, p_partition integer,
                                                 p_checkpoint bigint, p_at timestamptz,
                                                 p_last_event_id uuid, p_turn boolean DEFAULT false,
                                                 p_leases_from timestamptz DEFAULT NULL,
                                                 p_kept_from timestamptz DEFAULT NULL,
-                                                p_holes holdfast.hole[] DEFAULT NULL,
-                                                p_stored holdfast.checkpoints_0 DEFAULT NULL)
+                                                p_holes holdfast_private.hole[] DEFAULT NULL,
+                                                p_stored holdfast_private.checkpoints_0 DEFAULT NULL)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_span   integer := CASE WHEN p_stored.span IS NULL THEN coalesce(span_of(p_at), 0)
                              ELSE span_of(clock_timestamp()) END;
     v_ago    integer := v_span - p_stored.span;
-    v_from   bigint := holdfast.span_from(v_ago, p_stored.span_from, p_stored.checkpoint);
-    v_before bigint := holdfast.span_before(v_ago, p_stored.span_from, p_stored.span_before,
+    v_from   bigint := holdfast_private.span_from(v_ago, p_stored.span_from, p_stored.checkpoint);
+    v_before bigint := holdfast_private.span_before(v_ago, p_stored.span_from, p_stored.span_before,
                                             p_stored.checkpoint);
 BEGIN
-    IF (SELECT side FROM holdfast.turns) = 0 THEN
-        INSERT INTO holdfast.checkpoints_0
-            VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
+    IF (SELECT side FROM holdfast_private.turns) = 0 THEN
+        INSERT INTO holdfast_private.checkpoints_0
+            VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'), p_checkpoint,
                     p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes, v_span, v_from,
                     v_before);
     ELSE
-        INSERT INTO holdfast.checkpoints_1
-            VALUES (p_subscription_id, p_partition, nextval('holdfast.journal_seq'), p_checkpoint,
+        INSERT INTO holdfast_private.checkpoints_1
+            VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'), p_checkpoint,
                     p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes, v_span, v_from,
                     v_before);
     END IF;
@@ -87,14 +87,14 @@ $$;
 -- into a statement that takes its snapshot after its locks, a VOLATILE function's. It is inlined there. A
 -- plan that was made while the journal was short must not scan it when it is long: enable_seqscan is off.
 CREATE OR REPLACE FUNCTION holdfast.journal_look(p_subscription_id bigint, p_partition integer)
-    RETURNS SETOF holdfast.checkpoints_0
+    RETURNS SETOF holdfast_private.checkpoints_0
     LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT * FROM ((SELECT * FROM holdfast.checkpoints_0 c
+    SELECT * FROM ((SELECT * FROM holdfast_private.checkpoints_0 c
                     WHERE c.subscription_id = $1 AND c.partition = $2
                     ORDER BY c.seq DESC LIMIT 1)
                    UNION ALL
-                   (SELECT * FROM holdfast.checkpoints_1 c
+                   (SELECT * FROM holdfast_private.checkpoints_1 c
                     WHERE c.subscription_id = $1 AND c.partition = $2
                     ORDER BY c.seq DESC LIMIT 1)) both_sides
         ORDER BY both_sides.seq DESC LIMIT 1;
@@ -102,13 +102,13 @@ END;
 
 -- The same for those who have nothing else to ask. 40001 if there is none.
 CREATE OR REPLACE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_partition integer)
-    RETURNS holdfast.checkpoints_0
+    RETURNS holdfast_private.checkpoints_0
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off
 AS $$
 DECLARE
-    v_row holdfast.checkpoints_0;
+    v_row holdfast_private.checkpoints_0;
 BEGIN
     SELECT * INTO v_row FROM journal_look(p_subscription_id, p_partition);
     IF NOT FOUND THEN
@@ -122,12 +122,12 @@ $$;
 -- Answers where they were. HF002 if one would go back; 40001 as journal_newest. One statement for all,
 -- for whoever has many partitions does it a hundred times a second. (The cost of a scan that is off
 -- makes a plan look worth compiling.)
-CREATE OR REPLACE FUNCTION holdfast.journal_move(p_subscription_id bigint, p_partitions integer[],
+CREATE OR REPLACE FUNCTION holdfast_private.journal_move(p_subscription_id bigint, p_partitions integer[],
                                                  p_checkpoints bigint[], p_last_event_ids uuid[],
                                                  p_at timestamptz)
     RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off
     SET jit = off
 AS $$
@@ -144,8 +144,8 @@ BEGIN
             m (partition, checkpoint, last_event_id, ordinality)
         CROSS JOIN LATERAL journal_look(p_subscription_id, m.partition) n
     ), moved AS MATERIALIZED (
-        SELECT p_subscription_id, partition, nextval('holdfast.journal_seq'), checkpoint, p_at,
-               last_event_id, false, NULL::timestamptz, NULL::timestamptz, NULL::holdfast.hole[],
+        SELECT p_subscription_id, partition, nextval('holdfast_private.journal_seq'), checkpoint, p_at,
+               last_event_id, false, NULL::timestamptz, NULL::timestamptz, NULL::holdfast_private.hole[],
                v_span, span_from(ago, span_from, stored),
                span_before(ago, span_from, span_before, stored)
         FROM newest
@@ -169,20 +169,20 @@ $$;
 
 -- A lease that ends at p_at is about to be written: claims must not begin to look later than that.
 -- Locks the subscription's partition for claims.
-CREATE OR REPLACE FUNCTION holdfast.leases_lower(p_subscription_id bigint, p_kept boolean,
+CREATE OR REPLACE FUNCTION holdfast_private.leases_lower(p_subscription_id bigint, p_kept boolean,
                                                  p_at timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_row holdfast.checkpoints_0;
+    v_row holdfast_private.checkpoints_0;
 BEGIN
-    PERFORM 1 FROM holdfast.partitions p
+    PERFORM 1 FROM holdfast_private.partitions p
         WHERE p.subscription_id = p_subscription_id AND p.partition = 0 FOR UPDATE;
     v_row := holdfast.journal_newest(p_subscription_id, 0);
     IF p_at < (CASE WHEN p_kept THEN v_row.kept_from ELSE v_row.leases_from END) THEN
-        PERFORM holdfast.journal_add(p_subscription_id, 0, v_row.checkpoint, v_row.checkpoint_at,
+        PERFORM holdfast_private.journal_add(p_subscription_id, 0, v_row.checkpoint, v_row.checkpoint_at,
             v_row.last_event_id, v_row.turn,
             CASE WHEN p_kept THEN v_row.leases_from ELSE p_at END,
             CASE WHEN p_kept THEN p_at ELSE v_row.kept_from END, v_row.holes, v_row);
@@ -194,10 +194,10 @@ $$;
 -- Waiting for it would be of no use, and all others would wait behind whoever waits. Of the transactions of
 -- other roles only who has pg_read_all_stats hears how old they are; else one is old if it does not end
 -- within p_moment.
-CREATE OR REPLACE FUNCTION holdfast.is_held(p_tables regclass[], p_moment interval DEFAULT '50 ms')
+CREATE OR REPLACE FUNCTION holdfast_private.is_held(p_tables regclass[], p_moment interval DEFAULT '50 ms')
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_until   timestamptz := clock_timestamp() + p_moment;
@@ -223,7 +223,7 @@ $$;
 
 -- Whether each statement of this transaction sees what was committed before it. If one snapshot counts for
 -- all of them, what others wrote since is not seen, and nobody may truncate what it has only half read.
-CREATE OR REPLACE FUNCTION holdfast.sees_commits() RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.sees_commits() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
 
@@ -236,16 +236,16 @@ CREATE OR REPLACE FUNCTION holdfast.sees_commits() RETURNS boolean
 -- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but a side of more than 16 times
 -- p_bytes may make everybody wait up to 200 ms, unless somebody has been holding one for so long that
 -- waiting is no use.
-CREATE OR REPLACE FUNCTION holdfast.rotate(p_bytes bigint DEFAULT 1048576) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.rotate(p_bytes bigint DEFAULT 1048576) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
     v_side  smallint := (SELECT side FROM turns);
     v_from  text := 'checkpoints_' || v_side;
     v_to    text := 'checkpoints_' || 1 - v_side;
-    v_bytes bigint := pg_relation_size('holdfast.' || v_from);
+    v_bytes bigint := pg_relation_size('holdfast_private.' || v_from);
 BEGIN
     IF v_bytes <= p_bytes OR NOT sees_commits() THEN
         RETURN false;
@@ -284,11 +284,11 @@ $$;
 -- up to 50 ms, unless somebody has been holding the table for so long that waiting is no use. Whoever
 -- reads it with an older snapshot finds nothing there; so nobody does: claims and settles are READ
 -- COMMITTED and take their snapshots after their locks.
-CREATE OR REPLACE FUNCTION holdfast.compact(p_table regclass, p_dead bigint DEFAULT 250,
+CREATE OR REPLACE FUNCTION holdfast_private.compact(p_table regclass, p_dead bigint DEFAULT 250,
                                             p_commits bigint DEFAULT 0)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
@@ -341,10 +341,10 @@ $$;
 -- a role that may not (grants.sql).
 CREATE OR REPLACE FUNCTION holdfast.upkeep(p_commits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    IF NOT has_table_privilege('holdfast.checkpoints_0', 'TRUNCATE') THEN
+    IF NOT passes() THEN
         RETURN false;
     END IF;
     RETURN rotate() OR compact('leases', p_commits => p_commits)

@@ -5,18 +5,18 @@
 
 -- Frees positions of a lease for the next claim: those that waited wait again, due now, with their
 -- story; the others go into a lease that nobody has.
-CREATE OR REPLACE FUNCTION holdfast.lease_free(p_lease holdfast.leases, p_positions int8multirange,
+CREATE OR REPLACE FUNCTION holdfast_private.lease_free(p_lease holdfast_private.leases, p_positions int8multirange,
                                                p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_fresh int8multirange := p_positions;
 BEGIN
     IF p_lease.has_retries THEN
         WITH again AS (
-            UPDATE holdfast.retries r SET kind = RETRY_WAITING, next_attempt_at = p_now
+            UPDATE holdfast_private.retries r SET kind = RETRY_WAITING, next_attempt_at = p_now
                 FROM unnest(p_positions) x (part)
                 WHERE r.subscription_id = p_lease.subscription_id AND r.kind = RETRY_LEASED
                     AND r.position >= lower(x.part) AND r.position < upper(x.part)
@@ -25,22 +25,22 @@ BEGIN
                                   '{}'::int8multirange) INTO v_fresh FROM again a;
     END IF;
     IF NOT isempty(v_fresh) THEN
-        PERFORM holdfast.leases_lower(p_lease.subscription_id, false, p_now);
-        INSERT INTO holdfast.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
+        PERFORM holdfast_private.leases_lower(p_lease.subscription_id, false, p_now);
+        INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
                                      careful, has_retries, count, positions)
             VALUES (gen_random_uuid(), p_lease.subscription_id, p_now, p_lease.lease_ms, false, false,
-                    0, p_lease.careful, false, holdfast.positions_count(v_fresh), v_fresh);
+                    0, p_lease.careful, false, holdfast_private.positions_count(v_fresh), v_fresh);
     END IF;
 END
 $$;
 
 -- lease_begin: the outcomes of kind 6 (see change_settle_lease): attempts that begin.
-CREATE OR REPLACE FUNCTION holdfast.lease_begin(
+CREATE OR REPLACE FUNCTION holdfast_private.lease_begin(
     p_subscription_id bigint, p_lease uuid, p_now timestamptz, p_kinds integer[], p_positions bigint[],
     p_lanes bigint[], p_attempts integer[], p_uncounted integer[], p_stories text[], p_causes text[],
     p_unit_firsts bigint[], p_unit_events integer[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     INSERT INTO retries AS r (subscription_id, position, kind, partition, lane, attempts,
@@ -79,7 +79,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_settle_lease(
     OUT status integer, OUT message text, OUT ring boolean,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller   oid;
@@ -234,14 +234,14 @@ CREATE OR REPLACE FUNCTION holdfast.lease_read(p_namespace_id integer, p_subscri
                                                p_lease uuid)
     RETURNS SETOF holdfast.claimed
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_lease  leases;
+    v_lease  record;
     v_answer claimed;
 BEGIN
     v_answer.status := HF_OK;
-    SELECT l.* INTO v_lease FROM leases l JOIN subscriptions s ON s.id = l.subscription_id
+    SELECT l.* INTO v_lease FROM read_leases() l JOIN read_subscriptions() s ON s.id = l.subscription_id
         WHERE l.token = p_lease AND l.subscription_id = p_subscription_id AND l.piece IS NULL
             AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN

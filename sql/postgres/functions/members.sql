@@ -2,9 +2,9 @@
 -- one function per change of src/store/store.h.
 
 -- members_of: those who work for a subscription at this moment, in the order of joining.
-CREATE OR REPLACE FUNCTION holdfast.members_of(p_subscription_id bigint) RETURNS uuid[]
+CREATE OR REPLACE FUNCTION holdfast_private.members_of(p_subscription_id bigint) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN ARRAY(SELECT m.token FROM members m WHERE m.subscription_id = p_subscription_id
@@ -12,11 +12,11 @@ BEGIN
 END
 $$;
 
--- muster_check: what a role says when it joins (checks.sql). HF001.
-CREATE OR REPLACE FUNCTION holdfast.muster_check(p_members_max integer, p_assigned text)
+-- members_refresh_check: what a role says when it joins (checks.sql). HF001.
+CREATE OR REPLACE FUNCTION holdfast_private.members_refresh_check(p_members_max integer, p_assigned text)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_members_max IS NULL OR p_members_max NOT BETWEEN 1 AND 1024
@@ -28,21 +28,21 @@ BEGIN
 END
 $$;
 
--- change_muster: `struct muster`. p_frozen, p_frozen_renewals: as in change_acquire. `members` are
+-- change_members_refresh: `struct muster`. p_frozen, p_frozen_renewals: as in change_acquire. `members` are
 -- tokens in the order of joining, `assigned` what each of them wants; `owners` is a token per partition, NULL where nobody has it or
 -- somebody who is dead or frozen; `seen` and `seen_renewals` are the signs of life of all others that
 -- were met, to be remembered by the caller; `lowest` and `highest` are told only if another number of
 -- partitions is wished for. Writes only if somebody joins, leaves or is struck off.
 -- HF_NOTFOUND, HF_MISUSE, HF_BUSY.
-CREATE OR REPLACE FUNCTION holdfast.change_muster(
+CREATE OR REPLACE FUNCTION holdfast.change_members_refresh(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_leaves boolean,
     p_members_max integer, p_assigned text, p_frozen uuid[], p_frozen_renewals bigint[],
-    OUT status integer, OUT message text, OUT ring boolean, OUT crew bigint, OUT members uuid[],
+    OUT status integer, OUT message text, OUT ring boolean, OUT members_version bigint, OUT members uuid[],
     OUT assigned text[], OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text,
     OUT lowest bigint, OUT highest bigint,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     c_full   constant text := format(
@@ -55,11 +55,11 @@ BEGIN
     status := HF_OK;
     ring := false;
     IF consumer_admit(p_ticket, p_namespace_id, p_token, NULL) IS NOT NULL THEN
-        PERFORM muster_check(p_members_max, p_assigned);
+        PERFORM members_refresh_check(p_members_max, p_assigned);
     END IF;
-    -- The crew number before the crew: who joins after this statement has a higher one, so whoever
+    -- The number before the members: who joins after this statement has a higher one, so whoever
     -- missed him here looks again.
-    SELECT s.mode, s.wanted, s.crew INTO v_mode, v_wanted, change_muster.crew FROM subscriptions s
+    SELECT s.mode, s.wanted, s.members_version INTO v_mode, v_wanted, change_members_refresh.members_version FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
@@ -101,9 +101,9 @@ BEGIN
         ring := true;
     END IF;
     IF ring THEN
-        -- The row is locked from here on, and who changed the crew before has committed.
-        UPDATE subscriptions s SET crew = s.crew + 1 WHERE s.id = p_subscription_id
-            RETURNING s.crew INTO change_muster.crew;
+        -- The row is locked from here on, and who changed the members before has committed.
+        UPDATE subscriptions s SET members_version = s.members_version + 1 WHERE s.id = p_subscription_id
+            RETURNING s.members_version INTO change_members_refresh.members_version;
         members := members_of(p_subscription_id);
         IF v_joined AND cardinality(members) > p_members_max THEN
             -- Others joined since we counted, and were faster.
@@ -149,7 +149,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_checkpoints(
     OUT due boolean[],
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
@@ -236,7 +236,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_repartition(
     OUT owner_renewals bigint,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -306,7 +306,7 @@ BEGIN
         WHERE s.subscription_id = p_subscription_id AND s.position = e.position;
     UPDATE subscriptions s
         SET partitions = v_subscription.wanted, wanted = NULL,
-            generation = s.generation + 1, crew = s.crew + 1
+            generation = s.generation + 1, members_version = s.members_version + 1
         WHERE s.id = p_subscription_id;
     changed := true;
 END

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz)
     RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN 'holdfast.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
+    RETURN 'holdfast_private.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
 
 -- await_months: nobody else makes a month of this namespace until the caller's transaction ends, and all
 -- that were made are there for it to write into.
@@ -18,13 +18,13 @@ CREATE OR REPLACE FUNCTION holdfast.month_table(p_namespace_id integer, p_at tim
 -- of relation", 23514). Locks are given back after everybody has been told. To hear it, a session has to
 -- open a table on which its transaction has no such lock yet, as the size of one does. The lock is the one
 -- that ATTACH takes on the log: no publisher and no reader minds it. HF003.
-CREATE OR REPLACE FUNCTION holdfast.await_months(p_namespace_id integer) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.await_months(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    EXECUTE format('LOCK TABLE holdfast.%I IN SHARE UPDATE EXCLUSIVE MODE', 'events_' || p_namespace_id);
-    PERFORM pg_relation_size('holdfast.namespace_ids');
+    EXECUTE format('LOCK TABLE holdfast_private.%I IN SHARE UPDATE EXCLUSIVE MODE', 'events_' || p_namespace_id);
+    PERFORM pg_relation_size('holdfast_private.namespace_ids');
 EXCEPTION WHEN undefined_table THEN
     RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
 END
@@ -37,15 +37,15 @@ $$;
 -- would wait for every open transaction). Callers that come at the same moment wait for the first
 -- one's transaction (await_months), then find the month.
 -- If the caller's transaction rolls back, the month is gone and the next publisher makes it again.
-CREATE OR REPLACE FUNCTION holdfast.make_month(p_namespace_id integer, p_at timestamptz)
+CREATE OR REPLACE FUNCTION holdfast_private.make_month(p_namespace_id integer, p_at timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
 AS $$
 DECLARE
     v_table text := month_table(p_namespace_id, p_at);
-    v_name  text := substr(v_table, 10);
+    v_name  text := substr(v_table, 18);
     v_from  timestamptz := date_trunc('month', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
     v_to    timestamptz := (date_trunc('month', p_at AT TIME ZONE 'UTC') + interval '1 month')
                            AT TIME ZONE 'UTC';
@@ -57,13 +57,13 @@ BEGIN
     IF to_regclass(v_table) IS NOT NULL THEN
         RETURN false;
     END IF;
-    IF to_regclass('holdfast.events_' || p_namespace_id) IS NULL THEN
+    IF to_regclass('holdfast_private.events_' || p_namespace_id) IS NULL THEN
         RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
     END IF;
-    EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast.events INCLUDING ALL)', 'holdfast', v_name);
-    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast.%I (id, guard_at)', v_name || '_id', v_name);
-    EXECUTE format('CREATE INDEX %I ON holdfast.%I (position)', v_name || '_position', v_name);
-    EXECUTE format('ALTER TABLE holdfast.%I ATTACH PARTITION holdfast.%I FOR VALUES FROM (%L) TO (%L)',
+    EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast_private.events INCLUDING ALL)', 'holdfast_private', v_name);
+    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast_private.%I (id, guard_at)', v_name || '_id', v_name);
+    EXECUTE format('CREATE INDEX %I ON holdfast_private.%I (position)', v_name || '_position', v_name);
+    EXECUTE format('ALTER TABLE holdfast_private.%I ATTACH PARTITION holdfast_private.%I FOR VALUES FROM (%L) TO (%L)',
                    'events_' || p_namespace_id, v_name, v_from, v_to);
     UPDATE namespaces n
         SET months_from = CASE WHEN v_to = n.months_from OR v_from > n.months_to THEN v_from
@@ -77,10 +77,10 @@ $$;
 -- ensure_month: the same for whoever publishes and may need it. It makes the months that publishing needs
 -- and no others: those of a day ago, of now and of in a day (guard_at, append.sql), and the next one,
 -- which is made ahead. HF001: p_at is in another month. HF003: there is no such namespace.
-CREATE OR REPLACE FUNCTION holdfast.ensure_month(p_namespace_id integer, p_at timestamptz)
+CREATE OR REPLACE FUNCTION holdfast_private.ensure_month(p_namespace_id integer, p_at timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -104,7 +104,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.ensure_months(p_namespace_id integer DEFAULT NULL)
     RETURNS integer
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id   integer;
@@ -128,7 +128,7 @@ CREATE OR REPLACE FUNCTION holdfast.try_months(p_namespace_id integer,
                                                p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 BEGIN

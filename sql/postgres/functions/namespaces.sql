@@ -8,9 +8,9 @@
 
 -- gate_holder: the session that has locked a gate, in the words of a message. It is not known if the session did
 -- so inside of a savepoint, whose id is in no table of locks any more.
-CREATE OR REPLACE FUNCTION holdfast.gate_holder(p_namespace_id integer, p_gate integer) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.gate_holder(p_namespace_id integer, p_gate integer) RETURNS text
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_holder text;
@@ -29,11 +29,11 @@ $$;
 
 -- gate_wait: locks a gate, to the end of the transaction. NULL: it is locked. If not: which session has it and
 -- does what (p_deed), and how long it was waited for: as long as lock_timeout says, or p_wait if that says for ever.
-CREATE OR REPLACE FUNCTION holdfast.gate_wait(p_namespace_id integer, p_gate integer, p_wait text,
+CREATE OR REPLACE FUNCTION holdfast_private.gate_wait(p_namespace_id integer, p_gate integer, p_wait text,
                                               p_deed text)
     RETURNS text
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_before text := current_setting('lock_timeout');
@@ -57,9 +57,9 @@ $$;
 
 -- gate_take: locks a gate of the schema, to the end of the transaction. 55P03: another session has it and does
 -- not end.
-CREATE OR REPLACE FUNCTION holdfast.gate_take(p_gate integer, p_deed text) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.gate_take(p_gate integer, p_deed text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_fault text := gate_wait(0, p_gate, '5s', p_deed);
@@ -72,9 +72,9 @@ $$;
 
 -- namespace_find: the namespace of this name, for whoever is going to use it. HF003 if there is none, or
 -- it is being removed; HF011 if it is a copy that is not complete (copying.sql).
-CREATE OR REPLACE FUNCTION holdfast.namespace_find(p_name text) RETURNS holdfast.namespaces
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_find(p_name text) RETURNS holdfast_private.namespaces
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces;
@@ -90,9 +90,9 @@ END
 $$;
 
 -- namespace_of: the namespace with this id, for whoever has it open. HF003 if it is gone.
-CREATE OR REPLACE FUNCTION holdfast.namespace_of(p_id integer) RETURNS holdfast.namespaces
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_of(p_id integer) RETURNS holdfast_private.namespaces
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces;
@@ -110,12 +110,12 @@ $$;
 -- status 0; HF_INVALID for a bad name; HF_NOTFOUND if p_create is false and it does not
 -- exist; HF_CONFLICT if it exists and p_gapless (not NULL) is different. Locks: the gate of those
 -- who make one, to the end of the transaction (55P03). If the client dies, nothing is left.
-CREATE OR REPLACE FUNCTION holdfast.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
                                                   p_create boolean DEFAULT true, OUT status integer,
                                                   OUT message text, OUT id integer,
                                                   OUT gapless boolean, OUT created boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -140,20 +140,20 @@ BEGIN
         created := NOT FOUND;
     END IF;
     IF created THEN
-        namespace_put.id := nextval('holdfast.namespace_ids');
+        namespace_put.id := nextval('holdfast_private.namespace_ids');
         namespace_put.gapless := coalesce(p_gapless, false);
-        EXECUTE format('CREATE SEQUENCE holdfast.%I AS bigint CACHE 1',
+        EXECUTE format('CREATE SEQUENCE holdfast_private.%I AS bigint CACHE 1',
                        'events_' || namespace_put.id || '_position');
-        EXECUTE format('CREATE SEQUENCE holdfast.%I AS bigint CACHE 1',
+        EXECUTE format('CREATE SEQUENCE holdfast_private.%I AS bigint CACHE 1',
                        'events_' || namespace_put.id || '_sleep');
-        EXECUTE format('CREATE TABLE holdfast.%I (LIKE holdfast.events INCLUDING ALL) '
+        EXECUTE format('CREATE TABLE holdfast_private.%I (LIKE holdfast_private.events INCLUDING ALL) '
                        'PARTITION BY RANGE (guard_at)', 'events_' || namespace_put.id);
-        EXECUTE format('ALTER TABLE holdfast.events ATTACH PARTITION holdfast.%I FOR VALUES IN (%s)',
+        EXECUTE format('ALTER TABLE holdfast_private.events ATTACH PARTITION holdfast_private.%I FOR VALUES IN (%s)',
                        'events_' || namespace_put.id, namespace_put.id);
         INSERT INTO namespaces (id, name, gapless, sequence, sleep, created_at)
             VALUES (namespace_put.id, p_name, namespace_put.gapless,
-                    ('holdfast.events_' || namespace_put.id || '_position')::regclass,
-                    ('holdfast.events_' || namespace_put.id || '_sleep')::regclass,
+                    ('holdfast_private.events_' || namespace_put.id || '_position')::regclass,
+                    ('holdfast_private.events_' || namespace_put.id || '_sleep')::regclass,
                     clock_timestamp());
         IF namespace_put.gapless THEN
             INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
@@ -162,11 +162,44 @@ BEGIN
         PERFORM ensure_months(namespace_put.id);
         PERFORM append_make(namespace_put.id);
         PERFORM claim_make(namespace_put.id);
+        PERFORM log_make(namespace_put.id);
     ELSIF p_gapless <> namespace_put.gapless THEN
         status := HF_CONFLICT;
         message := format('namespace %s is %sgapless, which cannot be changed', p_name,
                           CASE WHEN namespace_put.gapless THEN '' ELSE 'not ' END);
     END IF;
+END
+$$;
+
+-- namespace_opened: what opening finds of a namespace that exists, in the answers of change_namespace_put, for
+-- a role that has a part in it and makes none.
+CREATE OR REPLACE FUNCTION holdfast.namespace_opened(p_name text, OUT status integer, OUT message text,
+                                                     OUT id integer, OUT gapless boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_namespace record;
+BEGIN
+    status := HF_OK;
+    SELECT n.id, n.gapless, n.removing_at, n.copying INTO v_namespace
+        FROM read_namespaces() n WHERE n.name = p_name;
+    IF NOT FOUND THEN
+        status := HF_NOTFOUND;
+        message := format('there is no namespace %s', left(p_name, 255));
+        RETURN;
+    ELSIF v_namespace.removing_at IS NOT NULL THEN
+        status := HF_BUSY;
+        message := format('namespace %s is being removed', p_name);
+    ELSIF v_namespace.copying IS NOT NULL THEN
+        status := HF_BUSY;
+        message := format(
+            'namespace %s is a copy that is not complete: run the same holdfast copy again, or remove it',
+            p_name);
+    END IF;
+    namespace_opened.id := v_namespace.id;
+    namespace_opened.gapless := v_namespace.gapless;
 END
 $$;
 
@@ -181,10 +214,21 @@ CREATE OR REPLACE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata
                                                          p_retention_bytes bigint DEFAULT NULL,
                                                          p_lagging_drop boolean DEFAULT NULL)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF NOT passes() THEN
+        SELECT n.status, n.message, n.id, n.gapless, false
+            INTO change_namespace_put.status, change_namespace_put.message, change_namespace_put.id,
+                 change_namespace_put.gapless, change_namespace_put.created
+            FROM namespace_opened(p_name) n;
+        IF change_namespace_put.id IS NULL AND p_create
+           OR num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
+            PERFORM owner_check(format('make or change namespace %s', left(p_name, 255)));
+        END IF;
+        RETURN;
+    END IF;
     SELECT p.status, p.message, p.id, p.gapless, p.created
         INTO change_namespace_put.status, change_namespace_put.message, change_namespace_put.id,
              change_namespace_put.gapless, change_namespace_put.created
@@ -214,7 +258,7 @@ $$;
 -- For the owner of the schema. HF001, HF003.
 CREATE OR REPLACE FUNCTION holdfast.limit_payload(namespace text, bytes integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -228,9 +272,9 @@ $$;
 
 -- A subscription of a namespace that is gone, or going, would belong to nobody. Whoever makes one keeps the
 -- namespace from being removed meanwhile: each step of removing waits for its row.
-CREATE OR REPLACE FUNCTION holdfast.subscription_check() RETURNS trigger
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_check() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM FROM namespaces n WHERE n.id = new.namespace_id AND n.removing_at IS NULL FOR KEY SHARE;
@@ -242,10 +286,10 @@ END
 $$;
 
 -- The first step of removing: refuses while a process that is alive has it open, unless forced.
-CREATE OR REPLACE FUNCTION holdfast.namespace_mark(p_id integer, p_name text, p_force boolean,
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_mark(p_id integer, p_name text, p_force boolean,
                                                    OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_open record;
@@ -265,12 +309,12 @@ END
 $$;
 
 -- The log: a month, or at last the table and the sequences. True: something was left to do.
-CREATE OR REPLACE FUNCTION holdfast.namespace_drop_log(p_id integer) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_log(p_id integer) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_log   regclass := to_regclass('holdfast.events_' || p_id);
+    v_log   regclass := to_regclass('holdfast_private.events_' || p_id);
     v_month regclass;
 BEGIN
     IF v_log IS NULL THEN
@@ -281,19 +325,21 @@ BEGIN
     IF FOUND THEN
         EXECUTE format('DROP TABLE %s', v_month);
     ELSE
+        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.log_%1$s(), holdfast.times_%1$s(), '
+                       'holdfast.drawn_%1$s()', p_id);
         EXECUTE format('DROP TABLE %s', v_log);
-        EXECUTE format('DROP SEQUENCE holdfast.%I', 'events_' || p_id || '_position');
-        EXECUTE format('DROP SEQUENCE holdfast.%I', 'events_' || p_id || '_sleep');
+        EXECUTE format('DROP SEQUENCE holdfast_private.%I', 'events_' || p_id || '_position');
+        EXECUTE format('DROP SEQUENCE holdfast_private.%I', 'events_' || p_id || '_sleep');
     END IF;
     RETURN true;
 END
 $$;
 
 -- What the subscriptions have, up to p_rows rows. Answers how many of these are left over.
-CREATE OR REPLACE FUNCTION holdfast.namespace_drop_subscriptions(p_id integer, p_rows bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_subscriptions(p_id integer, p_rows bigint)
     RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_left  bigint := p_rows;
@@ -306,8 +352,8 @@ BEGIN
             ORDER BY s.id LIMIT 1 FOR UPDATE;
         EXIT WHEN NOT FOUND;
         FOREACH v_table IN ARRAY ARRAY['retries', 'copies', 'settled', 'leases', 'partitions'] LOOP
-            EXECUTE format('DELETE FROM holdfast.%I WHERE ctid = ANY (ARRAY('
-                           'SELECT ctid FROM holdfast.%I WHERE subscription_id = $1 LIMIT $2))',
+            EXECUTE format('DELETE FROM holdfast_private.%I WHERE ctid = ANY (ARRAY('
+                           'SELECT ctid FROM holdfast_private.%I WHERE subscription_id = $1 LIMIT $2))',
                            v_table, v_table) USING v_sub, v_left;
             GET DIAGNOSTICS v_count = ROW_COUNT;
             v_left := v_left - v_count;
@@ -331,7 +377,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_namespace_remove(p_own integer, p_nam
                                                             OUT status integer, OUT message text,
                                                             OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
@@ -370,8 +416,8 @@ BEGIN
         RETURN;
     END IF;
     FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'letters', 'schedules', 'delayed'] LOOP
-        EXECUTE format('DELETE FROM holdfast.%I WHERE ctid = ANY (ARRAY('
-                       'SELECT ctid FROM holdfast.%I WHERE namespace_id = $1 LIMIT $2))',
+        EXECUTE format('DELETE FROM holdfast_private.%I WHERE ctid = ANY (ARRAY('
+                       'SELECT ctid FROM holdfast_private.%I WHERE namespace_id = $1 LIMIT $2))',
                        v_table, v_table) USING v_namespace.id, v_left;
         GET DIAGNOSTICS v_count = ROW_COUNT;
         v_left := v_left - v_count;
@@ -386,8 +432,7 @@ BEGIN
         DELETE FROM processes WHERE namespace_id = v_namespace.id;
         DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
         DELETE FROM namespaces n WHERE n.id = v_namespace.id;
-        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.%I, holdfast.%I', 'append_' || v_namespace.id,
-                       'claim_' || v_namespace.id);
+        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.append_%1$s, holdfast.claim_%1$s', v_namespace.id);
         more := false;
     END IF;
 END
@@ -396,11 +441,11 @@ $$;
 -- ---- Namespaces ---------------------------------------------------------------------------------
 
 -- Makes a namespace, or changes it. What is NULL stays. HF001, HF003, HF004, HF011.
-CREATE OR REPLACE FUNCTION holdfast.namespace_set(p_name text, p_gapless boolean, p_metadata json,
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_set(p_name text, p_gapless boolean, p_metadata json,
                                                   p_retention_ms bigint, p_retention_bytes bigint,
                                                   p_lagging text, p_create boolean) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;
@@ -434,7 +479,7 @@ CREATE OR REPLACE FUNCTION holdfast.create_namespace(namespace text, gapless boo
                                                      lagging text DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN namespace_set(namespace, gapless, metadata, retention_ms, retention_bytes, lagging, true);
@@ -448,7 +493,7 @@ CREATE OR REPLACE FUNCTION holdfast.alter_namespace(namespace text, metadata jso
                                                     lagging text DEFAULT NULL)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM namespace_set(namespace, NULL, metadata, retention_ms, retention_bytes, lagging, false);
@@ -457,10 +502,10 @@ $$;
 
 -- One step of dropping a namespace. It gives way to whoever uses the log, and tries again; if that takes
 -- longer than 10 s, 55P03. True: call it again, in another transaction.
-CREATE OR REPLACE FUNCTION holdfast.namespace_drop_step(p_name text, p_force boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_step(p_name text, p_force boolean)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     c_wait  constant interval := '10 s';
@@ -495,7 +540,7 @@ CREATE OR REPLACE PROCEDURE holdfast.drop_namespace(namespace text, force boolea
 AS $$
 BEGIN
     COMMIT; -- in somebody's transaction this fails, and nothing is done
-    WHILE holdfast.namespace_drop_step(drop_namespace.namespace, drop_namespace.force) LOOP
+    WHILE holdfast_private.namespace_drop_step(drop_namespace.namespace, drop_namespace.force) LOOP
         COMMIT;
     END LOOP;
 END

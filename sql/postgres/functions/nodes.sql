@@ -6,16 +6,16 @@
 -- past_nodes, where nobody looks but whoever asks for nodes.
 
 -- Whether it was silent for so long that nobody waits for it any more.
-CREATE OR REPLACE FUNCTION holdfast.process_is_silent(p_process holdfast.processes) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.process_is_silent(p_process holdfast_private.processes) RETURNS boolean
     LANGUAGE sql VOLATILE
     RETURN $1.seen_at < clock_timestamp() - greatest(interval '1 day', $1.heartbeat_ms * interval '3 ms');
 
 -- Who has a namespace open, so that it is neither removed nor copied: those whose lock is held. Those
 -- whose lock nobody can see, or who have none, are believed for three heartbeats.
-CREATE OR REPLACE FUNCTION holdfast.nodes_present(p_namespace_id integer, OUT count bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.nodes_present(p_namespace_id integer, OUT count bigint,
                                                   OUT names text)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_seen boolean := has_table_privilege('pg_catalog.pg_locks', 'SELECT');
@@ -34,11 +34,11 @@ $$;
 
 -- Which live node but the one with this token, started later than p_since, has the id, in words; NULL:
 -- none.
-CREATE OR REPLACE FUNCTION holdfast.node_rival(p_namespace_id integer, p_node_id text, p_token uuid,
+CREATE OR REPLACE FUNCTION holdfast_private.node_rival(p_namespace_id integer, p_node_id text, p_token uuid,
                                                p_since timestamptz)
     RETURNS text
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT format('node %s is live already: %s, since %s', p_node_id,
                   CASE WHEN p.pid IS NULL THEN 'by holdfast.heartbeat'
@@ -60,10 +60,10 @@ $$;
 --   Every part may register, and could keep its transaction open for ever, so nobody waits for the id longer than 2
 -- seconds (or lock_timeout): ids are for people, and work is not. Answers then which session was in the way.
 -- HF011: the one who removes the namespace was.
-CREATE OR REPLACE FUNCTION holdfast.node_lock(p_namespace_id integer, p_again boolean, p_node_id text)
+CREATE OR REPLACE FUNCTION holdfast_private.node_lock(p_namespace_id integer, p_again boolean, p_node_id text)
     RETURNS text
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_gate   integer := 2 + (hashtext(p_node_id) & 63);
@@ -101,7 +101,7 @@ CREATE OR REPLACE FUNCTION holdfast.node_register(p_namespace_id integer, p_toke
                                                   OUT message text,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller    oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
@@ -149,9 +149,9 @@ $$;
 
 -- node_forget: nodes that ended a day ago, and all but the last thousand. Those that somebody else is
 -- forgetting are passed over: a goodbye may be part of a transaction that goes on.
-CREATE OR REPLACE FUNCTION holdfast.node_forget(p_namespace_id integer) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.node_forget(p_namespace_id integer) RETURNS void
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     WITH old AS (
         SELECT n.node_id FROM past_nodes n
@@ -168,11 +168,11 @@ $$;
 -- node_past: remembers processes that are about to be forgotten: those that stop (p_stopped), and
 -- those that were found dead. Of those that stop within their first heartbeat only nodes that somebody
 -- gave an id: programs that publish one event and go are not worth a row. Forgets old ones.
-CREATE OR REPLACE FUNCTION holdfast.node_past(p_namespace_id integer, p_tokens uuid[],
+CREATE OR REPLACE FUNCTION holdfast_private.node_past(p_namespace_id integer, p_tokens uuid[],
                                               p_stopped boolean)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -209,7 +209,7 @@ CREATE OR REPLACE FUNCTION holdfast.node_list(p_namespace_id integer, p_token uu
                    version text, pid bigint, heartbeat_ms bigint, started_at timestamptz,
                    seen_at timestamptz, stopped_at timestamptz, state integer, self boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -217,7 +217,7 @@ DECLARE
     v_dead uuid[];
 BEGIN
     SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
-        FROM processes p WHERE p.namespace_id = p_namespace_id;
+        FROM read_processes() p WHERE p.namespace_id = p_namespace_id;
     RETURN QUERY
     WITH seen AS (
         SELECT coalesce(p.node_id, p.token::text) AS node_id, p.node_name, p.description,
@@ -228,11 +228,11 @@ BEGIN
                     WHEN p.seen_at < v_now - p.heartbeat_ms * interval '3 ms' THEN 2
                     ELSE 1 END AS state,
                p.token = p_token AS self, p.seen_at AS ended_at
-        FROM processes p WHERE p.namespace_id = p_namespace_id
+        FROM read_processes() p WHERE p.namespace_id = p_namespace_id
         UNION ALL
         SELECT n.node_id, n.node_name, n.description, n.metadata::text, n.host, n.version, n.pid,
                n.heartbeat_ms, n.started_at, n.seen_at, n.stopped_at, 3, false, n.ended_at
-        FROM past_nodes n WHERE n.namespace_id = p_namespace_id
+        FROM read_past_nodes() n WHERE n.namespace_id = p_namespace_id
     ), placed AS (
         SELECT s.*, row_number() OVER (PARTITION BY s.node_id ORDER BY s.state, s.started_at DESC)
                     AS place
@@ -248,11 +248,11 @@ $$;
 
 -- Why what a node says about itself is refused; NULL if it is good. The limits are those of node_check
 -- in C, which makes a good id of any; here it is refused.
-CREATE OR REPLACE FUNCTION holdfast.node_fault(p_node_id text, p_description text, p_metadata json,
+CREATE OR REPLACE FUNCTION holdfast_private.node_fault(p_node_id text, p_description text, p_metadata json,
                                                p_heartbeat_ms bigint)
     RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT coalesce(
         name_fault(p_node_id, 'node', HF_NODE_ID_BYTES_MAX),
@@ -269,11 +269,11 @@ $$;
 
 -- Since when the token is registered for this node, by heartbeat, which knows no process; NULL: it is
 -- not. HF001: it is somebody else's.
-CREATE OR REPLACE FUNCTION holdfast.node_started(p_namespace_id integer, p_node_id text,
+CREATE OR REPLACE FUNCTION holdfast_private.node_started(p_namespace_id integer, p_node_id text,
                                                  p_token uuid)
     RETURNS timestamptz
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_found processes;
@@ -304,7 +304,7 @@ CREATE OR REPLACE FUNCTION holdfast.heartbeat(namespace text, node text, token u
                                               p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -358,7 +358,7 @@ CREATE OR REPLACE FUNCTION holdfast.goodbye(namespace text, node text, token uui
                                             p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id integer := (enter(p_ticket, namespace, 'be a node of',

@@ -6,16 +6,16 @@ CREATE OR REPLACE FUNCTION holdfast.option_rows()
     RETURNS TABLE (place integer, name text, initial numeric, low numeric, high numeric,
                    decimals integer, words text[])
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     VALUES
         OPTION_ROWS
 $$;
 
 -- The known option that has most pairs of letters in common with a mistyped one; NULL: none has many.
-CREATE OR REPLACE FUNCTION holdfast.option_near(p_name text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.option_near(p_name text) RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     WITH pairs AS (
             SELECT DISTINCT w.name, substr(w.name, i, 2) AS pair
@@ -31,10 +31,10 @@ AS $$
 $$;
 
 -- What a caller gives: options, and two of them that have arguments of their own. HF001.
-CREATE OR REPLACE FUNCTION holdfast.options_given(p_options jsonb, p_mode text, p_partitions integer)
+CREATE OR REPLACE FUNCTION holdfast_private.options_given(p_options jsonb, p_mode text, p_partitions integer)
     RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_options jsonb := coalesce(p_options, '{}');
@@ -60,11 +60,11 @@ END
 $$;
 
 -- Why a value of an option is refused; NULL if it is good.
-CREATE OR REPLACE FUNCTION holdfast.option_fault(p_name text, p_value jsonb, p_low numeric,
+CREATE OR REPLACE FUNCTION holdfast_private.option_fault(p_name text, p_value jsonb, p_low numeric,
                                                  p_high numeric, p_decimals integer, p_words text[])
     RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_shown text := left(p_value #>> '{}', 64);
@@ -87,9 +87,9 @@ END
 $$;
 
 -- What does not go together, as options_check of C has it; NULL if all is good.
-CREATE OR REPLACE FUNCTION holdfast.options_clash(p_options jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.options_clash(p_options jsonb) RETURNS text
     LANGUAGE sql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT CASE
         WHEN retry_max_ms < retry_base_ms THEN
@@ -116,9 +116,9 @@ $$;
 
 -- Options that are stored, or none, with those that are given: complete, as JSON the way C writes it.
 -- HF001.
-CREATE OR REPLACE FUNCTION holdfast.options_merge(p_stored jsonb, p_given jsonb) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.options_merge(p_stored jsonb, p_given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET extra_float_digits = 1
 AS $$
 DECLARE

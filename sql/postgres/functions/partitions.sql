@@ -13,7 +13,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_acquire(
     OUT owner_renewals bigint,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -75,7 +75,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p
                                                      OUT status integer, OUT message text,
                                                      p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     status := HF_OK;
@@ -90,7 +90,7 @@ BEGIN
         message := format('partition %s is not ours any more', p_partition);
         RETURN;
     END IF;
-    UPDATE subscriptions s SET crew = s.crew + 1 WHERE s.id = p_subscription_id;
+    UPDATE subscriptions s SET members_version = s.members_version + 1 WHERE s.id = p_subscription_id;
 END
 $$;
 
@@ -99,36 +99,36 @@ $$;
 -- transaction, so that nobody can take it over before. status 0, HF_NOTFOUND, HF_STALE. With it
 -- goes what every settle needs to know: `stored` is the journal's newest row, read after the lock (40001
 -- if it has moved on).
-CREATE OR REPLACE FUNCTION holdfast.fence(p_namespace_id integer, p_subscription_id bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.fence(p_namespace_id integer, p_subscription_id bigint,
                                           p_partition integer, p_token uuid, p_epoch bigint,
                                           p_lanes boolean, OUT status integer, OUT message text,
                                           OUT generation bigint, OUT name text,
-                                          OUT stored holdfast.checkpoints_0)
+                                          OUT stored holdfast_private.checkpoints_0)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_partition    holdfast.partitions;
+    v_partition    holdfast_private.partitions;
     v_subscription record;
 BEGIN
     status := HF_OK;
     IF p_lanes THEN
-        SELECT * INTO v_partition FROM holdfast.partitions p
+        SELECT * INTO v_partition FROM holdfast_private.partitions p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
-                AND EXISTS (SELECT FROM holdfast.subscriptions s
+                AND EXISTS (SELECT FROM holdfast_private.subscriptions s
                             WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id)
             FOR NO KEY UPDATE;
     ELSE
-        SELECT * INTO v_partition FROM holdfast.partitions p
+        SELECT * INTO v_partition FROM holdfast_private.partitions p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition
-                AND EXISTS (SELECT FROM holdfast.subscriptions s
+                AND EXISTS (SELECT FROM holdfast_private.subscriptions s
                             WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id)
             FOR SHARE;
     END IF;
     SELECT s.generation, s.name, j AS stored INTO v_subscription
-        FROM holdfast.subscriptions s
+        FROM holdfast_private.subscriptions s
         LEFT JOIN LATERAL journal_look(p_subscription_id, p_partition) j ON true
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN

@@ -1,9 +1,9 @@
 -- Patterns, and places: where in the log a subscription begins or is moved to.
 
 -- Why patterns are refused; NULL if they are good.
-CREATE OR REPLACE FUNCTION holdfast.patterns_fault(p_name text, p_patterns text[]) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.patterns_fault(p_name text, p_patterns text[]) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_count integer := coalesce(cardinality(p_patterns), 0);
@@ -26,9 +26,9 @@ $$;
 -- has not ended, as postgres_now of C: whatever is at or below it is decided, but for what the caller's
 -- own transaction has published. Whoever has drawn one has declared it (publishing); one that is prepared
 -- meanwhile changes its name, so those are waited for in any case. HF007.
-CREATE OR REPLACE FUNCTION holdfast.now_find(p_namespace holdfast.namespaces) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.now_find(p_namespace holdfast_private.namespaces) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     c_wait    constant interval := '10 s';
@@ -58,10 +58,10 @@ $$;
 
 -- What a place says, whatever there is in the log: one of three words, a position, or a time; NULL is none
 -- of them. HF001.
-CREATE OR REPLACE FUNCTION holdfast.place_read(p_place text, OUT word text, OUT "position" numeric,
+CREATE OR REPLACE FUNCTION holdfast_private.place_read(p_place text, OUT word text, OUT "position" numeric,
                                                OUT "time" timestamptz)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_place IN ('start', 'now', 'end') THEN
@@ -87,10 +87,10 @@ $$;
 
 -- A place as the position after which reading begins. count: how many positions come after it. HF001,
 -- HF007.
-CREATE OR REPLACE FUNCTION holdfast.place_find(p_namespace holdfast.namespaces, p_place text,
+CREATE OR REPLACE FUNCTION holdfast_private.place_find(p_namespace holdfast_private.namespaces, p_place text,
                                                OUT "position" bigint, OUT count bigint)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -98,7 +98,7 @@ DECLARE
     v_head  bigint := head(p_namespace.id);
     v_first bigint;
 BEGIN
-    EXECUTE format('SELECT least($1, (SELECT e.position FROM holdfast.events_%s e '
+    EXECUTE format('SELECT least($1, (SELECT e.position FROM holdfast_private.events_%s e '
                    'ORDER BY e.position LIMIT 1))', p_namespace.id)
         INTO v_first USING p_namespace.retained_through + 1;
     IF p_place IS NULL THEN

@@ -15,7 +15,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_key(p_namespace_id integer, p_token 
 CREATE OR REPLACE FUNCTION holdfast.process_lock(p_namespace_id integer, p_token uuid)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     c_tries_max constant integer := 100;
@@ -32,9 +32,9 @@ END
 $$;
 
 -- process_held: an advisory lock that this session holds; NULL: none, or the server hides its locks.
-CREATE OR REPLACE FUNCTION holdfast.process_held() RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.process_held() RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
@@ -53,7 +53,7 @@ $$;
 -- be seen to be frozen; nor is any on a server that hides its locks. Reads pg_locks once.
 CREATE OR REPLACE FUNCTION holdfast.dead_of(p_namespace_id integer, p_tokens uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_held text[]; -- sessions and the locks that they hold
@@ -70,7 +70,7 @@ BEGIN
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database());
     END IF;
     RETURN coalesce((
-        SELECT array_agg(t) FROM unnest(p_tokens) t LEFT JOIN processes p ON p.token = t
+        SELECT array_agg(t) FROM unnest(p_tokens) t LEFT JOIN read_processes() p ON p.token = t
             AND p.namespace_id = p_namespace_id
         WHERE p.token IS NULL
            OR v_seen AND p.locked AND concat(p.backend, ' ', p.lock_key) <> ALL (coalesce(v_held, '{}'))), '{}');
@@ -81,9 +81,9 @@ $$;
 -- is stored for later would come later by as much. Then leases end lease_ms from now at the latest,
 -- and retries that were recorded in the future are due now: early at worst. Rings if it was so. Who does
 -- not consume there (grants.sql) leaves it, and the signs of it, to those who do.
-CREATE OR REPLACE FUNCTION holdfast.clock_mind(p_namespace_id integer, p_caller oid) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.clock_mind(p_namespace_id integer, p_caller oid) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -117,10 +117,10 @@ $$;
 -- process_check: the process with this token is one of the namespace, or none that is registered; and it is
 -- the caller's to speak for: whoever does not consume there has only those that its role registered. 42501.
 -- p_caller: of admit.
-CREATE OR REPLACE FUNCTION holdfast.process_check(p_namespace_id integer, p_token uuid, p_caller oid)
+CREATE OR REPLACE FUNCTION holdfast_private.process_check(p_namespace_id integer, p_token uuid, p_caller oid)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_caller IS NOT NULL AND EXISTS (
@@ -142,7 +142,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token
                                                  p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS TABLE (token uuid, node_name text, renewals bigint, dead boolean)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -177,7 +177,7 @@ $$;
 -- its locks, and nobody knows. p_head is the newest position, which was read before.
 CREATE OR REPLACE FUNCTION holdfast.publishers(p_namespace_id integer, p_head bigint) RETURNS text[]
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
@@ -191,15 +191,15 @@ $$;
 -- process comes or goes, and when one dies: then there may be something to do that nobody has rung for.
 CREATE OR REPLACE FUNCTION holdfast.company(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT hashtextextended(concat_ws(' ',
-        (SELECT sum(s.generation) + sum(s.crew) FROM subscriptions s
+        (SELECT sum(s.generation) + sum(s.members_version) FROM read_subscriptions() s
          WHERE s.namespace_id = p_namespace_id),
-        (SELECT max(s.id) FROM subscriptions s WHERE s.namespace_id = p_namespace_id),
+        (SELECT max(s.id) FROM read_subscriptions() s WHERE s.namespace_id = p_namespace_id),
         array_agg(p.token ORDER BY p.token),
         dead_of(p_namespace_id, array_agg(p.token ORDER BY p.token))), 0)
-    FROM processes p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token
+    FROM read_processes() p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token
 $$;
 
 -- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
@@ -211,7 +211,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_sweep(p_namespace_id integer,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
@@ -245,18 +245,18 @@ $$;
 -- process_give: what a process still owns is free: its partitions have no owner, its leases are for the
 -- next claim. They end now, also those whose time was over and that were kept: no claim looks for what ended
 -- before leases_from. Answers whether there was anything.
-CREATE OR REPLACE FUNCTION holdfast.process_give(p_namespace_id integer, p_token uuid,
+CREATE OR REPLACE FUNCTION holdfast_private.process_give(p_namespace_id integer, p_token uuid,
                                                  p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_ours  bigint[] := ARRAY(SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id);
     v_given boolean;
     v_id    bigint;
 BEGIN
-    UPDATE subscriptions s SET crew = s.crew + 1
+    UPDATE subscriptions s SET members_version = s.members_version + 1
         WHERE s.namespace_id = p_namespace_id
             AND s.id IN (SELECT p.subscription_id FROM partitions p WHERE p.owner = p_token
                          UNION SELECT m.subscription_id FROM members m WHERE m.token = p_token);
@@ -284,7 +284,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_close(p_namespace_id integer, p_toke
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');

@@ -2,14 +2,14 @@
 -- does its own checks and calls append or inserts by itself.
 
 -- publish, the long way: every check, every kind of id.
-CREATE OR REPLACE FUNCTION holdfast.publish_checked(p_namespace text, p_type text, p_payload json,
+CREATE OR REPLACE FUNCTION holdfast_private.publish_checked(p_namespace text, p_type text, p_payload json,
                                                     p_id uuid, p_key text, p_tenant text,
                                                     p_metadata json, p_producer text,
                                                     p_expected_version bigint,
                                                     p_emitted_at timestamptz, OUT "position" bigint,
                                                     OUT duplicate boolean, OUT key_version bigint)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -56,7 +56,7 @@ CREATE OR REPLACE FUNCTION holdfast.publish(namespace text, type text, payload j
                                             OUT key_version bigint,
                                             p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -67,23 +67,23 @@ DECLARE
     v_quick record;
     v_done  record;
 BEGIN
-    IF holdfast.holder(p_ticket) IS NOT NULL THEN
-        PERFORM holdfast.enter(p_ticket, publish.namespace, 'publish into', 'publisher', 'owner');
+    IF holdfast_private.holder(p_ticket) IS NOT NULL THEN
+        PERFORM holdfast_private.enter(p_ticket, publish.namespace, 'publish into', 'publisher', 'owner');
     END IF;
     IF publish.id IS NULL THEN
-        publish.id := holdfast.new_id(v_now);
+        publish.id := holdfast_private.new_id(v_now);
         v_guard := date_trunc('milliseconds', v_now);
     ELSE
         v_guard := holdfast.id_time(publish.id);
     END IF;
-    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM holdfast.namespaces n
+    SELECT n.id, n.sequence, n.sleep INTO v_quick FROM holdfast_private.namespaces n
         WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
             AND v_guard > n.ids_until AND v_guard >= n.months_from AND v_guard < n.months_to
             AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
             AND octet_length(publish.type) <= HF_TYPE_BYTES_MAX AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
             AND (octet_length(publish.payload::text) <= 128
                  OR octet_length(publish.payload::text) <= least(65536, n.payload_bytes_max)
-                    AND NOT holdfast.json_too_deep(publish.payload::text))
+                    AND NOT holdfast_private.json_too_deep(publish.payload::text))
             AND strpos(publish.payload::text, E'\\u') = 0
             AND (publish.key IS NULL OR octet_length(publish.key) <= HF_KEY_BYTES_MAX)
             AND (publish.tenant IS NULL OR octet_length(publish.tenant) <= HF_KEY_BYTES_MAX)
@@ -93,15 +93,15 @@ BEGIN
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
     IF FOUND THEN
         -- Not RETURNING: who may only publish may not see what is in the log.
-        PERFORM holdfast.publishing(v_quick.id);
+        PERFORM holdfast_private.publishing(v_quick.id);
         publish."position" := nextval(v_quick.sequence);
         v_enter := clock_timestamp();
-        v_hash := holdfast.hash_of(coalesce(publish.tenant, publish.key, publish.id::text));
-        INSERT INTO holdfast.events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+        v_hash := holdfast_private.hash_of(coalesce(publish.tenant, publish.key, publish.id::text));
+        INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
                                      namespace_id, type, producer, key, tenant, payload)
             VALUES (publish."position", v_hash,
-                    holdfast.checksum_of(
-                        holdfast.content_of(publish.id, v_now, publish.type, publish.key,
+                    holdfast_private.checksum_of(
+                        holdfast_private.content_of(publish.id, v_now, publish.type, publish.key,
                                             publish.tenant, NULL, publish.producer, NULL,
                                             publish.payload),
                         v_hash, publish."position", v_enter, NULL),
@@ -121,11 +121,11 @@ BEGIN
             publish."position" := v_done."position";
             publish.key_version := v_done.key_version;
             publish.duplicate := true;
-            PERFORM holdfast.commit_what_is_seen();
+            PERFORM holdfast_private.commit_what_is_seen();
             RETURN;
         END IF;
     END IF;
-    v_done := holdfast.publish_checked(publish.namespace, publish.type, publish.payload, publish.id,
+    v_done := holdfast_private.publish_checked(publish.namespace, publish.type, publish.payload, publish.id,
                                        publish.key, publish.tenant, publish.metadata,
                                        publish.producer, publish.expected_version,
                                        publish.emitted_at);
@@ -136,13 +136,13 @@ END
 $$;
 
 -- events_given_check: what publish_many is given. HF001, which names the first event that is refused.
-CREATE OR REPLACE FUNCTION holdfast.events_given_check(
+CREATE OR REPLACE FUNCTION holdfast_private.events_given_check(
     p_namespace_id integer, p_count integer, p_types text[], p_payloads json[], p_ids uuid[],
     p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
     p_expected_versions bigint[], p_emitted_at timestamptz[], p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_fault record;
@@ -187,7 +187,7 @@ CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[], p
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -278,7 +278,7 @@ CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, events json)
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -306,7 +306,9 @@ BEGIN
             WHERE name <> ALL ('{type,payload,id,key,tenant,metadata,producer,expected_version,emitted_at}')
             LIMIT 1;
     END IF;
-    PERFORM fault_check(v_fault);
+    IF v_fault IS NOT NULL THEN
+        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
+    END IF;
     SELECT array_agg(event ->> 'type' ORDER BY i), array_agg(event -> 'payload' ORDER BY i),
            array_agg((event ->> 'id')::uuid ORDER BY i), array_agg(event ->> 'key' ORDER BY i),
            array_agg(event ->> 'tenant' ORDER BY i),

@@ -15,7 +15,7 @@
 -- key for each savepoint that was rolled back, and the server's table of locks is full long before there are
 -- no more. The try stands in the upper 16 bits of the key, so a look computes one hash for each advisory lock
 -- that is held, of whatever session.
-CREATE OR REPLACE FUNCTION holdfast.publishing_key(p_secret bytea, p_namespace_id integer,
+CREATE OR REPLACE FUNCTION holdfast_private.publishing_key(p_secret bytea, p_namespace_id integer,
                                                    p_transaction xid, p_try integer) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ('x' || encode(substr(int4send($4), 3)
@@ -24,9 +24,9 @@ CREATE OR REPLACE FUNCTION holdfast.publishing_key(p_secret bytea, p_namespace_i
 
 -- publishing: declares that this transaction publishes. To be called before a position is drawn, in the
 -- same transaction and not below a savepoint that is rolled back between the two.
-CREATE OR REPLACE FUNCTION holdfast.publishing(p_namespace_id integer) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.publishing(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_secret bytea := (SELECT s.secret FROM secret s);
@@ -44,9 +44,9 @@ $$;
 
 -- draw: the next position, for the owner of the schema who writes into the log by hand: the event must be
 -- inserted in the same transaction.
-CREATE OR REPLACE FUNCTION holdfast.draw(p_namespace_id integer) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.draw(p_namespace_id integer) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM publishing(p_namespace_id);
@@ -62,7 +62,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.publishing_now(p_namespace_id integer)
     RETURNS TABLE (virtualtransaction text, pid integer)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN

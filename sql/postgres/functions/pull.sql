@@ -12,9 +12,9 @@
 --   Leases end by the database's clock, and nobody's death ends them earlier.
 
 -- Who waits for others and then looks again must see what they did. p_who: "leases need". HF002.
-CREATE OR REPLACE FUNCTION holdfast.demand_read_committed(p_who text) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.demand_read_committed(p_who text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT sees_commits() THEN
@@ -24,10 +24,10 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION holdfast.pull_find(p_ticket bytea, p_namespace text, p_subscription text)
-    RETURNS holdfast.pull
+CREATE OR REPLACE FUNCTION holdfast_private.pull_find(p_ticket bytea, p_namespace text, p_subscription text)
+    RETURNS holdfast_private.pull
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, p_namespace, 'change the subscriptions of',
@@ -53,9 +53,9 @@ END
 $$;
 
 -- A lease's text as its token, as lease_parse of C. HF001.
-CREATE OR REPLACE FUNCTION holdfast.lease_token(p_lease text) RETURNS uuid
+CREATE OR REPLACE FUNCTION holdfast_private.lease_token(p_lease text) RETURNS uuid
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF p_lease IS NULL THEN
@@ -72,9 +72,9 @@ END
 $$;
 
 -- The delay before attempt p_attempt, as retry_delay_ms of C.
-CREATE OR REPLACE FUNCTION holdfast.retry_delay_ms(p_options json, p_attempt integer) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.retry_delay_ms(p_options json, p_attempt integer) RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_base   double precision := coalesce((p_options ->> 'retry_base_ms')::double precision, 1000);
@@ -96,12 +96,12 @@ $$;
 
 -- Settles these, all or none, and pauses the subscription if one dies and its on_poison says halt.
 -- Records of failures are made durable whatever the session is set to.
-CREATE OR REPLACE FUNCTION holdfast.pull_apply(p_pull holdfast.pull, p_lease uuid, p_node text,
+CREATE OR REPLACE FUNCTION holdfast_private.pull_apply(p_pull holdfast_private.pull, p_lease uuid, p_node text,
                                                p_now timestamptz,
-                                               p_outcomes holdfast.pull_outcome[])
+                                               p_outcomes holdfast_private.pull_outcome[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_dead bigint;
@@ -126,10 +126,10 @@ END
 $$;
 
 -- Raises what went wrong, or rings.
-CREATE OR REPLACE FUNCTION holdfast.pull_answer(p_pull holdfast.pull, p_status integer,
+CREATE OR REPLACE FUNCTION holdfast_private.pull_answer(p_pull holdfast_private.pull, p_status integer,
                                                 p_message text, p_ring boolean) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM answer_check(p_status, p_message);
@@ -140,9 +140,9 @@ END
 $$;
 
 -- An error's text, cut to 2048 bytes at a character's beginning.
-CREATE OR REPLACE FUNCTION holdfast.error_cut(p_error text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.error_cut(p_error text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_bytes bytea;
@@ -162,9 +162,9 @@ $$;
 -- ---- Claiming -----------------------------------------------------------------------------------
 
 -- Whether an event that a claim hands out is not what was published.
-CREATE OR REPLACE FUNCTION holdfast.claimed_damaged(p_row holdfast.claimed) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.claimed_damaged(p_row holdfast.claimed) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN p_row.checksum <> checksum_of(
@@ -177,11 +177,11 @@ $$;
 -- What a claim has handed out and nobody should run: those outside the patterns, where the
 -- subscription wants them as dead letters, those whose recorded attempts are used up, and those that are
 -- damaged. Buries them.
-CREATE OR REPLACE FUNCTION holdfast.pull_weed(p_pull holdfast.pull, p_lease uuid, p_node text,
+CREATE OR REPLACE FUNCTION holdfast_private.pull_weed(p_pull holdfast_private.pull, p_lease uuid, p_node text,
                                               p_weeds holdfast.claimed[], p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_apply(p_pull, p_lease, p_node, p_now, array_agg(ROW(
@@ -212,7 +212,7 @@ CREATE OR REPLACE FUNCTION holdfast.claim(namespace text, subscription text,
                    payload json, key text, tenant text, metadata json, producer text,
                    schedule_id text, key_version bigint, emitted_at timestamptz, attempt integer)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -267,12 +267,12 @@ $$;
 -- ---- Settling -----------------------------------------------------------------------------------
 
 -- Settles positions of a lease (NULL: all that are left) the same way, as 0 done or 5 released.
-CREATE OR REPLACE FUNCTION holdfast.pull_settle(p_pull holdfast.pull, p_lease uuid,
+CREATE OR REPLACE FUNCTION holdfast_private.pull_settle(p_pull holdfast_private.pull, p_lease uuid,
                                                 p_positions bigint[], p_kind integer,
                                                 p_extend timestamptz, p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_positions bigint[] := ARRAY(SELECT DISTINCT p FROM unnest(p_positions) p ORDER BY p);
@@ -297,7 +297,7 @@ CREATE OR REPLACE FUNCTION holdfast.ack(namespace text, subscription text, lease
                                         p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_settle(pull_find(p_ticket, ack.namespace, ack.subscription), lease_token(ack.lease),
@@ -311,7 +311,7 @@ CREATE OR REPLACE FUNCTION holdfast.release(namespace text, subscription text, l
                                             p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_settle(pull_find(p_ticket, release.namespace, release.subscription),
@@ -327,7 +327,7 @@ CREATE OR REPLACE FUNCTION holdfast.extend(namespace text, subscription text, le
                                            p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS timestamptz
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_pull  pull := pull_find(p_ticket, extend.namespace, extend.subscription);
@@ -346,12 +346,12 @@ $$;
 
 -- Fails positions of a lease (NULL: all that are left): one more attempt in their stories, and they wait,
 -- or are dead if it was the last one, or if p_bury.
-CREATE OR REPLACE FUNCTION holdfast.pull_fail(p_pull holdfast.pull, p_lease uuid,
+CREATE OR REPLACE FUNCTION holdfast_private.pull_fail(p_pull holdfast_private.pull, p_lease uuid,
                                               p_positions bigint[], p_bury boolean,
                                               p_delay_ms bigint, p_error text, p_node text)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_max      integer := coalesce((p_pull.options ->> 'attempts_max')::integer, 4);
@@ -410,7 +410,7 @@ CREATE OR REPLACE FUNCTION holdfast.nack(namespace text, subscription text, leas
                                          p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF nack.delay_ms < 0 OR nack.delay_ms > 31622400000 THEN
@@ -431,7 +431,7 @@ CREATE OR REPLACE FUNCTION holdfast.bury(namespace text, subscription text, leas
                                          p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pull_fail(pull_find(p_ticket, bury.namespace, bury.subscription), lease_token(bury.lease),

@@ -22,33 +22,33 @@
 -- subscription_floor: a position that the subscription needs nothing at or below of: everything there is
 -- settled, or kept as a copy. NULL: not known now (the journal is being rotated): keep everything. It is
 -- true if journal and leases were locked before the statement's snapshot was taken: see change_retain.
-CREATE OR REPLACE FUNCTION holdfast.subscription_floor(p_subscription_id bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_floor(p_subscription_id bigint) RETURNS bigint
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT CASE WHEN count(*) > 0 AND count(c.checkpoint) = count(*) THEN
         least(min(c.checkpoint),
               min((SELECT min(h.low) FROM unnest(c.holes) h)) - 1,
-              (SELECT min(r.position) FROM holdfast.retries r
+              (SELECT min(r.position) FROM holdfast_private.retries r
                WHERE r.subscription_id = p_subscription_id
-                   AND NOT EXISTS (SELECT FROM holdfast.copies y
+                   AND NOT EXISTS (SELECT FROM holdfast_private.copies y
                                    WHERE y.subscription_id = r.subscription_id
                                        AND y.position = r.position)) - 1,
-              (SELECT min(lower(l.positions)) FROM holdfast.leases l
+              (SELECT min(lower(l.positions)) FROM holdfast_private.leases l
                WHERE l.subscription_id = p_subscription_id) - 1) END
-    FROM holdfast.checkpoints c WHERE c.subscription_id = p_subscription_id
+    FROM holdfast_private.checkpoints c WHERE c.subscription_id = p_subscription_id
 $$;
 
 -- lagging: the subscriptions of a namespace that need something at or below p_position, and from where.
 -- Where lagging ones are dropped, one that has been dropped up to a position needs nothing below it.
-CREATE OR REPLACE FUNCTION holdfast.lagging(p_namespace_id integer, p_position bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.lagging(p_namespace_id integer, p_position bigint,
                                             p_drop boolean)
     RETURNS TABLE (id bigint, name text, floor bigint)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-    SELECT s.id, s.name, f.floor FROM holdfast.subscriptions s
-    CROSS JOIN LATERAL (SELECT coalesce(holdfast.subscription_floor(s.id), 0) AS floor) f
+    SELECT s.id, s.name, f.floor FROM holdfast_private.subscriptions s
+    CROSS JOIN LATERAL (SELECT coalesce(holdfast_private.subscription_floor(s.id), 0) AS floor) f
     WHERE s.namespace_id = p_namespace_id AND f.floor < p_position
         AND NOT (p_drop AND coalesce(s.dropped_through, 0) >= p_position)
     ORDER BY s.name
@@ -61,11 +61,11 @@ $$;
 -- What a month has entered the log less than a day after its end (guard_at, append.sql), so age counts
 -- from then. A month is past two days after its end: no publisher can be about to write into it. Size
 -- counts the log as a whole; months that are not past are never taken.
-CREATE OR REPLACE FUNCTION holdfast.retention_months(p_namespace_id integer)
+CREATE OR REPLACE FUNCTION holdfast_private.retention_months(p_namespace_id integer)
     RETURNS TABLE (month text, ends_at timestamptz, bytes bigint, lowest bigint, highest bigint,
                    reason text, kept_by text)
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET datestyle = 'ISO, YMD' SET timezone = 'UTC'
 AS $$
 #variable_conflict use_column
@@ -80,13 +80,13 @@ BEGIN
         RETURN;
     END IF;
     SELECT sum(pg_total_relation_size(i.inhrelid)) INTO v_total FROM pg_inherits i
-        WHERE i.inhparent = ('holdfast.events_' || p_namespace_id)::regclass
+        WHERE i.inhparent = ('holdfast_private.events_' || p_namespace_id)::regclass
             AND NOT i.inhdetachpending;
     FOR v_month IN
-        SELECT 'holdfast.' || c.relname AS month,
+        SELECT 'holdfast_private.' || c.relname AS month,
                (to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month') AT TIME ZONE 'UTC' AS ends_at
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = ('holdfast.events_' || p_namespace_id)::regclass
+        WHERE i.inhparent = ('holdfast_private.events_' || p_namespace_id)::regclass
             AND NOT i.inhdetachpending
         ORDER BY 2 LOOP
         month := v_month.month;
@@ -117,18 +117,25 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.retention_plan(p_namespace_id integer, OUT due boolean,
                                                    OUT through bigint, OUT events bigint,
                                                    OUT bytes bigint, OUT by_size boolean,
-                                                   OUT kept_by text)
-    LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+                                                   OUT kept_by text,
+                                                   p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'see the retention of', 'viewer', 'publisher', 'consumer', 'owner');
     SELECT coalesce(bool_or(m.goes), false), coalesce(max(m.highest) FILTER (WHERE m.goes), 0),
            coalesce(sum(m.highest - m.lowest + 1) FILTER (WHERE m.goes), 0)::bigint,
            coalesce(sum(m.bytes) FILTER (WHERE m.goes), 0)::bigint,
            coalesce(bool_or(m.reason = 'size') FILTER (WHERE m.goes), false),
            (array_agg(m.kept_by ORDER BY m.ends_at) FILTER (WHERE m.kept_by IS NOT NULL))[1]
+    INTO retention_plan.due, retention_plan.through, retention_plan.events, retention_plan.bytes,
+         retention_plan.by_size, retention_plan.kept_by
     FROM (SELECT r.*, r.kept_by IS NULL OR n.lagging_drop AS goes
-          FROM holdfast.retention_months(p_namespace_id) r
-          JOIN holdfast.namespaces n ON n.id = p_namespace_id) m
+          FROM retention_months(p_namespace_id) r
+          JOIN namespaces n ON n.id = p_namespace_id) m;
+END
 $$;
 
 -- ---- What is done -------------------------------------------------------------------------------
@@ -138,16 +145,16 @@ $$;
 -- what is needed could have been written anew since, where it does not show.
 CREATE OR REPLACE FUNCTION holdfast.retention_may() RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN has_column_privilege('holdfast.namespaces', 'retained_at', 'UPDATE')
-        AND holdfast.sees_commits();
+    RETURN has_column_privilege('holdfast_private.namespaces'::regclass, 'retained_at', 'UPDATE')
+        AND holdfast_private.sees_commits();
 
 -- retention_take: true if it is our turn: nobody has run for p_every_ms. One row, one moment: of two who
 -- ask at once the second waits for the first and finds that it is too early. A time in the future was
 -- written by a clock that has been set back since.
-CREATE OR REPLACE FUNCTION holdfast.retention_take(p_namespace_id integer, p_every_ms bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.retention_take(p_namespace_id integer, p_every_ms bigint)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     UPDATE namespaces n SET retained_at = clock_timestamp()
@@ -161,11 +168,11 @@ $$;
 
 -- subscription_drop: moves a subscription past p_through, and writes down what it loses. What waits with
 -- a copy of its event stays, and so does everything above; who is at work below is refused.
-CREATE OR REPLACE FUNCTION holdfast.subscription_drop(p_subscription_id bigint, p_floor bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_drop(p_subscription_id bigint, p_floor bigint,
                                                       p_through bigint, p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_copies int8multirange;
@@ -205,14 +212,14 @@ $$;
 
 -- retention_left: what somebody began and did not end: months whose detaching is pending, and detached
 -- ones that are to be dropped.
-CREATE OR REPLACE FUNCTION holdfast.retention_left(p_namespace_id integer)
+CREATE OR REPLACE FUNCTION holdfast_private.retention_left(p_namespace_id integer)
     RETURNS TABLE (month text, pending boolean)
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-    SELECT 'holdfast.' || c.relname, i.inhrelid IS NOT NULL
+    SELECT 'holdfast_private.' || c.relname, i.inhrelid IS NOT NULL
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
-    WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'
+    WHERE c.relnamespace = 'holdfast_private'::regnamespace AND c.relkind = 'r'
         AND c.relname ~ ('^events_' || p_namespace_id || '_[0-9]{6}$')
         AND (i.inhrelid IS NULL OR i.inhdetachpending)
     ORDER BY c.relname
@@ -220,22 +227,22 @@ $$;
 
 -- When the oldest month of a log begins; NULL: it has none. (months_from may be later: there are months
 -- before it if nobody used the log for some, or if it was copied.)
-CREATE OR REPLACE FUNCTION holdfast.log_from(p_namespace_id integer) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION holdfast_private.log_from(p_namespace_id integer) RETURNS timestamptz
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT min(to_date(right(c.relname, 6), 'YYYYMM'))::timestamp AT TIME ZONE 'UTC'
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = ('holdfast.events_' || p_namespace_id)::regclass AND NOT i.inhdetachpending
+    WHERE i.inhparent = ('holdfast_private.events_' || p_namespace_id)::regclass AND NOT i.inhdetachpending
 $$;
 
 -- retention_ids: forgets the ids of events that are gone, p_rows of event_ids at a time in the order of
 -- ids. True: there may be more. An id whose event is gone and that is not forgotten yet counts as
 -- published; nothing promises that it does not.
-CREATE OR REPLACE FUNCTION holdfast.retention_ids(p_namespace_id integer, p_rows bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.retention_ids(p_namespace_id integer, p_rows bigint)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces%ROWTYPE;
@@ -272,11 +279,11 @@ CREATE OR REPLACE FUNCTION holdfast.change_retain(
     OUT events bigint, OUT bytes bigint, OUT dropped_name text, OUT dropped_from bigint,
     OUT dropped_through bigint)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '50ms'
 AS $$
 DECLARE
-    v_namespace namespaces%ROWTYPE;
+    v_namespace record;
     v_left      record;
     v_month     record;
     v_lagging   record;
@@ -289,6 +296,7 @@ BEGIN
     IF NOT taken THEN
         RETURN;
     END IF;
+    PERFORM owner_check('shorten the log');
     SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL
         FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -304,7 +312,7 @@ BEGIN
     IF FOUND THEN
         more := true;
         IF v_left.pending THEN
-            command := format('ALTER TABLE holdfast.%I DETACH PARTITION %s FINALIZE',
+            command := format('ALTER TABLE holdfast_private.%I DETACH PARTITION %s FINALIZE',
                               'events_' || p_namespace_id, v_left.month);
             IF p_plain THEN
                 EXECUTE command;
@@ -348,7 +356,7 @@ BEGIN
     IF p_plain THEN
         EXECUTE format('DROP TABLE %s', v_month.month);
     ELSE
-        command := format('ALTER TABLE holdfast.%I DETACH PARTITION %s CONCURRENTLY',
+        command := format('ALTER TABLE holdfast_private.%I DETACH PARTITION %s CONCURRENTLY',
                           'events_' || p_namespace_id, v_month.month);
     END IF;
 END
@@ -369,7 +377,7 @@ CREATE OR REPLACE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL,
                                            p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id      integer;

@@ -9,10 +9,10 @@
 -- ---- Making them --------------------------------------------------------------------------------
 
 -- A schedule by its name. HF003, 42501.
-CREATE OR REPLACE FUNCTION holdfast.schedule_find(p_ticket bytea, p_namespace text, p_name text)
-    RETURNS holdfast.schedules
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_find(p_ticket bytea, p_namespace text, p_name text)
+    RETURNS holdfast_private.schedules
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, p_namespace, 'change the agenda of',
@@ -29,12 +29,12 @@ END
 $$;
 
 -- Why a schedule is refused, but for its expression; NULL if it is good.
-CREATE OR REPLACE FUNCTION holdfast.schedule_fault(p_namespace_id integer, p_name text, p_zone text,
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_fault(p_namespace_id integer, p_name text, p_zone text,
                                                    p_type text, p_payload json, p_key text,
                                                    p_tenant text, p_metadata json, p_misfire text,
                                                    p_cap integer, p_grace_ms bigint) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT coalesce(
         name_fault(p_name, 'schedule name', HF_SCHEDULE_NAME_BYTES_MAX),
@@ -51,7 +51,7 @@ AS $$
 $$;
 
 -- The values of a field, or * for all of them if it may be one.
-CREATE OR REPLACE FUNCTION holdfast.cron_list(p_values integer[], p_all integer, p_star boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.cron_list(p_values integer[], p_all integer, p_star boolean)
     RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN $3 AND cardinality($1) = $2 THEN '*' ELSE array_to_string($1, ',') END;
@@ -59,9 +59,9 @@ CREATE OR REPLACE FUNCTION holdfast.cron_list(p_values integer[], p_all integer,
 -- An expression as pg_cron understands it: lists of values, because 5/15 and FRI-SUN are something else
 -- there, or nothing. Two fields of days that must both match need a * at the beginning of one of them.
 -- HF001.
-CREATE OR REPLACE FUNCTION holdfast.cron_for_job(p_expression text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.cron_for_job(p_expression text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_cron     cron := cron_parse(p_expression);
@@ -89,7 +89,7 @@ $$;
 
 -- Whether pg_cron is installed. Its functions are called with the rights of the owner of the schema, so a
 -- schema `cron` that somebody else has made must not be taken for it.
-CREATE OR REPLACE FUNCTION holdfast.cron_is_there() RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.cron_is_there() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN EXISTS (SELECT FROM pg_extension e
                    JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
@@ -100,9 +100,9 @@ CREATE OR REPLACE FUNCTION holdfast.cron_is_there() RETURNS boolean
 -- Removes a job that was made for a schedule. pg_cron shows a role its own jobs only, lets nobody else
 -- remove them, and a number may be somebody else's job where a dump was restored. One that stays does no
 -- harm: it asks for what is due, and of a schedule that is gone nothing is.
-CREATE OR REPLACE FUNCTION holdfast.schedule_unjob(p_id uuid, p_job bigint) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_unjob(p_id uuid, p_job bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF cron_is_there()
@@ -118,10 +118,10 @@ $$;
 -- Gives a schedule its job of pg_cron, or takes it away: this is where it is decided what a job can have.
 -- Only change_schedule_put asks for it, whoever makes the schedule, and what changes one by hand. The job
 -- only says when to look: what is due, and whether somebody else was first, is decided as for everybody.
-CREATE OR REPLACE FUNCTION holdfast.schedule_drive(p_schedule holdfast.schedules, p_driver text)
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_drive(p_schedule holdfast_private.schedules, p_driver text)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_zone text; -- NULL: not known, or not to us
@@ -151,9 +151,9 @@ END
 $$;
 
 -- Whoever drops a schedule, or its namespace, drops its job; whoever changes it changes the job.
-CREATE OR REPLACE FUNCTION holdfast.schedule_job() RETURNS trigger
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_job() RETURNS trigger
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF tg_op = 'UPDATE' THEN
@@ -181,7 +181,7 @@ CREATE OR REPLACE FUNCTION holdfast.create_schedule(namespace text, name text, e
                                                     p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS uuid
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -217,7 +217,7 @@ BEGIN
             create_schedule.tenant, create_schedule.metadata, v_policy, create_schedule.misfire_cap,
             create_schedule.grace_ms * 1000,
             CASE WHEN v_same THEN v_schedule.next_at
-                 ELSE cron_next(v_cron, create_schedule.zone, v_now) END, v_now,
+                 ELSE cron_after(v_cron, create_schedule.zone, v_now) END, v_now,
             create_schedule.driver, create_schedule.paused, session_user::text, NULL);
     END IF;
     PERFORM ring(v_namespace.id, v_namespace.sleep);
@@ -230,7 +230,7 @@ CREATE OR REPLACE FUNCTION holdfast.drop_schedule(namespace text, name text,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules := schedule_find(p_ticket, namespace, name);
@@ -245,7 +245,7 @@ CREATE OR REPLACE FUNCTION holdfast.pause_schedule(namespace text, name text,
                                                    p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules := schedule_find(p_ticket, namespace, name);
@@ -259,7 +259,7 @@ CREATE OR REPLACE FUNCTION holdfast.resume_schedule(namespace text, name text,
                                                     p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule  schedules := schedule_find(p_ticket, namespace, name);
@@ -267,7 +267,7 @@ DECLARE
     v_now       timestamptz := clock_timestamp();
 BEGIN
     PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, false, NULL, NULL,
-                                  cron_next(cron_parse(v_schedule.expression), v_schedule.zone, v_now),
+                                  cron_after(cron_parse(v_schedule.expression), v_schedule.zone, v_now),
                                   v_now);
     PERFORM ring(v_namespace.id, v_namespace.sleep);
 END
@@ -290,7 +290,7 @@ CREATE OR REPLACE FUNCTION holdfast.publish_later(namespace text, type text, pay
                                                   OUT "position" bigint, OUT duplicate boolean,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -323,7 +323,7 @@ $$;
 -- ---- Firing -------------------------------------------------------------------------------------
 
 -- The id of the event of a planned time, as schedule_event_id of src/bus/timers/schedule.c.
-CREATE OR REPLACE FUNCTION holdfast.planned_id(p_schedule_id uuid, p_planned timestamptz)
+CREATE OR REPLACE FUNCTION holdfast_private.planned_id(p_schedule_id uuid, p_planned timestamptz)
     RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT lpad(to_hex(floor(us / 1000)::bigint), 12, '0') || '7' || substr(digest, 14, 3)
@@ -334,12 +334,12 @@ CREATE OR REPLACE FUNCTION holdfast.planned_id(p_schedule_id uuid, p_planned tim
 
 -- Publishes the events of these planned times, if the schedule still waits for what it waited for when
 -- it was read. By hand: the one event, with a new id.
-CREATE OR REPLACE FUNCTION holdfast.fire_times(p_schedule holdfast.schedules, p_times timestamptz[],
+CREATE OR REPLACE FUNCTION holdfast_private.fire_times(p_schedule holdfast_private.schedules, p_times timestamptz[],
                                                p_next timestamptz, p_skipped_first timestamptz,
                                                p_skipped_last timestamptz, p_by_hand boolean,
                                                OUT ids uuid[], OUT positions bigint[])
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_sizes     integer[] := ARRAY[cardinality(p_times)];
@@ -375,7 +375,7 @@ CREATE OR REPLACE FUNCTION holdfast.run_schedule(namespace text, name text, OUT 
                                                  OUT "position" bigint,
                                                  p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;
@@ -397,7 +397,7 @@ CREATE OR REPLACE FUNCTION holdfast.fire_schedule(p_id uuid,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_schedule schedules;
@@ -428,10 +428,10 @@ $$;
 -- were; more: there is more of some of them. What cannot be read (its zone is unknown to this server, while
 -- it was known to the one who made it) is passed over, with a warning, and so is what somebody else is
 -- at: neither is in the way of others.
-CREATE OR REPLACE FUNCTION holdfast.fire_due(p_namespace_id integer, p_max integer,
+CREATE OR REPLACE FUNCTION holdfast_private.fire_due(p_namespace_id integer, p_max integer,
                                              p_now timestamptz, OUT fired bigint, OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_due     record;
@@ -468,12 +468,12 @@ END
 $$;
 
 -- tick_namespace: what tick does in one namespace.
-CREATE OR REPLACE FUNCTION holdfast.tick_namespace(p_namespace holdfast.namespaces, p_max integer,
+CREATE OR REPLACE FUNCTION holdfast_private.tick_namespace(p_namespace holdfast_private.namespaces, p_max integer,
                                                    p_now timestamptz, p_ticket bytea,
                                                    OUT fired bigint, OUT released bigint,
                                                    OUT months bigint, OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_released record;
@@ -497,12 +497,12 @@ $$;
 -- tick_apart: the same for who goes through many namespaces. What is in one, and what transactions that stay
 -- open hold there, must not be in the way of the others: it waits for nobody, and one that fails is
 -- passed over with a warning, without having been changed.
-CREATE OR REPLACE FUNCTION holdfast.tick_apart(p_namespace holdfast.namespaces, p_max integer,
+CREATE OR REPLACE FUNCTION holdfast_private.tick_apart(p_namespace holdfast_private.namespaces, p_max integer,
                                                p_now timestamptz, p_ticket bytea, OUT fired bigint,
                                                OUT released bigint, OUT months bigint,
                                                OUT more boolean)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
@@ -530,7 +530,7 @@ CREATE OR REPLACE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max inte
                                          OUT fired bigint, OUT released bigint, OUT months bigint,
                                          OUT more boolean, p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller    oid := holder(p_ticket);

@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION holdfast.events_at(p_namespace_id integer, p_subscrip
                                               p_positions bigint[])
     RETURNS SETOF holdfast.event
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -18,24 +18,24 @@ BEGIN
         RETURN QUERY SELECT c.position, c.id, c.type, c.payload, c.key, c.tenant, c.metadata,
                             c.producer, c.schedule_id, c.key_version, c.hash, c.emitted_at,
                             c.entered_at, c.checksum
-            FROM copies c
+            FROM read_copies() c
             WHERE c.subscription_id = p_subscription_id AND c.position = ANY (p_positions);
         IF FOUND THEN
-            SELECT array_agg(c.position) INTO v_copied FROM copies c
+            SELECT array_agg(c.position) INTO v_copied FROM read_copies() c
                 WHERE c.subscription_id = p_subscription_id AND c.position = ANY (p_positions);
         END IF;
     END IF;
     RETURN QUERY EXECUTE
         'SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id,
                 key_version, hash, emitted_at, entered_at, checksum
-         FROM holdfast.events_' || p_namespace_id
-        || ' WHERE position = ANY ($1) AND position <> ALL (coalesce($2, ''{}''))'
+         FROM holdfast.log_' || p_namespace_id
+        || '() WHERE position = ANY ($1) AND position <> ALL (coalesce($2, ''{}''))'
         USING p_positions, v_copied;
 END
 $$;
 
 -- story_add of C: the story with one more failed attempt.
-CREATE OR REPLACE FUNCTION holdfast.story_add(p_old text, p_attempt integer, p_at timestamptz,
+CREATE OR REPLACE FUNCTION holdfast_private.story_add(p_old text, p_attempt integer, p_at timestamptz,
                                               p_error text, p_node text) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN CASE WHEN octet_length(p_old) + HF_ERROR_BYTES_MAX * 6 > STORY_BYTES_MAX THEN p_old
@@ -49,42 +49,42 @@ CREATE OR REPLACE FUNCTION holdfast.story_add(p_old text, p_attempt integer, p_a
 -- Records an attempt of a shared subscription that nobody answered for: one more failed one, due now.
 -- It is a guess that this event was the reason, so it will be handed out alone. p_cause: process_died or
 -- lease_expired. False, and nothing was written: the event is given up, or it is nowhere any more.
-CREATE OR REPLACE FUNCTION holdfast.record_lost(p_namespace_id integer, p_subscription_id bigint,
+CREATE OR REPLACE FUNCTION holdfast_private.record_lost(p_namespace_id integer, p_subscription_id bigint,
                                                 p_position bigint, p_cause text, p_node text,
                                                 p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_error text := CASE p_cause WHEN CAUSE_DIED THEN 'the process died during this attempt'
                                  ELSE 'the lease expired without an answer' END;
     v_lane  bigint;
 BEGIN
-    UPDATE holdfast.retries r
+    UPDATE holdfast_private.retries r
         SET kind = RETRY_ALONE, attempts = r.attempts + 1, next_attempt_at = p_now,
             last_retry_at = p_now,
-            story = holdfast.story_add(r.story, r.attempts + 1, p_now, v_error, p_node),
+            story = holdfast_private.story_add(r.story, r.attempts + 1, p_now, v_error, p_node),
             cause = p_cause, unit_first = NULL, unit_events = NULL
         WHERE r.subscription_id = p_subscription_id AND r.position = p_position
             AND r.kind <> RETRY_BLOCKED;
     IF FOUND THEN
         RETURN true;
     END IF;
-    PERFORM 1 FROM holdfast.retries r
+    PERFORM 1 FROM holdfast_private.retries r
         WHERE r.subscription_id = p_subscription_id AND r.position = p_position;
     IF FOUND THEN
         RETURN false;
     END IF;
-    SELECT holdfast.lane_of(e.tenant, e.key, e.id) INTO v_lane
+    SELECT holdfast_private.lane_of(e.tenant, e.key, e.id) INTO v_lane
         FROM holdfast.events_at(p_namespace_id, NULL, ARRAY[p_position]) e;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO holdfast.retries (subscription_id, position, kind, partition, lane, attempts,
+    INSERT INTO holdfast_private.retries (subscription_id, position, kind, partition, lane, attempts,
                                   next_attempt_at, last_retry_at, story, cause)
         VALUES (p_subscription_id, p_position, RETRY_ALONE, 0, v_lane, 1, p_now, p_now,
-                holdfast.story_add(NULL, 1, p_now, v_error, p_node), p_cause);
+                holdfast_private.story_add(NULL, 1, p_now, v_error, p_node), p_cause);
     RETURN true;
 END
 $$;
@@ -93,21 +93,21 @@ $$;
 -- there is only one plan for it: whatever statistics say, nobody reads all that waits. It is inlined.
 CREATE OR REPLACE FUNCTION holdfast.lane_first(p_subscription_id bigint, p_partition integer,
                                                p_lane bigint)
-    RETURNS SETOF holdfast.retries
+    RETURNS SETOF holdfast_private.retries
     LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT * FROM (SELECT * FROM holdfast.retries r
+    SELECT * FROM (SELECT * FROM holdfast_private.retries r
                    WHERE (r.subscription_id, r.partition, r.lane) >= ($1, $2, $3)
                    ORDER BY r.subscription_id, r.partition, r.lane, r.position LIMIT 1) r
         WHERE r.subscription_id = $1 AND r.partition = $2 AND r.lane = $3;
 END;
 
 -- Lets the first row of each of these lanes wait, due now, if it is held.
-CREATE OR REPLACE FUNCTION holdfast.lanes_promote(p_subscription_id bigint, p_partition integer,
+CREATE OR REPLACE FUNCTION holdfast_private.lanes_promote(p_subscription_id bigint, p_partition integer,
                                                   p_lanes bigint[], p_now timestamptz) RETURNS void
     LANGUAGE sql
 BEGIN ATOMIC
-    UPDATE holdfast.retries r SET kind = RETRY_WAITING, next_attempt_at = $4
+    UPDATE holdfast_private.retries r SET kind = RETRY_WAITING, next_attempt_at = $4
         FROM (SELECT DISTINCT unnest($3) AS lane) l
         CROSS JOIN LATERAL holdfast.lane_first($1, $2, l.lane) f
         WHERE r.subscription_id = $1 AND r.position = f.position AND f.kind = RETRY_HELD;
@@ -118,15 +118,15 @@ END;
 -- than p_ours, whose rows are locked for rearranging lanes, are passed over. Answers of each whether it
 -- is to wait and is due: in a lane where nothing moves, because it was freed while the caller did not
 -- know, the first one goes on.
-CREATE OR REPLACE FUNCTION holdfast.lanes_hold(p_subscription_id bigint, p_ours integer[],
+CREATE OR REPLACE FUNCTION holdfast_private.lanes_hold(p_subscription_id bigint, p_ours integer[],
                                                p_partitions integer[], p_positions bigint[],
                                                p_lanes bigint[], p_kinds integer[],
                                                p_now timestamptz, OUT due boolean[])
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    INSERT INTO holdfast.retries
+    INSERT INTO holdfast_private.retries
         (subscription_id, position, kind, partition, lane, attempts, next_attempt_at)
         SELECT p_subscription_id, h.position, RETRY_HELD, h.partition, h.lane, 0, p_now
         FROM unnest(p_partitions, p_positions, p_lanes, p_kinds) h (partition, position, lane, kind)
@@ -138,7 +138,7 @@ BEGIN
     SELECT array_agg(coalesce(h.kind, OUTCOME_HELD) = OUTCOME_HELD AND h.partition = ANY (p_ours)
                      AND (SELECT f.kind = RETRY_HELD
                           FROM holdfast.lane_first(p_subscription_id, h.partition, h.lane) f)
-                     AND NOT EXISTS (SELECT 1 FROM holdfast.retries r
+                     AND NOT EXISTS (SELECT 1 FROM holdfast_private.retries r
                                      WHERE r.subscription_id = p_subscription_id
                                          AND r.partition = h.partition AND r.lane = h.lane
                                          AND r.kind <> RETRY_HELD)
@@ -146,7 +146,7 @@ BEGIN
         INTO due
         FROM unnest(p_partitions, p_lanes, p_kinds) WITH ORDINALITY h (partition, lane, kind, i);
     IF true = ANY (due) THEN
-        PERFORM holdfast.lanes_promote(p_subscription_id, f.partition, f.lanes, p_now)
+        PERFORM holdfast_private.lanes_promote(p_subscription_id, f.partition, f.lanes, p_now)
             FROM (SELECT h.partition, array_agg(h.lane) AS lanes
                   FROM unnest(p_partitions, p_lanes, due) h (partition, lane, due)
                   WHERE h.due GROUP BY h.partition) f;
@@ -155,12 +155,12 @@ END
 $$;
 
 -- letters_add: makes dead letters of those outcomes (see outcomes_apply) that are dead or blocked.
-CREATE OR REPLACE FUNCTION holdfast.letters_add(
+CREATE OR REPLACE FUNCTION holdfast_private.letters_add(
     p_namespace_id integer, p_subscription_id bigint, p_name text, p_now timestamptz,
     p_kinds integer[], p_positions bigint[], p_attempts integer[], p_stories text[],
     p_reasons text[], p_errors text[], p_causes text[], OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -208,14 +208,14 @@ END
 $$;
 
 -- retries_put: the rows of outcomes that wait for another attempt, or with their lane for an operator.
-CREATE OR REPLACE FUNCTION holdfast.retries_put(
+CREATE OR REPLACE FUNCTION holdfast_private.retries_put(
     p_subscription_id bigint, p_partition integer, p_now timestamptz, p_kinds integer[],
     p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
     p_stories text[], p_next timestamptz[], p_causes text[], p_unit_firsts bigint[],
     p_unit_events integer[])
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     INSERT INTO retries
@@ -245,7 +245,7 @@ $$;
 -- OUTCOME_DONE, RETRY, HELD, DEAD or BLOCK). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
 -- `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease. HF_MISUSE,
 -- HF_CORRUPT: a dead one's event is not in the log.
-CREATE OR REPLACE FUNCTION holdfast.outcomes_apply(
+CREATE OR REPLACE FUNCTION holdfast_private.outcomes_apply(
     p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
     p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
     p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
@@ -253,7 +253,7 @@ CREATE OR REPLACE FUNCTION holdfast.outcomes_apply(
     p_unit_firsts bigint[], p_unit_events integer[],
     OUT status integer, OUT message text, OUT lane_busy boolean[])
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -360,7 +360,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_settle(
     OUT status integer, OUT message text, OUT generation bigint, OUT lane_busy boolean[],
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE

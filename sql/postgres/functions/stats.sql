@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscr
                                                 p_token uuid)
     RETURNS SETOF holdfast.progress
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
@@ -22,32 +22,32 @@ BEGIN
     RETURN QUERY
     WITH gone AS MATERIALIZED (
             SELECT dead_of(p_namespace_id, ARRAY(
-                       SELECT DISTINCT p.owner FROM partitions p
+                       SELECT DISTINCT p.owner FROM read_partitions() p
                        WHERE p.subscription_id = ANY (p_subscription_ids)
                            AND p.owner IS DISTINCT FROM p_token AND p.owner IS NOT NULL)) AS tokens),
         buried AS MATERIALIZED (
             SELECT d.subscription, count(*) AS dead
-            FROM letters d
+            FROM read_letters() d
             WHERE d.namespace_id = p_namespace_id AND d.resolved_at IS NULL
-                AND d.subscription = ANY (ARRAY(SELECT s.name FROM subscriptions s
+                AND d.subscription = ANY (ARRAY(SELECT s.name FROM read_subscriptions() s
                                                 WHERE s.id = ANY (p_subscription_ids)))
             GROUP BY d.subscription)
     SELECT s.id, s.name, s.mode, numbers.*
     FROM unnest(p_subscription_ids) WITH ORDINALITY o (id, place)
-    CROSS JOIN LATERAL (SELECT * FROM subscriptions s WHERE s.id = o.id LIMIT 1) s
+    CROSS JOIN LATERAL (SELECT * FROM read_subscriptions() s WHERE s.id = o.id LIMIT 1) s
     CROSS JOIN gone CROSS JOIN LATERAL (
         WITH parts AS MATERIALIZED (
                 SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner,
                        c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole,
                        span_passed(v_span - c.span, c.span_from, c.span_before,
                                    c.checkpoint) AS passed
-                FROM checkpoints c WHERE c.subscription_id = s.id)
+                FROM read_checkpoints() c WHERE c.subscription_id = s.id)
         SELECT low.checkpoint, low.checkpoint_at,
                CASE WHEN every.parts = 1 THEN low.last_event_id END, zero.owner, zero.owner_name,
                leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
                coalesce((SELECT b.dead FROM buried b WHERE b.subscription = s.name), 0),
                least(waiting.lowest, leased.lowest, low.hole), open.lowest, low.checkpoint + 1,
-               (SELECT c.entered_at FROM copies c
+               (SELECT c.entered_at FROM read_copies() c
                 WHERE c.subscription_id = s.id AND c.position = open.lowest),
                zero.owner <> ALL (gone.tokens), every.unowned, every.rate::double precision,
                waiting.next_attempt_at
@@ -66,10 +66,10 @@ BEGIN
                     count(*) FILTER (WHERE r.kind = RETRY_BLOCKED) AS blocked,
                     min(r.position) AS lowest,
                     min(r.position) FILTER (WHERE r.kind <> RETRY_BLOCKED) AS lowest_open
-             FROM retries r WHERE r.subscription_id = s.id) waiting,
+             FROM read_retries() r WHERE r.subscription_id = s.id) waiting,
             (SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
                     min(lower(l.positions)) AS lowest
-             FROM leases l WHERE l.subscription_id = s.id) leased,
+             FROM read_leases() l WHERE l.subscription_id = s.id) leased,
             LATERAL (SELECT least(waiting.lowest_open, leased.lowest) AS lowest) open) numbers
     WHERE s.namespace_id = p_namespace_id
     ORDER BY o.place;
@@ -84,7 +84,7 @@ CREATE OR REPLACE FUNCTION holdfast.position_before(p_namespace_id integer, p_at
                                                     p_disorder bigint DEFAULT STORE_DISORDER)
     RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -101,11 +101,11 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT max(w.position) AS last,
                        min(w.position) FILTER (WHERE w.entered_at >= $2) AS late
-                FROM (SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+                FROM (SELECT e.position, e.entered_at FROM holdfast.times_{namespace}() e
                       WHERE e.position >= m.middle AND e.position < s.high
                       ORDER BY e.position LIMIT 32) w) seen
             WHERE s.low + 1 < s.high)
-        SELECT coalesce((SELECT e.position - 1 FROM holdfast.events_{namespace} e
+        SELECT coalesce((SELECT e.position - 1 FROM holdfast.times_{namespace}() e
                          WHERE e.position > s.low - $3 AND e.position <= s.low
                              AND e.entered_at >= $2
                          ORDER BY e.position LIMIT 1), s.low)
@@ -120,7 +120,7 @@ $$;
 -- between and never committed count too; what retention has taken out of the log does not.
 CREATE OR REPLACE FUNCTION holdfast.rate_of(p_namespace_id integer) RETURNS double precision
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
@@ -128,8 +128,8 @@ DECLARE
     v_newest bigint;
 BEGIN
     EXECUTE replace('
-        SELECT (SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position LIMIT 1),
-               (SELECT e.position FROM holdfast.events_{namespace} e
+        SELECT (SELECT e.position FROM holdfast.times_{namespace}() e ORDER BY e.position LIMIT 1),
+               (SELECT e.position FROM holdfast.times_{namespace}() e
                 ORDER BY e.position DESC LIMIT 1)', '{namespace}', p_namespace_id::text)
         INTO v_oldest, v_newest;
     RETURN coalesce(v_newest - greatest(v_oldest - 1, position_before(
@@ -141,7 +141,7 @@ $$;
 -- How large the server's write-ahead log is; NULL if whoever asks may not see it.
 CREATE OR REPLACE FUNCTION holdfast.wal_bytes() RETURNS bigint
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT has_function_privilege('pg_catalog.pg_ls_waldir()', 'EXECUTE') THEN
@@ -156,7 +156,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.stats_of(p_namespace_id integer, p_progress holdfast.progress[])
     RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 BEGIN
@@ -166,8 +166,8 @@ BEGIN
                                         ELSE e.entered_at END,
                CASE WHEN p.mode = HF_MODE_SHARED
                    THEN p.in_flight END, p.retrying, p.held, p.blocked, p.dead, p.rate
-        FROM holdfast.namespaces n CROSS JOIN unnest($1) WITH ORDINALITY p
-        CROSS JOIN (SELECT (SELECT e.position FROM holdfast.events_{namespace} e
+        FROM read_namespaces() n CROSS JOIN unnest($1) WITH ORDINALITY p
+        CROSS JOIN (SELECT (SELECT e.position FROM holdfast.times_{namespace}() e
                             ORDER BY e.position DESC LIMIT 1) AS newest) l
         CROSS JOIN LATERAL (
             SELECT greatest(p.checkpoint, l.newest) AS head,
@@ -175,7 +175,7 @@ BEGIN
                         ELSE p.checkpoint END AS checkpoint,
                    coalesce(p.first_open < p.first_unread, false) AS open) m
         LEFT JOIN LATERAL (
-            SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+            SELECT e.position, e.entered_at FROM holdfast.times_{namespace}() e
             WHERE e.position >= CASE WHEN m.open THEN p.first_open ELSE p.first_unread END
             ORDER BY e.position LIMIT 1) e ON NOT m.open OR e.position = p.first_open
         WHERE n.id = {namespace}
@@ -194,7 +194,7 @@ $$;
 -- of its subscriptions; they are NULL for whoever may not see these (grants.sql).
 CREATE OR REPLACE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
@@ -205,13 +205,13 @@ DECLARE
     v_rows      stats[];
     v_row       stats;
 BEGIN
-    FOR v_namespace IN SELECT n.id, n.name FROM namespaces n
+    FOR v_namespace IN SELECT n.id, n.name FROM read_namespaces() n
                        WHERE n.removing_at IS NULL
                            AND (stats.namespace IS NULL OR n.name = stats.namespace)
                        ORDER BY n.name LOOP
         FOR try IN 1 .. c_tries_max LOOP
             SELECT array_agg(p), bool_and(p.checkpoint IS NOT NULL) INTO v_progress, v_whole
-                FROM progress_of(v_namespace.id, ARRAY(SELECT s.id FROM subscriptions s
+                FROM progress_of(v_namespace.id, ARRAY(SELECT s.id FROM read_subscriptions() s
                                                        WHERE s.namespace_id = v_namespace.id
                                                        ORDER BY s.name), NULL) p;
             EXIT WHEN v_whole IS NOT FALSE;
@@ -222,7 +222,7 @@ BEGIN
                    coalesce(sum(r.held), 0), coalesce(sum(r.blocked), 0)
                 INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held, v_row.blocked
                 FROM unnest(v_rows) r;
-            v_row.dead := (SELECT count(*) FROM letters l
+            v_row.dead := (SELECT count(*) FROM read_letters() l
                            WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);
         END IF;
         v_row.namespace := v_namespace.name;

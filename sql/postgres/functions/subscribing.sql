@@ -15,10 +15,10 @@
 -- is many transactions, and so a procedure.
 
 -- A subscription by its name. HF001, HF003, 42501.
-CREATE OR REPLACE FUNCTION holdfast.subscription_find(p_namespace_id integer, p_name text)
-    RETURNS holdfast.subscriptions
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_find(p_namespace_id integer, p_name text)
+    RETURNS holdfast_private.subscriptions
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_subscription subscriptions;
@@ -35,11 +35,11 @@ $$;
 
 -- The options of a stored subscription with those that are given, of which mode and order must be what
 -- they are. HF001, HF004.
-CREATE OR REPLACE FUNCTION holdfast.subscription_options(p_stored holdfast.subscriptions,
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_options(p_stored holdfast_private.subscriptions,
                                                          p_given jsonb)
     RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_stored jsonb := p_stored.options::jsonb || jsonb_build_object(
@@ -61,12 +61,12 @@ $$;
 
 -- Makes a subscription, or changes the one of this name. p_patterns NULL: they stay; p_create: it need
 -- not exist. True: it is new. Whoever finds that another has made it meanwhile changes it.
-CREATE OR REPLACE FUNCTION holdfast.subscription_put(p_namespace holdfast.namespaces, p_name text,
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_put(p_namespace holdfast_private.namespaces, p_name text,
                                                      p_patterns text[], p_place text, p_given jsonb,
                                                      p_create boolean)
     RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -123,7 +123,7 @@ CREATE OR REPLACE FUNCTION holdfast.create_subscription(namespace text, name tex
                                                         p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
@@ -144,7 +144,7 @@ CREATE OR REPLACE FUNCTION holdfast.alter_subscription(namespace text, name text
                                                        p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
@@ -164,7 +164,7 @@ CREATE OR REPLACE FUNCTION holdfast.drop_subscription(namespace text, name text,
                                                       p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
@@ -181,11 +181,11 @@ END
 $$;
 
 -- Pauses or resumes.
-CREATE OR REPLACE FUNCTION holdfast.subscription_pause(p_ticket bytea, p_namespace text,
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_pause(p_ticket bytea, p_namespace text,
                                                        p_name text, p_paused boolean, p_reason text)
     RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace    namespaces := enter(p_ticket, p_namespace, 'change the subscriptions of',
@@ -211,7 +211,7 @@ CREATE OR REPLACE FUNCTION holdfast.pause_subscription(namespace text, name text
                                                        p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM subscription_pause(p_ticket, namespace, name, true, reason);
@@ -223,7 +223,7 @@ CREATE OR REPLACE FUNCTION holdfast.resume_subscription(namespace text, name tex
                                                         p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM subscription_pause(p_ticket, namespace, name, false, NULL);
@@ -238,7 +238,7 @@ CREATE OR REPLACE FUNCTION holdfast.seek_subscription(namespace text, name text,
                                                       OUT "position" bigint, OUT count bigint,
                                                       p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_namespace    namespaces;

@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_subscription_put(
     OUT status integer, OUT message text, OUT id bigint, OUT created boolean,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -87,9 +87,9 @@ $$;
 
 -- Locks all partitions of a subscription. A statement that changes them all would come to them in the order
 -- in which they lie, and meet whoever stores several checkpoints (change_checkpoints) halfway.
-CREATE OR REPLACE FUNCTION holdfast.partitions_lock(p_subscription_id bigint) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.partitions_lock(p_subscription_id bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id
@@ -98,15 +98,15 @@ END
 $$;
 
 -- Everything of a subscription that a seek or its removal takes away.
-CREATE OR REPLACE FUNCTION holdfast.subscription_clear(p_subscription_id bigint) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_clear(p_subscription_id bigint) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    DELETE FROM holdfast.leases WHERE subscription_id = p_subscription_id;
-    DELETE FROM holdfast.retries WHERE subscription_id = p_subscription_id;
-    DELETE FROM holdfast.copies WHERE subscription_id = p_subscription_id;
-    DELETE FROM holdfast.settled WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast_private.leases WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast_private.retries WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast_private.copies WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast_private.settled WHERE subscription_id = p_subscription_id;
 END
 $$;
 
@@ -116,7 +116,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_subscription_remove(p_namespace_id in
                                                                OUT status integer, OUT message text,
                                                                p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_id bigint;
@@ -144,7 +144,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_pause(p_namespace_id integer, p_subsc
                                                  OUT message text,
                                                  p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     status := HF_OK;
@@ -179,7 +179,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_breaker(p_namespace_id integer, p_sub
                                                    OUT message text,
                                                    p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     status := HF_OK;
@@ -206,7 +206,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_seek(p_namespace_id integer, p_subscr
                                                 OUT status integer, OUT message text,
                                                 p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_head bigint;

@@ -1,47 +1,76 @@
 -- Tickets: how a function that runs with its owner's rights learns who has called it, and whether the caller
 -- may. tables/0001_schema.sql says why.
 
+-- Whose process it is. It counts as dead when its row is gone, so who does not consume removes none but
+-- its own. A role is known by its number: its name may change while it runs. (A regrole would be
+-- dumped as a name, and rows of processes that are long gone could keep a dump from being restored.)
+CREATE OR REPLACE FUNCTION holdfast_private.role_id() RETURNS oid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN quote_ident(current_user)::regrole::oid;
+
 -- A ticket: the caller's number, and what only who knows the secret can compute of it. It is good in this
 -- transaction of this session only.
-CREATE OR REPLACE FUNCTION holdfast.ticket_make(p_caller oid, p_secret bytea) RETURNS bytea
+CREATE OR REPLACE FUNCTION holdfast_private.ticket_make(p_caller oid, p_secret bytea) RETURNS bytea
     LANGUAGE sql STABLE
     RETURN oidsend(p_caller) || sha256(p_secret || oidsend(p_caller) || int4send(pg_backend_pid())
                                        || timestamptz_send(transaction_timestamp()));
 
-CREATE OR REPLACE FUNCTION holdfast.door_open() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+-- tickets: a view of one row, the ticket of its reader. A view reads tables with the rights of its owner and
+-- computes expressions as its reader: so it knows the secret, and current_user is the role that reads. There is
+-- no value that a reader could give.
+CREATE OR REPLACE VIEW holdfast_private.tickets WITH (security_barrier) AS
+    SELECT holdfast_private.ticket_make(holdfast_private.role_id(), s.secret) AS ticket
+    FROM holdfast_private.secret s;
+
+CREATE OR REPLACE FUNCTION holdfast.read_tickets() RETURNS SETOF bytea
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT t.ticket FROM holdfast_private.tickets t;
+END;
+
+-- passes: whether the caller passes by all policies, as the owner of the schema does and a superuser.
+CREATE OR REPLACE FUNCTION holdfast.passes() RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN NOT row_security_active('holdfast_private.secret'::regclass);
+
+-- owner_check: true if the caller passes by all policies, or 42501: what it may not do.
+CREATE OR REPLACE FUNCTION holdfast.owner_check(p_deed text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    IF tg_relid <> 'holdfast.door'::regclass THEN
-        RAISE EXCEPTION 'door_open is the trigger of another table' USING ERRCODE = 'insufficient_privilege';
+    IF NOT passes() THEN
+        RAISE EXCEPTION '% may not %: it is for the owner of the schema', current_user, p_deed
+            USING ERRCODE = 'insufficient_privilege';
     END IF;
-    new.ticket := ticket_make(new.caller, (SELECT s.secret FROM secret s));
-    RETURN new;
+    RETURN true;
 END
 $$;
 
--- ticket: the default of p_ticket. Who passes by all policies has the secret itself for a ticket, which
+-- knows_secret: whether the caller can read the secret itself.
+CREATE OR REPLACE FUNCTION holdfast.knows_secret() RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN NOT row_security_active('holdfast_private.secret'::regclass)
+        AND has_table_privilege('holdfast_private.secret'::regclass, 'SELECT');
+
+-- ticket: the default of p_ticket. A caller that knows the secret has the secret itself for a ticket, which
 -- costs less.
 CREATE OR REPLACE FUNCTION holdfast.ticket() RETURNS bytea
     LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-DECLARE
-    v_ticket bytea;
 BEGIN
-    IF NOT row_security_active('holdfast.secret') AND has_table_privilege('holdfast.secret', 'SELECT') THEN
+    IF knows_secret() THEN
         RETURN (SELECT s.secret FROM secret s);
     END IF;
-    INSERT INTO door (ask) VALUES (true) RETURNING door.ticket INTO v_ticket;
-    RETURN v_ticket;
+    RETURN (SELECT t FROM read_tickets() t);
 END
 $$;
 
 -- holder: the caller whose ticket this is. 42501: it is none of this transaction.
-CREATE OR REPLACE FUNCTION holdfast.holder(p_ticket bytea) RETURNS oid
+CREATE OR REPLACE FUNCTION holdfast_private.holder(p_ticket bytea) RETURNS oid
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_secret bytea := (SELECT s.secret FROM secret s);
@@ -60,11 +89,11 @@ END
 $$;
 
 -- caller_has: whether the caller has one of these in a namespace.
-CREATE OR REPLACE FUNCTION holdfast.caller_has(p_caller oid, p_namespace_id integer,
+CREATE OR REPLACE FUNCTION holdfast_private.caller_has(p_caller oid, p_namespace_id integer,
                                                VARIADIC p_roles text[])
     RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     RETURN p_caller IS NULL OR EXISTS (
@@ -76,11 +105,11 @@ $$;
 
 -- admit: the caller, if it has one of these in the namespace with this id. 42501: who may not do what. The
 -- name of a namespace is told only to those who have a part in it.
-CREATE OR REPLACE FUNCTION holdfast.admit(p_ticket bytea, p_namespace_id integer, p_deed text,
+CREATE OR REPLACE FUNCTION holdfast_private.admit(p_ticket bytea, p_namespace_id integer, p_deed text,
                                           VARIADIC p_roles text[])
     RETURNS oid
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller oid;
@@ -101,11 +130,11 @@ $$;
 
 -- enter: the namespace of this name, as namespace_find has it, if the caller has one of these in it. For who
 -- has no part in it at all there is none (HF003). 42501 as admit.
-CREATE OR REPLACE FUNCTION holdfast.enter(p_ticket bytea, p_namespace text, p_deed text,
+CREATE OR REPLACE FUNCTION holdfast_private.enter(p_ticket bytea, p_namespace text, p_deed text,
                                           VARIADIC p_roles text[])
-    RETURNS holdfast.namespaces
+    RETURNS holdfast_private.namespaces
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller    oid := holder(p_ticket);
@@ -125,10 +154,10 @@ $$;
 
 -- consumer_admit: admit for a consumer that works as the process with this token, which is one of the
 -- namespace, or none that is registered; NULL: as none. p_now: its clock; NULL: it does not matter.
-CREATE OR REPLACE FUNCTION holdfast.consumer_admit(p_ticket bytea, p_namespace_id integer,
+CREATE OR REPLACE FUNCTION holdfast_private.consumer_admit(p_ticket bytea, p_namespace_id integer,
                                                    p_token uuid, p_now timestamptz) RETURNS oid
     LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_caller oid;
@@ -142,10 +171,3 @@ BEGIN
     RETURN v_caller;
 END
 $$;
-
--- Whose process it is. It counts as dead when its row is gone, so who does not consume removes none but
--- its own. A role is known by its number: its name may change while it runs. (A regrole would be
--- dumped as a name, and rows of processes that are long gone could keep a dump from being restored.)
-CREATE OR REPLACE FUNCTION holdfast.role_id() RETURNS oid
-    LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN quote_ident(current_user)::regrole::oid;

@@ -4,9 +4,9 @@
 -- transaction wrote is visible, but perhaps not on the synchronous standby, if its wait for that was
 -- cancelled; a failover would take it back. A commit waits for everything before it, but only if it
 -- has written something itself: so this writes something, which leaves no row behind.
-CREATE OR REPLACE FUNCTION holdfast.commit_what_is_seen() RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.commit_what_is_seen() RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     PERFORM pg_logical_emit_message(true, 'holdfast', '');
@@ -17,7 +17,7 @@ $$;
 -- however the session is set.
 CREATE OR REPLACE FUNCTION holdfast.commit_durably() RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
@@ -31,10 +31,10 @@ $$;
 -- p_durably: as commit_durably.
 CREATE OR REPLACE FUNCTION holdfast.join_check(p_token uuid, p_durably boolean) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    IF NOT EXISTS (SELECT 1 FROM processes p WHERE p.token = p_token) THEN
+    IF NOT EXISTS (SELECT 1 FROM read_processes() p WHERE p.token = p_token) THEN
         RAISE EXCEPTION 'the connection is open on another database than the bus, or its transaction '
                         'is older than the bus' USING ERRCODE = 'HF002';
     END IF;
@@ -55,15 +55,16 @@ CREATE OR REPLACE FUNCTION holdfast.tx_enter(
     p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint,
     OUT status integer, OUT message text)
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_lease     leases;
-    v_partition partitions;
+    v_lease      record;
+    v_partition  record;
+    v_checkpoint bigint;
 BEGIN
     status := HF_OK;
     IF p_leased THEN
-        SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease
+        SELECT * INTO v_lease FROM read_leases() l WHERE l.token = p_lease
             AND l.subscription_id = p_subscription_id AND l.piece IS NULL;
         IF NOT FOUND THEN
             status := HF_STALE;
@@ -72,22 +73,28 @@ BEGIN
             status := HF_CONFLICT;
         END IF;
     ELSE
-        SELECT * INTO v_partition FROM partitions p
+        SELECT * INTO v_partition FROM read_partitions() p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition;
-        IF NOT FOUND THEN
+        IF FOUND THEN
+            SELECT j.checkpoint INTO v_checkpoint FROM journal_look(p_subscription_id, p_partition) j;
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+            END IF;
+        END IF;
+        IF v_partition IS NULL THEN
             status := HF_NOTFOUND;
             message := format('there is no subscription with id %s', p_subscription_id);
         ELSIF v_partition.owner IS DISTINCT FROM p_token OR v_partition.epoch <> p_epoch THEN
             status := HF_STALE;
             message := format('partition %s now belongs to %s', p_partition,
                               coalesce(v_partition.owner_name, 'nobody'));
-        ELSIF p_position <= (journal_newest(p_subscription_id, p_partition)).checkpoint THEN
-            IF NOT EXISTS (SELECT 1 FROM retries r
+        ELSIF p_position <= v_checkpoint THEN
+            IF NOT EXISTS (SELECT 1 FROM read_retries() r
                            WHERE r.subscription_id = p_subscription_id
                                AND r.position = p_position) THEN
                 status := HF_CONFLICT;
             END IF;
-        ELSIF EXISTS (SELECT 1 FROM settled s
+        ELSIF EXISTS (SELECT 1 FROM read_settled() s
                       WHERE s.subscription_id = p_subscription_id AND s.partition = p_partition
                           AND s.position = p_position) THEN
             status := HF_CONFLICT;
@@ -104,13 +111,13 @@ $$;
 -- rearranging lanes if one of them waited) or the lease's. lane_busy: `ret_lane_busy` of each. Anything
 -- but status 0: the caller undoes all of them. HF_STALE, HF_NOTFOUND, HF_CONFLICT: somebody
 -- else has settled one meanwhile, that at `position`.
-CREATE OR REPLACE FUNCTION holdfast.tx_leave(
+CREATE OR REPLACE FUNCTION holdfast_private.tx_leave(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_positions bigint[], p_waited boolean[],
     p_now timestamptz,
     OUT status integer, OUT message text, OUT "position" bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -204,7 +211,7 @@ $$;
 -- is sent behind it, a COMMIT above all, does not happen then.
 CREATE OR REPLACE FUNCTION holdfast.tx_check(p_mark text) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF current_setting('holdfast.tx', true) IS DISTINCT FROM p_mark THEN
@@ -221,7 +228,7 @@ CREATE OR REPLACE FUNCTION holdfast.tx_settle(
     p_waited boolean[], p_now timestamptz,
     p_ticket bytea DEFAULT holdfast.ticket()) RETURNS boolean[]
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast, pg_temp
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_done record;

@@ -27,7 +27,7 @@ SELECT status, message, count, next_at FROM holdfast.change_release($1, $2, $3, 
 SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
        payload, key, tenant, metadata, paused_at, paused_by, paused_reason,
        job IS NOT NULL
-    FROM holdfast.schedules
+    FROM holdfast.read_schedules()
     WHERE namespace_id = $1 AND name = $2
         AND holdfast.may_see($1, 'schedules', 'publisher', 'owner');
 
@@ -44,7 +44,7 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
           FROM (SELECT *, 1024 + octet_length(payload::text)
                           + coalesce(octet_length(metadata::text), 0)
                           + coalesce(octet_length(paused_reason), 0) AS bytes
-                FROM holdfast.schedules
+                FROM holdfast.read_schedules()
                 WHERE namespace_id = $1 AND name > $2
                     AND holdfast.may_see($1, 'schedules', 'publisher', 'owner')
                 ORDER BY name LIMIT $3) s) s
@@ -60,7 +60,7 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
     FROM (SELECT *, sum(bytes) OVER (ORDER BY next_at, id) AS upto
           FROM (SELECT *, 1024 + octet_length(payload::text)
                           + coalesce(octet_length(metadata::text), 0) AS bytes
-                FROM holdfast.schedules
+                FROM holdfast.read_schedules()
                 WHERE namespace_id = $1 AND next_at <= $2 AND paused_at IS NULL
                     AND next_at IS NOT NULL
                     AND (next_at, id) > (coalesce($3, '-infinity'::timestamptz), $4)
@@ -69,7 +69,7 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
     ORDER BY next_at, id;
 
 -- name: runs_list
-SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.schedule_runs
+SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.read_schedule_runs()
     WHERE schedule_id = $1 AND planned_at < coalesce($2, 'infinity') ORDER BY planned_at DESC LIMIT $3;
 
 -- name: agenda

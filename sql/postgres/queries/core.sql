@@ -108,54 +108,72 @@ SELECT pg_catalog.set_config('synchronous_commit',
 -- for somebody else's migration has seen that there is nothing.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
                    ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-               WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name
+               WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast_private'::pg_catalog.name
                    AND c.relname OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name)
 
 -- name: schema_fault
--- Why the schema that is there must not be used by this role, as a sentence; no row: it may. What lies in
--- a schema runs with the rights of whoever uses it. So a superuser uses no schema of somebody who is not
--- one; and who makes or changes it ($1) owns it, is the only one who may create anything in it, and finds
--- nothing of others there, nor, if there is none of our tables yet ($2), anything at all.
+-- Why the schemas that are there must not be used by this role, as a sentence; no row: it may. What lies in
+-- a schema runs with the rights of the role that uses it. So a superuser uses no schema of a role that is not
+-- one; and a role that makes or changes them ($1) owns them, is the only one that may create anything in them or
+-- use the private one, and finds nothing of others there, nor, if there is none of our tables yet ($2), anything
+-- at all.
 WITH schema AS (
-    SELECT n.oid, n.nspowner, n.nspacl, o.rolname AS owner, o.rolsuper, m.oid AS me, m.rolname AS my_name,
-           m.rolsuper AS super
+    SELECT n.oid, n.nspname, n.nspowner, n.nspacl, o.rolname AS owner, o.rolsuper, m.oid AS me,
+           m.rolname AS my_name, m.rolsuper AS super
     FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
     JOIN pg_catalog.pg_roles m ON m.rolname OPERATOR(pg_catalog.=) current_user
-    WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name),
-objects (kind, name, owner) AS (
-    SELECT 'relation'::pg_catalog.text, c.relname, c.relowner FROM pg_catalog.pg_class c, schema s
+    WHERE n.nspname OPERATOR(pg_catalog.=) ANY ('{holdfast,holdfast_private}'::pg_catalog.name[])),
+objects (schema, kind, name, owner) AS (
+    SELECT s.oid, 'relation'::pg_catalog.text, c.relname, c.relowner FROM pg_catalog.pg_class c, schema s
         WHERE c.relnamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT 'function', p.proname, p.proowner FROM pg_catalog.pg_proc p, schema s
+    UNION ALL SELECT s.oid, 'function', p.proname, p.proowner FROM pg_catalog.pg_proc p, schema s
         WHERE p.pronamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT 'type', t.typname, t.typowner FROM pg_catalog.pg_type t, schema s
+    UNION ALL SELECT s.oid, 'type', t.typname, t.typowner FROM pg_catalog.pg_type t, schema s
         WHERE t.typnamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT 'operator', o.oprname, o.oprowner FROM pg_catalog.pg_operator o, schema s
+    UNION ALL SELECT s.oid, 'operator', o.oprname, o.oprowner FROM pg_catalog.pg_operator o, schema s
         WHERE o.oprnamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT 'operator class', o.opcname, o.opcowner FROM pg_catalog.pg_opclass o, schema s
+    UNION ALL SELECT s.oid, 'operator class', o.opcname, o.opcowner FROM pg_catalog.pg_opclass o, schema s
         WHERE o.opcnamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT 'collation', c.collname, c.collowner FROM pg_catalog.pg_collation c, schema s
+    UNION ALL SELECT s.oid, 'collation', c.collname, c.collowner FROM pg_catalog.pg_collation c, schema s
         WHERE c.collnamespace OPERATOR(pg_catalog.=) s.oid)
-SELECT pg_catalog.format('the schema holdfast belongs to role %s, and %s is a superuser: what lies in it would '
+SELECT pg_catalog.format('the schema %s belongs to role %s, and %s is a superuser: what lies in it would '
                          'run with the rights of a superuser; connect as %s (or with options=-crole=%s)',
-                         s.owner, s.my_name, s.owner, s.owner) AS fault, 1 AS rank
+                         s.nspname, s.owner, s.my_name, s.owner, s.owner) AS fault, 1 AS rank
     FROM schema s WHERE s.super AND NOT s.rolsuper
 UNION ALL
-SELECT pg_catalog.format('the schema holdfast belongs to role %s: connect as %s to make or change it; an '
-                         'administrator who makes it for a role says CREATE SCHEMA holdfast AUTHORIZATION %s',
-                         s.owner, s.owner, s.my_name), 2
+SELECT 'the schema holdfast was made by a build before its tables had a schema of their own (holdfast_private): '
+       'this program cannot change it; make it anew in another database', 2
+    FROM objects o JOIN schema s ON s.oid OPERATOR(pg_catalog.=) o.schema
+    WHERE s.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name
+        AND o.kind OPERATOR(pg_catalog.=) 'relation'::pg_catalog.text
+        AND o.name OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name
+        AND o.owner OPERATOR(pg_catalog.=) s.nspowner
+UNION ALL
+SELECT pg_catalog.format('the schema %s belongs to role %s: connect as %s to make or change it; an '
+                         'administrator who makes it for a role says CREATE SCHEMA %s AUTHORIZATION %s',
+                         s.nspname, s.owner, s.owner, s.nspname, s.my_name), 3
     FROM schema s WHERE $1 AND s.nspowner OPERATOR(pg_catalog.<>) s.me
 UNION ALL
-SELECT pg_catalog.format('role %s may create objects in the schema holdfast, so its owner must not make tables '
-                         'and functions there: REVOKE CREATE ON SCHEMA holdfast FROM %s',
-                         coalesce(g.rolname, 'PUBLIC'), coalesce(g.rolname, 'PUBLIC')), 3
+SELECT pg_catalog.format('role %s may create objects in the schema %s, so its owner must not make tables '
+                         'and functions there: REVOKE CREATE ON SCHEMA %s FROM %s',
+                         coalesce(g.rolname, 'PUBLIC'), s.nspname, s.nspname, coalesce(g.rolname, 'PUBLIC')), 4
     FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a
     LEFT JOIN pg_catalog.pg_roles g ON g.oid OPERATOR(pg_catalog.=) a.grantee
     WHERE $1 AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
         AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
 UNION ALL
-SELECT pg_catalog.format('the schema holdfast has the %s %s, which is not Holdfast''s (role %s made it): look at '
-                         'it, then drop it', o.kind, o.name, pg_catalog.pg_get_userbyid(o.owner)), 4
-    FROM objects o, schema s
+SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could hold up everybody by locks on '
+                         'what is in it: REVOKE USAGE ON SCHEMA holdfast_private FROM %s',
+                         coalesce(g.rolname, 'PUBLIC'), coalesce(g.rolname, 'PUBLIC')), 5
+    FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a
+    LEFT JOIN pg_catalog.pg_roles g ON g.oid OPERATOR(pg_catalog.=) a.grantee
+    WHERE $1 AND s.nspname OPERATOR(pg_catalog.=) 'holdfast_private'::pg_catalog.name
+        AND a.privilege_type OPERATOR(pg_catalog.=) 'USAGE'::pg_catalog.text
+        AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
+UNION ALL
+SELECT pg_catalog.format('the schema %s has the %s %s, which is not Holdfast''s (role %s made it): look at '
+                         'it, then drop it', s.nspname, o.kind, o.name, pg_catalog.pg_get_userbyid(o.owner)), 6
+    FROM objects o JOIN schema s ON s.oid OPERATOR(pg_catalog.=) o.schema
     WHERE $1 AND ($2 OR o.owner OPERATOR(pg_catalog.<>) s.nspowner)
 ORDER BY rank LIMIT 1
 
@@ -163,7 +181,7 @@ ORDER BY rank LIMIT 1
 -- $1: the digest of this program's functions; $2: its release. The version of the tables; the functions:
 -- 0 they are this program's, or those of a newer one, 1 others of the same release, 2 those of an older one;
 -- whose they are; whether the schema is this role's.
-SELECT (SELECT m.value::bigint FROM holdfast.meta m WHERE m.name = 'schema_version'),
+SELECT (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'schema_version'),
        CASE WHEN f.digest = $1::text THEN 0
             WHEN f.release > string_to_array($2::text, '.')::integer[] THEN 0
             WHEN f.release = string_to_array($2::text, '.')::integer[] THEN 1
@@ -171,8 +189,8 @@ SELECT (SELECT m.value::bigint FROM holdfast.meta m WHERE m.name = 'schema_versi
        array_to_string(f.release, '.'),
        (SELECT n.nspowner = quote_ident(current_user)::regrole::oid
         FROM pg_namespace n WHERE n.nspname = 'holdfast')
-FROM (SELECT (SELECT m.value FROM holdfast.meta m WHERE m.name = 'functions_digest') AS digest,
-             (SELECT string_to_array(m.value, '.')::integer[] FROM holdfast.meta m
+FROM (SELECT (SELECT m.value FROM holdfast.read_meta() m WHERE m.name = 'functions_digest') AS digest,
+             (SELECT string_to_array(m.value, '.')::integer[] FROM holdfast.read_meta() m
               WHERE m.name = 'functions_release') AS release) f
 
 -- name: schema_patience
@@ -189,9 +207,9 @@ DECLARE
     v_timeout text := pg_catalog.current_setting('lock_timeout');
 BEGIN
     IF EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-               WHERE n.nspname = 'holdfast' AND c.relname = 'meta') THEN
+               WHERE n.nspname = 'holdfast_private' AND c.relname = 'meta') THEN
         BEGIN
-            PERFORM FROM holdfast.meta m WHERE m.name = 'schema_version' FOR UPDATE;
+            PERFORM FROM holdfast_private.meta m WHERE m.name = 'schema_version' FOR UPDATE;
         EXCEPTION WHEN lock_not_available THEN
             RAISE EXCEPTION 'another session makes or changes the schema and has not ended its transaction; '
                             'waited % for it', v_timeout USING ERRCODE = 'lock_not_available';
@@ -214,13 +232,13 @@ SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL,
 -- name: namespace_list
 SELECT n.name, n.metadata::text, n.created_at, n.removing_at, n.gapless,
        CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END,
-       (SELECT count(*) FROM holdfast.subscriptions s WHERE s.namespace_id = n.id),
+       (SELECT count(*) FROM holdfast.read_subscriptions() s WHERE s.namespace_id = n.id),
        n.retention_ms, n.retention_bytes, n.lagging_drop,
        (SELECT json_agg(json_build_object('role', g.role, 'to', r.rolname)
                         ORDER BY r.rolname, g.role)::text
-        FROM holdfast.grants g JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
+        FROM holdfast.read_grants() g JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
         WHERE g.namespace_id = n.id), n.copying IS NOT NULL
-    FROM holdfast.namespaces n WHERE $1::text IS NULL OR n.name = $1 ORDER BY n.name
+    FROM holdfast.read_namespaces() n WHERE $1::text IS NULL OR n.name = $1 ORDER BY n.name
 
 -- name: change_namespace_put
 SELECT status, message, created
@@ -242,12 +260,12 @@ SELECT status, message, taken, more, command, events, bytes, dropped_name, dropp
        dropped_through
     FROM holdfast.change_retain(
         CASE WHEN $1::text IS NULL THEN $2
-             ELSE coalesce((SELECT n.id FROM holdfast.namespaces n WHERE n.name = $1), 0) END,
+             ELSE coalesce((SELECT n.id FROM holdfast.read_namespaces() n WHERE n.name = $1), 0) END,
         $3, $4, $5, false)
 
 -- name: retention_plan
 SELECT p.due, p.through, p.events, p.bytes, p.by_size, n.lagging_drop, p.kept_by
-    FROM holdfast.namespaces n CROSS JOIN LATERAL holdfast.retention_plan(n.id) p
+    FROM holdfast.read_namespaces() n CROSS JOIN LATERAL holdfast.retention_plan(n.id) p
     WHERE n.removing_at IS NULL
         AND CASE WHEN $1::text IS NULL THEN n.id = $2 ELSE n.name = $1 END
 
@@ -306,7 +324,7 @@ SELECT holdfast.awake({namespace}, $1)
 
 -- name: keeper_ring
 -- Notifies if somebody sleeps ...
-SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.namespaces n WHERE n.id = {namespace}
+SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.read_namespaces() n WHERE n.id = {namespace}
 
 -- name: keeper_ring_all
 -- ... or in any case.
@@ -324,7 +342,7 @@ SELECT holdfast.process_sweep({namespace})
 -- name: sizes
 -- The log of the namespace; the server's WAL only if we may see it.
 SELECT (SELECT coalesce(sum(pg_total_relation_size(t.relid)), 0)::bigint
-        FROM pg_partition_tree('holdfast.events_{namespace}') t WHERE t.isleaf),
+        FROM pg_partition_tree(holdfast.log_of({namespace})) t WHERE t.isleaf),
        holdfast.wal_bytes()
 
 -- name: doctor
@@ -358,10 +376,9 @@ WITH sessions AS MATERIALIZED (
                format('it is for the owner of the schema: run SELECT * FROM holdfast.tick() as role %s every '
                       'minute, or a process of that role; if there is one, something holds a lock on the '
                       'journal', u.owner) AS advice
-        FROM (SELECT pg_relation_size('holdfast.checkpoints_0') + pg_relation_size('holdfast.checkpoints_1')
-                         AS journal,
-                     (SELECT t.rotated_at FROM holdfast.turns t) AS rotated,
-                     EXISTS (SELECT FROM holdfast.namespaces n
+        FROM (SELECT holdfast.journal_bytes() AS journal,
+                     (SELECT t.rotated_at FROM holdfast.read_turns() t) AS rotated,
+                     EXISTS (SELECT FROM holdfast.read_namespaces() n
                              WHERE n.id = {namespace} AND n.retention_ms > 0
                                  AND n.months_from + interval '1 month 1 day'
                                      < clock_timestamp() - n.retention_ms * interval '1 ms'
@@ -371,10 +388,10 @@ WITH sessions AS MATERIALIZED (
                       WHERE s.nspname = 'holdfast') AS owner) u)
 SELECT s.name, s.value, coalesce(f.advice, u.advice)
 FROM (VALUES ('server_version', current_setting('server_version')),
-             ('schema_version', (SELECT value FROM holdfast.meta WHERE name = 'schema_version')),
+             ('schema_version', (SELECT value FROM holdfast.read_meta() WHERE name = 'schema_version')),
              ('schema_functions',
               (SELECT format('%s of %s', left(d.value, 8), r.value)
-               FROM holdfast.meta d, holdfast.meta r
+               FROM holdfast.read_meta() d, holdfast.read_meta() r
                WHERE d.name = 'functions_digest' AND r.name = 'functions_release')),
              ('server_encoding', current_setting('server_encoding')),
              ('fsync', current_setting('fsync')),
@@ -385,13 +402,13 @@ FROM (VALUES ('server_version', current_setting('server_version')),
              ('autovacuum', current_setting('autovacuum')),
              ('search_path', current_setting('search_path')),
              ('not_vacuumed',
-              (SELECT string_agg('holdfast.' || c.relname, ', ' ORDER BY c.relname)
+              (SELECT string_agg('holdfast_private.' || c.relname, ', ' ORDER BY c.relname)
                FROM pg_class c
-               WHERE c.relnamespace = 'holdfast'::regnamespace
+               WHERE c.relnamespace = 'holdfast_private'::regnamespace
                  AND c.relname NOT SIMILAR TO 'checkpoints_[01]'
                  AND c.reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'])),
              ('dead_rows', (SELECT sum(t.n_dead_tup)::text FROM pg_stat_user_tables t
-                            WHERE t.schemaname = 'holdfast')),
+                            WHERE t.schemaname = 'holdfast_private')),
              ('idle_session_timeout', current_setting('idle_session_timeout')),
              ('sees_other_sessions',
               CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE') THEN 'yes' ELSE 'no' END),
@@ -413,22 +430,21 @@ FROM (VALUES ('server_version', current_setting('server_version')),
               (extract(epoch FROM clock_timestamp() - $1::timestamptz) * 1000)::bigint::text),
              -- What is said of a namespace is NULL for the database as a whole, which has the number 0.
              ('months', (SELECT nullif(count(*), 0)::text
-                         FROM pg_partition_tree(to_regclass('holdfast.events_{namespace}')) t
+                         FROM pg_partition_tree(holdfast.log_of({namespace})) t
                          WHERE t.isleaf)),
              ('months_ahead',
               CASE WHEN {namespace} > 0 THEN
-                  (to_regclass(holdfast.month_table({namespace},
+                  holdfast.month_exists({namespace},
                       (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month')
-                          AT TIME ZONE 'UTC')) IS NOT NULL)::integer::text END),
+                          AT TIME ZONE 'UTC')::integer::text END),
              ('upkeep', (SELECT u.told FROM upkeep u)),
-             ('journal_bytes', (pg_relation_size('holdfast.checkpoints_0')
-                                + pg_relation_size('holdfast.checkpoints_1'))::text),
+             ('journal_bytes', holdfast.journal_bytes()::text),
              ('transaction_ids_left',
               (2147483648 - (SELECT age(datfrozenxid) FROM pg_database
                              WHERE datname = current_database())::bigint)::text),
              ('processes',
               CASE WHEN {namespace} > 0 THEN
-                  (SELECT count(*)::text FROM holdfast.processes WHERE namespace_id = {namespace})
+                  (SELECT count(*)::text FROM holdfast.read_processes() WHERE namespace_id = {namespace})
               END))
      AS s (name, value)
 LEFT JOIN forgotten f ON s.name = 'forgotten_prepared'

@@ -91,7 +91,7 @@ DECLARE
 BEGIN
     IF current_setting('holdfast.functions')::boolean THEN
         EXECUTE $holdfast_query${schema_objects}$holdfast_query$ INTO v_objects;
-        INSERT INTO holdfast.meta (name, value)
+        INSERT INTO holdfast_private.meta (name, value)
             VALUES ('schema_version', '{version}'), ('functions_digest', '{digest}'),
                    ('functions_release', '{release}'), ('schema_objects', v_objects)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value;

@@ -46,7 +46,7 @@ FROM (SELECT e.*,
                  AND ($3::text IS NULL OR e.type ~ $3::text) AS wanted,
              octet_length(e.payload::text) + coalesce(octet_length(e.metadata::text), 0)
                  + coalesce(octet_length(e.key), 0) + coalesce(octet_length(e.tenant), 0) AS bytes
-      FROM holdfast.events_{namespace} e
+      FROM holdfast.log_{namespace}() e
       WHERE e.position > $1::bigint
       ORDER BY e.position LIMIT $2::bigint) t
 ORDER BY t.position
@@ -76,7 +76,7 @@ FROM (SELECT e.*,
              octet_length(e.payload::text) + coalesce(octet_length(e.metadata::text), 0)
                  + coalesce(octet_length(e.key), 0) + coalesce(octet_length(e.tenant), 0) AS bytes
       FROM unnest($1::bigint[], $2::bigint[]) h (first, last)
-      CROSS JOIN LATERAL (SELECT * FROM holdfast.events_{namespace} e
+      CROSS JOIN LATERAL (SELECT * FROM holdfast.log_{namespace}() e
                           WHERE e.position BETWEEN h.first AND h.last ORDER BY e.position) e
       LIMIT $6::bigint) t
 
@@ -84,7 +84,7 @@ FROM (SELECT e.*,
 -- $1: positions.
 SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
        e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum
-FROM holdfast.events_{namespace} e
+FROM holdfast.log_{namespace}() e
 WHERE e.position = ANY ($1::bigint[])
 
 -- name: read_server_start

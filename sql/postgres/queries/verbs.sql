@@ -28,9 +28,9 @@ SELECT status, message FROM holdfast.change_breaker($1, $2, $3);
 SELECT status, message FROM holdfast.change_seek($1, $2, $3, $4);
 
 -- name: change_members_refresh
-SELECT status, message, ring, crew, members, assigned, owners, seen, seen_renewals, other_name,
+SELECT status, message, ring, members_version, members, assigned, owners, seen, seen_renewals, other_name,
        lowest, highest
-    FROM holdfast.change_muster($1, $2, $3, $4, $5, $6, $7, $8);
+    FROM holdfast.change_members_refresh($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: change_repartition
 SELECT status, message, changed, owner, owner_renewals
@@ -81,27 +81,27 @@ SELECT holdfast.process_close($1, $2, $3);
 -- name: subscription_get
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
        paused_by, paused_reason, breaker, wanted, dropped_through, dropped
-    FROM holdfast.subscriptions
+    FROM holdfast.read_subscriptions()
     WHERE namespace_id = $1 AND name = $2
         AND holdfast.may_see($1, 'subscriptions', 'viewer', 'consumer', 'owner');
 
 -- name: subscription_by_id
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
        paused_by, paused_reason, breaker, wanted, dropped_through, dropped
-    FROM holdfast.subscriptions WHERE id = $2 AND namespace_id = $1;
+    FROM holdfast.read_subscriptions() WHERE id = $2 AND namespace_id = $1;
 
 -- name: subscription_list
 SELECT id, name, patterns, options, mode, partitions, generation, created_at, start, paused_at,
        paused_by, paused_reason, breaker, wanted, dropped_through, dropped
-    FROM holdfast.subscriptions
+    FROM holdfast.read_subscriptions()
     WHERE namespace_id = $1 AND holdfast.may_see($1, 'subscriptions', 'viewer', 'consumer', 'owner')
     ORDER BY name;
 
 -- A row per partition that $3 owns; one without a partition if there is none.
 -- name: subscription_standing
-SELECT s.generation, s.crew, p.partition, p.epoch
-    FROM holdfast.subscriptions s
-    LEFT JOIN holdfast.partitions p ON p.subscription_id = s.id AND p.owner = $3
+SELECT s.generation, s.members_version, p.partition, p.epoch
+    FROM holdfast.read_subscriptions() s
+    LEFT JOIN holdfast.read_partitions() p ON p.subscription_id = s.id AND p.owner = $3
     WHERE s.id = $2 AND s.namespace_id = $1 ORDER BY p.partition;
 
 -- ---- Progress -----------------------------------------------------------------------------------
@@ -109,16 +109,16 @@ SELECT s.generation, s.crew, p.partition, p.epoch
 -- The numbers of the subscriptions $2, in this order: see holdfast.progress_of.
 -- name: progress
 SELECT p.id, p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.owner_name,
-       greatest(p.checkpoint, (SELECT e.position FROM holdfast.events_{namespace} e
+       greatest(p.checkpoint, (SELECT e.position FROM holdfast.times_{namespace}() e
                                ORDER BY e.position DESC LIMIT 1)),
        p.in_flight, p.retrying, p.held, p.blocked, p.dead, p.lowest,
        CASE WHEN p.first_open < p.first_unread
             THEN coalesce(p.copied_at,
                           (SELECT e.entered_at FROM (
-                               SELECT e.position, e.entered_at FROM holdfast.events_{namespace} e
+                               SELECT e.position, e.entered_at FROM holdfast.times_{namespace}() e
                                WHERE e.position >= p.first_open ORDER BY e.position LIMIT 1) e
                            WHERE e.position = p.first_open))
-            ELSE (SELECT e.entered_at FROM holdfast.events_{namespace} e
+            ELSE (SELECT e.entered_at FROM holdfast.times_{namespace}() e
                   WHERE e.position >= p.first_unread ORDER BY e.position LIMIT 1) END,
        p.owner_alive, p.unowned, (p.rate * 1000000)::bigint, p.next_attempt_at
     FROM holdfast.progress_of($1, $2, $3) p;
@@ -127,25 +127,25 @@ SELECT p.id, p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.
 -- lives. `checkpoint` is NULL as in progress.
 -- name: partitions
 WITH about AS MATERIALIZED (
-        SELECT s.id FROM holdfast.subscriptions s WHERE s.id = $2 AND s.namespace_id = $1),
+        SELECT s.id FROM holdfast.read_subscriptions() s WHERE s.id = $2 AND s.namespace_id = $1),
     parts AS MATERIALIZED (
         SELECT c.partition, c.epoch, c.checkpoint, c.checkpoint_at, c.owner, c.owner_name
-        FROM about JOIN holdfast.checkpoints c ON c.subscription_id = about.id),
-    crew AS MATERIALIZED (
+        FROM about JOIN holdfast.read_checkpoints() c ON c.subscription_id = about.id),
+    working AS MATERIALIZED (
         SELECT m.id, m.token, m.assigned
-        FROM about JOIN holdfast.members m ON m.subscription_id = about.id),
+        FROM about JOIN holdfast.read_members() m ON m.subscription_id = about.id),
     gone AS MATERIALIZED (
         SELECT holdfast.dead_of($1, ARRAY(SELECT t.token FROM (
-                   SELECT p.owner FROM parts p UNION SELECT c.token FROM crew c) t (token)
+                   SELECT p.owner FROM parts p UNION SELECT c.token FROM working c) t (token)
                    WHERE t.token <> $3::uuid)) AS tokens),
     living AS MATERIALIZED (
         SELECT row_number() OVER (ORDER BY c.id) - 1 AS member, c.token, c.assigned
-        FROM crew c, gone WHERE c.token <> ALL (gone.tokens)),
+        FROM working c, gone WHERE c.token <> ALL (gone.tokens)),
     waiting AS MATERIALIZED (
         SELECT r.partition, count(*) FILTER (WHERE r.kind = RETRY_WAITING) AS retrying,
                count(*) FILTER (WHERE r.kind = RETRY_HELD) AS held,
                count(*) FILTER (WHERE r.kind = RETRY_BLOCKED) AS blocked
-        FROM holdfast.retries r WHERE r.subscription_id = $2 GROUP BY r.partition)
+        FROM holdfast.read_retries() r WHERE r.subscription_id = $2 GROUP BY r.partition)
 SELECT 0 AS what, l.member AS number, l.assigned AS word, NULL::bigint, NULL::bigint,
        NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint
     FROM living l
@@ -161,13 +161,13 @@ ORDER BY what, number;
 -- such a subscription at all, and is all there is to it if no key is blocked.
 -- name: blocked
 WITH about AS MATERIALIZED (
-        SELECT s.id, s.name FROM holdfast.subscriptions s WHERE s.id = $2 AND s.namespace_id = $1),
+        SELECT s.id, s.name FROM holdfast.read_subscriptions() s WHERE s.id = $2 AND s.namespace_id = $1),
     blocked AS MATERIALIZED (
         SELECT r.position, r.partition, r.lane, r.last_retry_at
-        FROM about JOIN holdfast.retries r ON r.subscription_id = about.id
+        FROM about JOIN holdfast.read_retries() r ON r.subscription_id = about.id
         WHERE r.kind = RETRY_BLOCKED AND r.position > $3 ORDER BY r.position LIMIT $4::integer)
 SELECT b.position, b.partition, b.last_retry_at,
-       (SELECT count(*) FROM holdfast.retries r
+       (SELECT count(*) FROM holdfast.read_retries() r
         WHERE r.subscription_id = $2 AND r.partition = b.partition AND r.lane = b.lane
             AND r.position > b.position),
        d.id, e.id, e.type, e.tenant, e.key
@@ -175,7 +175,7 @@ SELECT b.position, b.partition, b.last_retry_at,
     LEFT JOIN holdfast.events_at($1, $2, ARRAY(SELECT position FROM blocked)) e
         ON e.position = b.position
     LEFT JOIN LATERAL (
-        SELECT l.id FROM holdfast.letters l
+        SELECT l.id FROM holdfast.read_letters() l
         WHERE l.namespace_id = $1 AND l.subscription = about.name AND l.event_id = e.id
         ORDER BY l.id DESC LIMIT 1) d ON true
     ORDER BY b.position;
@@ -186,15 +186,15 @@ SELECT b.position, b.partition, b.last_retry_at,
 -- name: gaps
 WITH about AS MATERIALIZED (
         SELECT s.mode, c.checkpoint, c.holes
-        FROM holdfast.subscriptions s
-        JOIN holdfast.checkpoints c ON c.subscription_id = s.id AND c.partition = 0
+        FROM holdfast.read_subscriptions() s
+        JOIN holdfast.read_checkpoints() c ON c.subscription_id = s.id AND c.partition = 0
         WHERE s.id = $2 AND s.namespace_id = $1),
     gaps AS MATERIALIZED (
         SELECT g.before + 1 AS first
         FROM (SELECT e.position, lag(e.position, 1, about.checkpoint) OVER (ORDER BY e.position)
                          AS before
               FROM about CROSS JOIN LATERAL (
-                  SELECT e.position FROM holdfast.events_{namespace} e
+                  SELECT e.position FROM holdfast.times_{namespace}() e
                   WHERE about.mode = HF_MODE_ORDERED AND e.position > about.checkpoint
                   ORDER BY e.position LIMIT 4 * $3::bigint) e) g
         WHERE g.before < g.position - 1
@@ -229,17 +229,17 @@ SELECT l.pid, coalesce(quote_literal(p.gid) || ' of role ' || p.owner, a.applica
 SELECT s.mode, s.start,
        CASE WHEN EXISTS (SELECT 1 FROM unnest(c.holes) h WHERE $4 BETWEEN h.low AND h.high)
             THEN $4 - 1 ELSE c.checkpoint END,
-       EXISTS (SELECT 1 FROM holdfast.settled d
+       EXISTS (SELECT 1 FROM holdfast.read_settled() d
                WHERE d.subscription_id = s.id AND d.partition = c.partition AND d.position = $4),
-       s.mode = HF_MODE_SHARED AND EXISTS (SELECT 1 FROM holdfast.leases l
+       s.mode = HF_MODE_SHARED AND EXISTS (SELECT 1 FROM holdfast.read_leases() l
                               WHERE l.subscription_id = s.id AND l.positions @> $4),
        r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story, d.cause
-    FROM holdfast.subscriptions s
-    JOIN holdfast.checkpoints c ON c.subscription_id = s.id
+    FROM holdfast.read_subscriptions() s
+    JOIN holdfast.read_checkpoints() c ON c.subscription_id = s.id
         AND c.partition = CASE s.mode WHEN 1 THEN $5 % s.partitions ELSE 0 END
-    LEFT JOIN holdfast.retries r ON r.subscription_id = s.id AND r.position = $4
+    LEFT JOIN holdfast.read_retries() r ON r.subscription_id = s.id AND r.position = $4
     LEFT JOIN LATERAL (
-        SELECT l.id, l.attempts, l.story, l.cause FROM holdfast.letters l
+        SELECT l.id, l.attempts, l.story, l.cause FROM holdfast.read_letters() l
         WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3
         ORDER BY l.id DESC LIMIT 1) d ON true
     WHERE s.id = $2 AND s.namespace_id = $1;
@@ -250,7 +250,7 @@ SELECT s.mode, s.start,
 SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
        e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum
     FROM holdfast.find_id($1, $2) f
-    CROSS JOIN LATERAL (SELECT * FROM holdfast.events_{namespace} e
+    CROSS JOIN LATERAL (SELECT * FROM holdfast.log_{namespace}() e
                         WHERE e.id = $2 AND e.guard_at = f.guard_at LIMIT 1) e;
 
 -- Whatever was ever published may still be in the log, or come into it when its transaction commits.
@@ -258,12 +258,12 @@ SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.produ
 -- none has drawn one that retention has passed; and months overlap a little in their positions.
 -- name: head_and_first
 SELECT holdfast.head($1), least(n.retained_through + 1,
-                                (SELECT e.position FROM holdfast.events_{namespace} e
+                                (SELECT e.position FROM holdfast.times_{namespace}() e
                                  ORDER BY e.position LIMIT 1))
-    FROM holdfast.namespaces n WHERE n.id = $1;
+    FROM holdfast.read_namespaces() n WHERE n.id = $1;
 
 -- name: last
-SELECT e.position FROM holdfast.events_{namespace} e ORDER BY e.position DESC LIMIT 1;
+SELECT e.position FROM holdfast.times_{namespace}() e ORDER BY e.position DESC LIMIT 1;
 
 -- name: position_before
 SELECT holdfast.position_before($1, $2, $3);
@@ -284,7 +284,7 @@ WITH due AS MATERIALIZED (
                r.next_attempt_at
         FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
-            SELECT * FROM holdfast.retries r
+            SELECT * FROM holdfast.read_retries() r
             WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = RETRY_WAITING
                 AND r.next_attempt_at <= $3
                 AND r.position NOT IN (SELECT unnest($6::bigint[]))
@@ -301,7 +301,7 @@ WITH due AS MATERIALIZED (
                    - octet_length(e.payload::text) AS bytes_before
         FROM due
         LEFT JOIN LATERAL (
-            SELECT * FROM holdfast.copies c
+            SELECT * FROM holdfast.read_copies() c
             WHERE c.subscription_id = $1 AND c.position = due.position LIMIT 1) c ON true
         CROSS JOIN LATERAL (
             SELECT c.position, c.id, c.type, c.payload, c.key, c.tenant, c.metadata, c.producer,
@@ -312,7 +312,7 @@ WITH due AS MATERIALIZED (
             SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
                    e.checksum
-            FROM (SELECT * FROM holdfast.events_{namespace} e
+            FROM (SELECT * FROM holdfast.log_{namespace}() e
                   WHERE e.position >= due.position ORDER BY e.position LIMIT 1) e
             WHERE c.position IS NULL AND e.position = due.position) e)
 SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
@@ -320,7 +320,7 @@ SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.produ
        f.cause, f.unit_first, f.unit_events,
        (SELECT min(n.next_attempt_at) FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
-            SELECT r.next_attempt_at FROM holdfast.retries r
+            SELECT r.next_attempt_at FROM holdfast.read_retries() r
             WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = RETRY_WAITING
                 AND r.next_attempt_at > $3
             ORDER BY r.next_attempt_at LIMIT 1) n)
@@ -328,14 +328,14 @@ SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.produ
     ORDER BY f.next_attempt_at, f.position;
 
 -- name: lanes
-SELECT r.lane, count(*) FROM holdfast.retries r
+SELECT r.lane, count(*) FROM holdfast.read_retries() r
     WHERE r.subscription_id = $1 AND r.partition = $2 GROUP BY r.lane ORDER BY r.lane;
 
 -- name: ahead
-SELECT s.position FROM holdfast.settled s
+SELECT s.position FROM holdfast.read_settled() s
     WHERE s.subscription_id = $1 AND s.partition = $2 AND s.position > $3
 UNION ALL
-SELECT r.position FROM holdfast.retries r
+SELECT r.position FROM holdfast.read_retries() r
     WHERE r.subscription_id = $1 AND r.partition = $2 AND r.position > $3
 ORDER BY position;
 
@@ -353,7 +353,7 @@ SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
        failed_at, resolved_at, resolved_by, resolved_note, cause
-    FROM holdfast.letters
+    FROM holdfast.read_letters()
     WHERE id = $2 AND namespace_id = $1
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner');
 
@@ -365,7 +365,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
        failed_at, resolved_at, resolved_by, resolved_note, cause
-    FROM holdfast.letters d
+    FROM holdfast.read_letters() d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
         AND ($4::text IS NULL OR d.subscription = $4)
@@ -381,7 +381,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
        failed_at, resolved_at, resolved_by, resolved_note, cause
-    FROM holdfast.letters d
+    FROM holdfast.read_letters() d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
         AND ($4::text IS NULL OR d.subscription = $4)
@@ -395,7 +395,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 
 -- name: dead_count
 SELECT count(*) FROM (
-    SELECT 1 FROM holdfast.letters d
+    SELECT 1 FROM holdfast.read_letters() d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
         AND ($4::text IS NULL OR d.subscription = $4)
@@ -441,10 +441,10 @@ SELECT holdfast.tx_settle($1, $2, $3, $4, $5,
     CASE WHEN $3 OR NOT EXISTS (
         SELECT 1 FROM ROWS FROM (pg_catalog.unnest($9::bigint[]),
                                  pg_catalog.unnest($12::pg_catalog.uuid[])) o (position, id)
-        WHERE ((SELECT e.id FROM holdfast.events_{namespace} e
+        WHERE ((SELECT e.id FROM holdfast.log_{namespace}() e
                 WHERE e.position OPERATOR(pg_catalog.=) o.position)
                OPERATOR(pg_catalog.=) o.id) IS NOT TRUE
-            AND (SELECT r.position FROM holdfast.retries r
+            AND (SELECT r.position FROM holdfast.read_retries() r
                  WHERE r.subscription_id OPERATOR(pg_catalog.=) $2
                      AND r.position OPERATOR(pg_catalog.=) o.position) IS NULL)
     THEN $6 ELSE -1 END, $7, $8, $9, $10, $11);
@@ -459,5 +459,5 @@ SELECT holdfast.join_check($1, $2);
 
 -- Answers whether there was no notifying, because the transaction is not to.
 -- name: join_ring
-SELECT holdfast.is_quiet() FROM holdfast.namespaces n, holdfast.ring(n.id, n.sleep)
+SELECT holdfast.is_quiet() FROM holdfast.read_namespaces() n, holdfast.ring(n.id, n.sleep)
     WHERE n.id OPERATOR(pg_catalog.=) {namespace};

@@ -15,14 +15,14 @@
 -- server, and another version may write them otherwise.
 -- name: schema_objects
 WITH log AS MATERIALIZED (
-    SELECT c.oid, c.relname FROM pg_partition_tree('holdfast.events'::regclass) t
+    SELECT c.oid, c.relname FROM pg_partition_tree(holdfast.log_root()) t
     JOIN pg_class c ON c.oid = t.relid::oid WHERE t.parentrelid IS NOT NULL),
 own AS MATERIALIZED (
     SELECT c.oid, c.relname, c.relkind, c.relpersistence, c.relrowsecurity, c.relforcerowsecurity, c.reloptions,
            c.oid IN (SELECT l.oid FROM log l) AS is_log
-    FROM pg_class c WHERE c.relnamespace = 'holdfast'::regnamespace),
+    FROM pg_class c WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)),
 spaces (id) AS MATERIALIZED (
-    SELECT n.id::text FROM holdfast.namespaces n UNION SELECT substr(l.relname, 8) FROM log l),
+    SELECT n.id::text FROM holdfast.read_namespaces() n UNION SELECT substr(l.relname, 8) FROM log l),
 listed (what, definition) AS (
     SELECT format('%s %s', CASE o.relkind WHEN 'v' THEN 'view' WHEN 'S' THEN 'sequence' WHEN 'c' THEN 'type'
                                           WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
@@ -45,7 +45,7 @@ listed (what, definition) AS (
     SELECT format('constraint %s on %s', k.conname, coalesce(o.relname, t.typname)),
            concat_ws(' ', pg_get_constraintdef(k.oid), k.convalidated)
     FROM pg_constraint k LEFT JOIN own o ON o.oid = k.conrelid LEFT JOIN pg_type t ON t.oid = k.contypid
-    WHERE k.connamespace = 'holdfast'::regnamespace AND k.contype <> 'n' AND NOT coalesce(o.is_log, false)
+    WHERE k.connamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND k.contype <> 'n' AND NOT coalesce(o.is_log, false)
     UNION ALL
     SELECT format('index %s on %s', x.relname, o.relname), concat_ws(' ', pg_get_indexdef(x.oid), i.indisvalid)
     FROM pg_index i JOIN own o ON o.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid WHERE NOT o.is_log
@@ -64,16 +64,16 @@ listed (what, definition) AS (
     SELECT format('function %s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)),
            CASE WHEN p.prokind IN ('f', 'p') THEN pg_get_functiondef(p.oid) ELSE p.prokind::text END
     FROM pg_proc p
-    WHERE p.pronamespace = 'holdfast'::regnamespace
-        AND p.proname NOT IN (SELECT v.name || s.id FROM spaces s, (VALUES ('append_'), ('claim_')) v (name))
+    WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
+        AND p.proname NOT IN (SELECT v.name || s.id FROM spaces s, (VALUES ('append_'), ('claim_'), ('log_'), ('times_'), ('drawn_')) v (name))
     UNION ALL
     SELECT format('type %s', t.typname),
            concat_ws(' ', t.typtype, format_type(t.typbasetype, t.typtypmod), t.typnotnull, t.typdefault)
     FROM pg_type t
-    WHERE t.typnamespace = 'holdfast'::regnamespace AND t.typelem = 0 AND t.typtype <> 'c'
+    WHERE t.typnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND t.typelem = 0 AND t.typtype <> 'c'
     UNION ALL
     SELECT format('operator %s(%s, %s)', p.oprname, p.oprleft::regtype, p.oprright::regtype), p.oprcode::text
-    FROM pg_operator p WHERE p.oprnamespace = 'holdfast'::regnamespace)
+    FROM pg_operator p WHERE p.oprnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace))
 SELECT (jsonb_object_agg(l.what, md5(l.definition))
         || jsonb_build_object('server', current_setting('server_version_num')::integer / 10000))::text
 FROM listed l;
@@ -82,7 +82,7 @@ FROM listed l;
 -- another version only names are compared.
 -- name: verify_schema
 WITH wanted AS MATERIALIZED (
-    SELECT m.value::jsonb AS objects FROM holdfast.meta m WHERE m.name = 'schema_objects'),
+    SELECT m.value::jsonb AS objects FROM holdfast.read_meta() m WHERE m.name = 'schema_objects'),
 found AS MATERIALIZED (SELECT $2::text::jsonb AS objects),
 compared AS (
     SELECT coalesce(w.key, f.key) AS what, w.value AS wanted, f.value AS found
@@ -104,7 +104,7 @@ LIMIT $1::bigint;
 -- made of a text, sequences. Retention takes months away meanwhile: what is gone has no definition.
 -- name: verify_log
 WITH months AS MATERIALIZED (
-    SELECT c.oid, c.relname, c.relkind FROM pg_partition_tree('holdfast.events'::regclass) t
+    SELECT c.oid, c.relname, c.relkind FROM pg_partition_tree(holdfast.log_root()) t
     JOIN pg_class c ON c.oid = t.relid::oid WHERE t.parentrelid IS NOT NULL),
 indexes AS MATERIALIZED (
     SELECT m.relname, x.relname AS name, CASE
@@ -119,7 +119,7 @@ columns AS MATERIALIZED (
            string_agg(concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
                                 a.attcollation::regcollation, pg_get_expr(d.adbin, d.adrelid)), ', '
                       ORDER BY a.attname) AS text
-    FROM (SELECT m.oid, m.relname FROM months m UNION ALL SELECT 'holdfast.events'::regclass::oid, 'events') r
+    FROM (SELECT m.oid, m.relname FROM months m UNION ALL SELECT holdfast.log_root()::oid, 'events') r
     JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     GROUP BY r.oid, r.relname)
@@ -132,11 +132,11 @@ SELECT format('index %s on %s does not belong to Holdfast', i.name, i.relname)
     FROM indexes i WHERE i.columns NOT IN ('UNIQUE id, guard_at', 'position')
 UNION ALL
 SELECT format('table %s is not as this program made it: its columns are not those of the log', c.relname)
-    FROM columns c WHERE c.text <> (SELECT e.text FROM columns e WHERE e.oid = 'holdfast.events'::regclass)
+    FROM columns c WHERE c.text <> (SELECT e.text FROM columns e WHERE e.oid = holdfast.log_root())
 UNION ALL
 SELECT format('function %s %s', v.name,
               CASE WHEN p.oid IS NULL THEN 'is missing' ELSE 'is not as this program made it' END)
-    FROM holdfast.namespaces n
+    FROM holdfast.read_namespaces() n
     CROSS JOIN (VALUES ('{' || 'namespace}')) mark (text) -- in one piece it would be filled in here
     CROSS JOIN LATERAL (VALUES ('append_', holdfast.append_source()), ('claim_', holdfast.claim_source())) w (name, source)
     CROSS JOIN LATERAL (SELECT w.name || n.id, replace(w.source, mark.text, n.id::text)) v (name, source)
@@ -146,45 +146,45 @@ LIMIT $1::bigint;
 
 -- name: verify_orphan
 WITH owned (what, owner) AS (
-    SELECT 'partitions', subscription_id FROM holdfast.partitions
-    UNION ALL SELECT 'leases', subscription_id FROM holdfast.leases
-    UNION ALL SELECT 'retries', subscription_id FROM holdfast.retries
-    UNION ALL SELECT 'copies', subscription_id FROM holdfast.copies
-    UNION ALL SELECT 'settled', subscription_id FROM holdfast.settled),
+    SELECT 'partitions', subscription_id FROM holdfast.read_partitions()
+    UNION ALL SELECT 'leases', subscription_id FROM holdfast.read_leases()
+    UNION ALL SELECT 'retries', subscription_id FROM holdfast.read_retries()
+    UNION ALL SELECT 'copies', subscription_id FROM holdfast.read_copies()
+    UNION ALL SELECT 'settled', subscription_id FROM holdfast.read_settled()),
 spaced (what, owner) AS (
-    SELECT 'subscriptions', namespace_id FROM holdfast.subscriptions
-    UNION ALL SELECT 'keys', namespace_id FROM holdfast.keys
-    UNION ALL SELECT 'event_ids', namespace_id FROM holdfast.event_ids
-    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.letters
-    UNION ALL SELECT 'schedules', namespace_id FROM holdfast.schedules
-    UNION ALL SELECT 'delayed', namespace_id FROM holdfast.delayed)
+    SELECT 'subscriptions', namespace_id FROM holdfast.read_subscriptions()
+    UNION ALL SELECT 'keys', namespace_id FROM holdfast.read_keys()
+    UNION ALL SELECT 'event_ids', namespace_id FROM holdfast.read_event_ids()
+    UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.read_letters()
+    UNION ALL SELECT 'schedules', namespace_id FROM holdfast.read_schedules()
+    UNION ALL SELECT 'delayed', namespace_id FROM holdfast.read_delayed())
 SELECT format('%s rows of %s belong to subscription %s, which does not exist', count(*), o.what, o.owner)
     FROM owned o
-    WHERE NOT EXISTS (SELECT FROM holdfast.subscriptions s WHERE s.id = o.owner)
+    WHERE NOT EXISTS (SELECT FROM holdfast.read_subscriptions() s WHERE s.id = o.owner)
     GROUP BY o.what, o.owner
 UNION ALL
 SELECT format('%s rows of %s belong to namespace %s, which does not exist', count(*), o.what, o.owner)
     FROM spaced o
-    WHERE NOT EXISTS (SELECT FROM holdfast.namespaces n WHERE n.id = o.owner)
+    WHERE NOT EXISTS (SELECT FROM holdfast.read_namespaces() n WHERE n.id = o.owner)
     GROUP BY o.what, o.owner
 UNION ALL
 SELECT format('%s rows of schedule_runs belong to a schedule that does not exist', count(*))
-    FROM holdfast.schedule_runs r
-    WHERE NOT EXISTS (SELECT FROM holdfast.schedules s WHERE s.id = r.schedule_id)
+    FROM holdfast.read_schedule_runs() r
+    WHERE NOT EXISTS (SELECT FROM holdfast.read_schedules() s WHERE s.id = r.schedule_id)
     HAVING count(*) > 0
 UNION ALL
 SELECT format('the table %s of the log belongs to no namespace', c.relname)
     FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = 'holdfast.events'::regclass AND has_table_privilege(c.oid, 'SELECT')
-        AND NOT EXISTS (SELECT FROM holdfast.namespaces n WHERE c.relname = 'events_' || n.id)
+    WHERE i.inhparent = holdfast.log_root() AND has_table_privilege(c.oid, 'SELECT')
+        AND NOT EXISTS (SELECT FROM holdfast.read_namespaces() n WHERE c.relname = 'events_' || n.id)
 LIMIT $1::bigint;
 
 -- Positions are read before the newest one, which only grows.
 -- name: verify_tip
 WITH lasts AS MATERIALIZED (
-    SELECT n.id, n.name, (SELECT e.position FROM holdfast.events e WHERE e.namespace_id = n.id
+    SELECT n.id, n.name, (SELECT e.position FROM holdfast.read_events() e WHERE e.namespace_id = n.id
                           ORDER BY e.position DESC LIMIT 1) AS last
-    FROM holdfast.namespaces n WHERE n.removing_at IS NULL)
+    FROM holdfast.read_namespaces() n WHERE n.removing_at IS NULL)
 SELECT format('namespace "%s": the log has position %s, but the newest one given is %s', l.name, l.last,
               holdfast.head(l.id))
 FROM lasts l WHERE l.last > holdfast.head(l.id)
@@ -193,27 +193,27 @@ LIMIT $1::bigint;
 -- name: verify_month
 SELECT format('namespace "%s": the table %s of the log is missing', n.name,
               holdfast.month_table(n.id, m.month AT TIME ZONE 'UTC'))
-FROM holdfast.namespaces n
+FROM holdfast.read_namespaces() n
 CROSS JOIN LATERAL generate_series(
     CASE WHEN isfinite(n.months_from) AND isfinite(n.months_to)
         THEN n.months_from AT TIME ZONE 'UTC' END,
     n.months_to AT TIME ZONE 'UTC' - interval '1 day', interval '1 month') m (month)
 WHERE n.removing_at IS NULL
-    AND to_regclass(holdfast.month_table(n.id, m.month AT TIME ZONE 'UTC')) IS NULL
+    AND NOT holdfast.month_exists(n.id, m.month AT TIME ZONE 'UTC')
 LIMIT $1::bigint;
 
 -- Only gapless namespaces have no gaps. The head is that of the same snapshot as the events.
 -- name: verify_lost
 WITH spaces AS (
     SELECT n.id, n.name, h.head, greatest(n.retained_through, n.gapless_after) AS floor
-    FROM holdfast.namespaces n JOIN holdfast.heads h ON h.namespace_id = n.id
+    FROM holdfast.read_namespaces() n JOIN holdfast.read_heads() h ON h.namespace_id = n.id
     WHERE n.gapless AND n.removing_at IS NULL AND n.copying IS NULL),
 logged AS (
     SELECT s.name, coalesce(lag(e.position) OVER (PARTITION BY s.id ORDER BY e.position), s.floor) + 1 AS low,
            e.position - 1 AS high
-    FROM spaces s JOIN holdfast.events e ON e.namespace_id = s.id AND e.position > s.floor),
+    FROM spaces s JOIN holdfast.read_events() e ON e.namespace_id = s.id AND e.position > s.floor),
 ends AS (
-    SELECT s.name, coalesce((SELECT max(e.position) FROM holdfast.events e
+    SELECT s.name, coalesce((SELECT max(e.position) FROM holdfast.read_events() e
                              WHERE e.namespace_id = s.id AND e.position > s.floor), s.floor) + 1 AS low,
            s.head AS high
     FROM spaces s)
@@ -223,18 +223,18 @@ LIMIT $1::bigint;
 
 -- name: verify_doubled
 SELECT format('namespace "%s": id %s is stored %s times', n.name, d.id, d.times)
-FROM (SELECT e.namespace_id, e.id, count(*) AS times FROM holdfast.events e
+FROM (SELECT e.namespace_id, e.id, count(*) AS times FROM holdfast.read_events() e
       GROUP BY e.namespace_id, e.id HAVING count(*) > 1) d
-JOIN holdfast.namespaces n ON n.id = d.namespace_id AND n.removing_at IS NULL
+JOIN holdfast.read_namespaces() n ON n.id = d.namespace_id AND n.removing_at IS NULL
 LIMIT $1::bigint;
 
 -- name: verify_partitions
 SELECT format('namespace "%s", subscription "%s": it has %s partitions, and rows for %s', n.name, s.name,
               w.rows, f.rows)
-FROM holdfast.subscriptions s
-JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+FROM holdfast.read_subscriptions() s
+JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL
 CROSS JOIN LATERAL (SELECT CASE s.mode WHEN 1 THEN s.partitions ELSE 1 END AS rows) w
-CROSS JOIN LATERAL (SELECT count(*) AS rows, max(p.partition) AS highest FROM holdfast.partitions p
+CROSS JOIN LATERAL (SELECT count(*) AS rows, max(p.partition) AS highest FROM holdfast.read_partitions() p
                     WHERE p.subscription_id = s.id) f
 WHERE f.rows <> w.rows OR f.highest <> w.rows - 1
 LIMIT $1::bigint;
@@ -244,10 +244,10 @@ LIMIT $1::bigint;
 -- name: verify_checkpoint
 WITH found AS MATERIALIZED (
     SELECT n.id, n.name AS namespace, s.name, s.start, c.partition, c.checkpoint
-    FROM holdfast.checkpoints c
-    JOIN holdfast.subscriptions s ON s.id = c.subscription_id
-    JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL),
-tips AS MATERIALIZED (SELECT n.id, holdfast.head(n.id) AS tip FROM holdfast.namespaces n
+    FROM holdfast.read_checkpoints() c
+    JOIN holdfast.read_subscriptions() s ON s.id = c.subscription_id
+    JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL),
+tips AS MATERIALIZED (SELECT n.id, holdfast.head(n.id) AS tip FROM holdfast.read_namespaces() n
                           WHERE n.removing_at IS NULL)
 SELECT format('namespace "%s", subscription "%s", partition %s: %s', f.namespace, f.name, f.partition,
               CASE WHEN f.checkpoint IS NULL THEN 'it has no checkpoint'
@@ -272,44 +272,44 @@ SELECT format('namespace "%s", subscription "%s": the delivery of position %s %s
                        THEN format('failed in a unit that cannot be: %s events from position %s on',
                                    coalesce(r.unit_events::text, '?'), coalesce(r.unit_first::text, '?'))
                    ELSE 'waits, but the event is neither in the log nor among the copies' END)
-FROM holdfast.retries r
-JOIN holdfast.subscriptions s ON s.id = r.subscription_id
-JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+FROM holdfast.read_retries() r
+JOIN holdfast.read_subscriptions() s ON s.id = r.subscription_id
+JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.kind NOT BETWEEN RETRY_WAITING AND RETRY_ALONE
     OR r.cause NOT IN (CAUSE_ANY)
     OR (r.unit_first IS NULL) <> (r.unit_events IS NULL)
     OR r.unit_events < 2 OR r.unit_first > r.position
-    OR ((SELECT 1 FROM holdfast.events e
+    OR ((SELECT 1 FROM holdfast.read_events() e
          WHERE e.namespace_id = s.namespace_id AND e.position = r.position LIMIT 1) IS NULL
-        AND (SELECT 1 FROM holdfast.copies c
+        AND (SELECT 1 FROM holdfast.read_copies() c
              WHERE c.subscription_id = r.subscription_id AND c.position = r.position LIMIT 1) IS NULL)
 LIMIT $1::bigint;
 
 -- name: verify_held
 SELECT format('namespace "%s", subscription "%s": the delivery of position %s is held, but nothing of '
               'its lane is before it', n.name, s.name, r.position)
-FROM holdfast.retries r
-JOIN holdfast.subscriptions s ON s.id = r.subscription_id
-JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+FROM holdfast.read_retries() r
+JOIN holdfast.read_subscriptions() s ON s.id = r.subscription_id
+JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.kind = RETRY_HELD
-    AND (SELECT 1 FROM holdfast.retries b
+    AND (SELECT 1 FROM holdfast.read_retries() b
          WHERE b.subscription_id = r.subscription_id AND b.partition = r.partition
              AND b.lane = r.lane AND b.position < r.position LIMIT 1) IS NULL
 LIMIT $1::bigint;
 
 -- name: verify_slice
 WITH placed (what, subscription_id, position, partition) AS (
-    SELECT 'waiting', subscription_id, position, partition FROM holdfast.retries
-    UNION ALL SELECT 'settled', subscription_id, position, partition FROM holdfast.settled),
+    SELECT 'waiting', subscription_id, position, partition FROM holdfast.read_retries()
+    UNION ALL SELECT 'settled', subscription_id, position, partition FROM holdfast.read_settled()),
 hashed AS (
     SELECT n.name AS namespace, s.name, s.partitions, p.what, p.position, p.partition,
-           coalesce((SELECT c.hash FROM holdfast.copies c
+           coalesce((SELECT c.hash FROM holdfast.read_copies() c
                      WHERE c.subscription_id = p.subscription_id AND c.position = p.position LIMIT 1),
-                    (SELECT e.hash FROM holdfast.events e
+                    (SELECT e.hash FROM holdfast.read_events() e
                      WHERE e.namespace_id = s.namespace_id AND e.position = p.position LIMIT 1)) AS hash
     FROM placed p
-    JOIN holdfast.subscriptions s ON s.id = p.subscription_id AND s.mode = HF_MODE_ORDERED
-    JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL)
+    JOIN holdfast.read_subscriptions() s ON s.id = p.subscription_id AND s.mode = HF_MODE_ORDERED
+    JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL)
 SELECT format('namespace "%s", subscription "%s": the %s delivery of position %s is in partition %s, '
               'its event belongs to %s', h.namespace, h.name, h.what, h.position, h.partition,
               h.hash % h.partitions)
@@ -319,20 +319,20 @@ LIMIT $1::bigint;
 -- name: verify_copy
 SELECT format('namespace "%s", subscription "%s": the copy of the event at position %s belongs to no '
               'delivery', n.name, s.name, c.position)
-FROM holdfast.copies c
-JOIN holdfast.subscriptions s ON s.id = c.subscription_id
-JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
-WHERE NOT EXISTS (SELECT FROM holdfast.retries r
+FROM holdfast.read_copies() c
+JOIN holdfast.read_subscriptions() s ON s.id = c.subscription_id
+JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL
+WHERE NOT EXISTS (SELECT FROM holdfast.read_retries() r
                   WHERE r.subscription_id = c.subscription_id AND r.position = c.position)
 LIMIT $1::bigint;
 
 -- name: verify_settled
 WITH found AS MATERIALIZED (
     SELECT n.id, n.name AS namespace, s.name, d.position
-    FROM holdfast.settled d
-    JOIN holdfast.subscriptions s ON s.id = d.subscription_id
-    JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL),
-tips AS MATERIALIZED (SELECT n.id, holdfast.head(n.id) AS tip FROM holdfast.namespaces n
+    FROM holdfast.read_settled() d
+    JOIN holdfast.read_subscriptions() s ON s.id = d.subscription_id
+    JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL),
+tips AS MATERIALIZED (SELECT n.id, holdfast.head(n.id) AS tip FROM holdfast.read_namespaces() n
                           WHERE n.removing_at IS NULL)
 SELECT format('namespace "%s", subscription "%s": position %s is settled, but the newest position is %s',
               f.namespace, f.name, f.position, t.tip)
@@ -347,17 +347,17 @@ SELECT format('namespace "%s", subscription "%s", lease of "%s": %s', n.name, s.
               CASE WHEN k.count IS DISTINCT FROM l.count THEN 'the list of its positions is damaged'
                    ELSE format('the event at position %s is neither in the log nor among the copies',
                                m.position) END)
-FROM holdfast.leases l
-JOIN holdfast.subscriptions s ON s.id = l.subscription_id
-JOIN holdfast.namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+FROM holdfast.read_leases() l
+JOIN holdfast.read_subscriptions() s ON s.id = l.subscription_id
+JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL
 CROSS JOIN LATERAL (SELECT sum(upper(r) - lower(r)) AS count FROM unnest(l.positions) r) k
 LEFT JOIN LATERAL (
     SELECT p AS position
     FROM unnest(CASE WHEN k.count = l.count THEN l.positions END) r,
          generate_series(lower(r), upper(r) - 1) p
-    WHERE (SELECT 1 FROM holdfast.events e
+    WHERE (SELECT 1 FROM holdfast.read_events() e
            WHERE e.namespace_id = s.namespace_id AND e.position = p LIMIT 1) IS NULL
-        AND (SELECT 1 FROM holdfast.copies c
+        AND (SELECT 1 FROM holdfast.read_copies() c
              WHERE c.subscription_id = l.subscription_id AND c.position = p LIMIT 1) IS NULL
     LIMIT 1) m ON true
 WHERE k.count IS DISTINCT FROM l.count OR m.position IS NOT NULL
@@ -382,29 +382,29 @@ FROM (SELECT w.*, n.name, sum(w.bytes) OVER (ORDER BY w.position, w.id) - w.byte
                         + coalesce(octet_length(e.metadata::text), 0)
                         + coalesce(octet_length(e.key), 0)
                         + coalesce(octet_length(e.tenant), 0) AS bytes
-            FROM holdfast.events e
+            FROM holdfast.read_events() e
             WHERE e.namespace_id = $1::bigint::integer AND e.position >= $2::bigint
                 AND (e.position > $2::bigint OR e.id > $3::uuid)
                 AND e.position < $4::bigint + coalesce(
-                    (SELECT x.position FROM holdfast.events x
+                    (SELECT x.position FROM holdfast.read_events() x
                      WHERE x.namespace_id = $1::bigint::integer AND x.position > $2::bigint
                      ORDER BY x.position LIMIT 1), $2::bigint)
             ORDER BY e.position, e.id LIMIT $4::bigint) w
-      JOIN holdfast.namespaces n ON n.id = w.namespace_id) t
+      JOIN holdfast.read_namespaces() n ON n.id = w.namespace_id) t
 WHERE t.before <= 4194304
 ORDER BY t.position, t.id;
 
 -- name: verify_next_namespace
-SELECT min(n.id)::bigint FROM holdfast.namespaces n WHERE n.id > $1::bigint;
+SELECT min(n.id)::bigint FROM holdfast.read_namespaces() n WHERE n.id > $1::bigint;
 
 -- name: verify_copies
 SELECT c.subscription_id, c.position,
        format('copy of the event at position %s for subscription "%s"', c.position,
-              coalesce((SELECT s.name FROM holdfast.subscriptions s WHERE s.id = c.subscription_id),
+              coalesce((SELECT s.name FROM holdfast.read_subscriptions() s WHERE s.id = c.subscription_id),
                        '?')),
        c.id, c.hash, c.type, c.tenant, c.key, c.payload, c.metadata, NULL::text,
        c.producer, c.schedule_id, c.key_version, c.emitted_at, c.entered_at, c.checksum
-FROM holdfast.copies c
+FROM holdfast.read_copies() c
 WHERE (c.subscription_id, c.position) > ($1::bigint, $2::bigint) AND $3::uuid IS NOT NULL
 ORDER BY c.subscription_id, c.position LIMIT $4::bigint;
 
@@ -413,31 +413,31 @@ SELECT d.id, d.position,
        format('dead letter %s of subscription "%s"', d.id, d.subscription),
        d.event_id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, d.story,
        d.producer, d.schedule_id, d.key_version, d.emitted_at, d.entered_at, d.checksum
-FROM holdfast.letters d
+FROM holdfast.read_letters() d
 WHERE d.id > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
 ORDER BY d.id LIMIT $4::bigint;
 
 -- name: verify_retries
 SELECT r.subscription_id, r.position,
        format('delivery of position %s that waits for subscription "%s"', r.position,
-              coalesce((SELECT s.name FROM holdfast.subscriptions s WHERE s.id = r.subscription_id),
+              coalesce((SELECT s.name FROM holdfast.read_subscriptions() s WHERE s.id = r.subscription_id),
                        '?')),
        NULL::uuid, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::json, NULL::json, r.story
-FROM holdfast.retries r
+FROM holdfast.read_retries() r
 WHERE (r.subscription_id, r.position) > ($1::bigint, $2::bigint) AND $3::uuid IS NOT NULL
 ORDER BY r.subscription_id, r.position LIMIT $4::bigint;
 
 -- name: verify_subscriptions
 SELECT s.id, 0::bigint, format('subscription "%s"', s.name),
        NULL::uuid, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::json, s.options, s.patterns
-FROM holdfast.subscriptions s
+FROM holdfast.read_subscriptions() s
 WHERE s.id > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
 ORDER BY s.id LIMIT $4::bigint;
 
 -- name: verify_schedules
 SELECT 0::bigint, 0::bigint, format('schedule "%s"', s.name),
        s.id, NULL::bigint, s.type, s.tenant, s.key, s.payload, s.metadata, NULL::text
-FROM holdfast.schedules s
+FROM holdfast.read_schedules() s
 WHERE s.id > $3::uuid AND $1::bigint IS NOT NULL AND $2::bigint IS NOT NULL
 ORDER BY s.id LIMIT $4::bigint;
 
@@ -445,6 +445,6 @@ ORDER BY s.id LIMIT $4::bigint;
 SELECT d.number, 0::bigint, format('event for later, number %s', d.number),
        d.id, d.hash, d.type, d.tenant, d.key, d.payload, d.metadata, NULL::text,
        d.producer, NULL::text, NULL::bigint, d.emitted_at, NULL::timestamptz, d.checksum
-FROM holdfast.delayed d
+FROM holdfast.read_delayed() d
 WHERE d.number > $1::bigint AND $2::bigint IS NOT NULL AND $3::uuid IS NOT NULL
 ORDER BY d.number LIMIT $4::bigint;

@@ -1,7 +1,7 @@
 -- The log: namespaces, their events, and what guards ids and keys.
 
 -- ---- The log ------------------------------------------------------------------------------------
-CREATE SEQUENCE holdfast.namespace_ids AS integer;
+CREATE SEQUENCE holdfast_private.namespace_ids AS integer;
 
 -- sequence gives the positions. sleep is a flag that needs no row: see holdfast.sleep. months_from,
 -- months_to: the log has all months between them, so that publishing need not look for a month.
@@ -16,7 +16,7 @@ CREATE SEQUENCE holdfast.namespace_ids AS integer;
 -- source up to this position are all there.
 -- Of a gapless namespace: positions above it have no gaps; those below came by a copy, maybe of a log that
 -- had some.
-CREATE TABLE holdfast.namespaces (
+CREATE TABLE holdfast_private.namespaces (
     id          integer PRIMARY KEY,
     gapless     boolean NOT NULL DEFAULT false,
     sequence    regclass NOT NULL,
@@ -45,19 +45,19 @@ CREATE TABLE holdfast.namespaces (
 
 -- The newest position of gapless namespaces, which do not use their sequence: the row is locked from
 -- the first publish of a transaction to its end.
-CREATE TABLE holdfast.heads (
+CREATE TABLE holdfast_private.heads (
     namespace_id integer PRIMARY KEY,
     head         bigint NOT NULL
 ) WITH (fillfactor = 50);
 
 -- The log: by namespace, then by month of guard_at (UTC). Each namespace has the table events_<id>, each
--- month of it events_<id>_<yyyymm> (holdfast.ensure_month). There is no default partition. A month has
+-- month of it events_<id>_<yyyymm> (holdfast_private.ensure_month). There is no default partition. A month has
 -- two indexes, and nothing else is paid for: unique (id, guard_at) and (position).
 --   entered_at: when the event entered the log, by the server's clock. guard_at: less than a day from
 -- that; it decides the month and means nothing else. It is the time inside the id where it can be
 -- (functions/append.sql says why). checksum: of all that is delivered (checksum_of, functions/hashes.sql), here and
 -- wherever an event is kept.
-CREATE TABLE holdfast.events (
+CREATE TABLE holdfast_private.events (
     position     bigint NOT NULL,
     hash         bigint NOT NULL,
     checksum     bigint NOT NULL,
@@ -78,7 +78,7 @@ CREATE TABLE holdfast.events (
 
 -- Ids that the unique index of one month cannot guard: those that are not version 7, or whose time
 -- is a day (minus one hour) or more away from the clock.
-CREATE TABLE holdfast.event_ids (
+CREATE TABLE holdfast_private.event_ids (
     namespace_id integer NOT NULL,
     id           uuid NOT NULL,
     position     bigint NOT NULL,
@@ -88,7 +88,7 @@ CREATE TABLE holdfast.event_ids (
 
 -- Versions of keys, touched only by publishes that expect a version. A key may be longer than an
 -- index entry, so the index has its digest.
-CREATE TABLE holdfast.keys (
+CREATE TABLE holdfast_private.keys (
     namespace_id integer NOT NULL,
     digest       bytea NOT NULL,                -- sha256 of the key
     version      bigint NOT NULL,
@@ -102,9 +102,9 @@ CREATE TABLE holdfast.keys (
 -- namespace 0 are the schema's, and none but its owner locks them: 0 making a namespace, 1 granting.
 --   A lock on a table would not do: PREPARE locks a table, as DELETE does, before the server looks at rights, so
 -- every role that may use the schema could keep others from it with a transaction that stays open.
-CREATE TABLE holdfast.gates (
+CREATE TABLE holdfast_private.gates (
     namespace_id integer NOT NULL,
     gate         integer NOT NULL,
     PRIMARY KEY (namespace_id, gate)
 ) WITH (fillfactor = 50);
-INSERT INTO holdfast.gates (namespace_id, gate) VALUES (0, 0), (0, 1);
+INSERT INTO holdfast_private.gates (namespace_id, gate) VALUES (0, 0), (0, 1);

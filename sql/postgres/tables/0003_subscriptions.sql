@@ -4,7 +4,7 @@
 -- ---- Subscriptions ------------------------------------------------------------------------------
 
 -- The id of a removed subscription is never given again, so whoever still holds it can do no harm.
-CREATE TABLE holdfast.subscriptions (
+CREATE TABLE holdfast_private.subscriptions (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace_id  integer NOT NULL,
     name          text COLLATE "C" NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE holdfast.subscriptions (
     mode          smallint NOT NULL,            -- 1 ordered, 2 shared
     partitions    integer NOT NULL,
     generation    bigint NOT NULL DEFAULT 1,    -- rises with every change of this row
-    crew          bigint NOT NULL DEFAULT 0,    -- rises when its members change, or a partition is
+    members_version bigint NOT NULL DEFAULT 0,    -- rises when its members change, or a partition is
                                                 -- given back: then each looks at its share
     wanted        integer,                      -- another number of partitions is wished for
     start         bigint NOT NULL,              -- it began, or was last sought, after this position
@@ -29,9 +29,9 @@ CREATE TABLE holdfast.subscriptions (
 
 -- Who works for an ordered subscription, in the order of joining. Its partitions are shared out among
 -- the members; one that has died is struck off by whoever looks next.
-CREATE TABLE holdfast.members (
+CREATE TABLE holdfast_private.members (
     id              bigint GENERATED ALWAYS AS IDENTITY,
-    subscription_id bigint NOT NULL REFERENCES holdfast.subscriptions ON DELETE CASCADE,
+    subscription_id bigint NOT NULL REFERENCES holdfast_private.subscriptions ON DELETE CASCADE,
     token           uuid NOT NULL,              -- of the process
     assigned        text,                       -- the only partitions that it wants, as "3,5-7";
                                                 -- NULL: whatever is its share
@@ -45,21 +45,21 @@ CREATE TABLE holdfast.members (
 -- Ownership. An ordered subscription has a row per partition; a shared one has a single row, which
 -- nobody owns: claims lock it. Rows change only when the owner changes or somebody seeks; settles
 -- lock them (which makes no dead rows).
-CREATE TABLE holdfast.partitions (
-    subscription_id bigint NOT NULL REFERENCES holdfast.subscriptions,
+CREATE TABLE holdfast_private.partitions (
+    subscription_id bigint NOT NULL REFERENCES holdfast_private.subscriptions,
     partition       integer NOT NULL,
     epoch           bigint NOT NULL DEFAULT 0,
     owner           uuid,                       -- token of the owning process, NULL: nobody
     owner_name      text,
     PRIMARY KEY (subscription_id, partition)
 ) WITH (fillfactor = 50);
-CREATE INDEX partitions_by_owner ON holdfast.partitions (owner) WHERE owner IS NOT NULL;
+CREATE INDEX partitions_by_owner ON holdfast_private.partitions (owner) WHERE owner IS NOT NULL;
 
 -- A range of positions that were not visible when a claim passed them: an open transaction may still
 -- fill them. witnesses: the virtual transactions that held the lock of the namespace's sequence at
 -- probed_at, after the range was seen; NULL: nobody has looked yet. server_start: of the server that
 -- they ran on. holdfast.change_claim says how such a range comes to its end.
-CREATE TYPE holdfast.hole AS (
+CREATE TYPE holdfast_private.hole AS (
     low          bigint,
     high         bigint,
     since        timestamptz,
@@ -69,15 +69,15 @@ CREATE TYPE holdfast.hole AS (
 );
 
 -- The journal: progress is appended, and for each partition the row with the highest seq in both
--- tables counts. holdfast.rotate moves the newest rows to the other side and truncates this one.
+-- tables counts. holdfast_private.rotate moves the newest rows to the other side and truncates this one.
 --   A shared subscription's checkpoint is its cursor: handed out up to here, but for the holes. turn:
 -- its last claim handed out a retry of kind 5, so it is the others' turn. leases_from, kept_from: no
 -- lease (that is not kept; that is kept) ends before, so that claims need not step over the remains
 -- of those that did.
 --   span, span_from, span_before: how fast it moves. functions/journal.sql says how.
-CREATE SEQUENCE holdfast.journal_seq AS bigint;
+CREATE SEQUENCE holdfast_private.journal_seq AS bigint;
 
-CREATE TABLE holdfast.checkpoints_0 (
+CREATE TABLE holdfast_private.checkpoints_0 (
     subscription_id bigint NOT NULL,
     partition       integer NOT NULL,
     seq             bigint NOT NULL,
@@ -87,30 +87,30 @@ CREATE TABLE holdfast.checkpoints_0 (
     turn            boolean NOT NULL DEFAULT false,
     leases_from     timestamptz,
     kept_from       timestamptz,
-    holes           holdfast.hole[],
+    holes           holdfast_private.hole[],
     span            integer NOT NULL DEFAULT 0,
     span_from       bigint,
     span_before     bigint
 ) WITH (autovacuum_enabled = false);
 
-CREATE TABLE holdfast.checkpoints_1 (LIKE holdfast.checkpoints_0 INCLUDING ALL)
+CREATE TABLE holdfast_private.checkpoints_1 (LIKE holdfast_private.checkpoints_0 INCLUDING ALL)
     WITH (autovacuum_enabled = false);
 CREATE UNIQUE INDEX checkpoints_0_newest
-    ON holdfast.checkpoints_0 (subscription_id, partition, seq);
+    ON holdfast_private.checkpoints_0 (subscription_id, partition, seq);
 CREATE UNIQUE INDEX checkpoints_1_newest
-    ON holdfast.checkpoints_1 (subscription_id, partition, seq);
+    ON holdfast_private.checkpoints_1 (subscription_id, partition, seq);
 
 -- Which side is written to, and since when: doctor tells if nobody rotates.
-CREATE TABLE holdfast.turns (
+CREATE TABLE holdfast_private.turns (
     one        boolean PRIMARY KEY DEFAULT true CHECK (one),
     side       smallint NOT NULL CHECK (side IN (0, 1)),
     rotated_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-INSERT INTO holdfast.turns (side) VALUES (0);
+INSERT INTO holdfast_private.turns (side) VALUES (0);
 
 -- Leases of shared subscriptions, and what is left of those that ended without an answer or were
 -- given back: then nobody knows the token, and `piece` says how the next claims get the rest.
-CREATE TABLE holdfast.leases (
+CREATE TABLE holdfast_private.leases (
     token           uuid PRIMARY KEY,
     subscription_id bigint NOT NULL,
     expires_at      timestamptz NOT NULL,
@@ -127,10 +127,10 @@ CREATE TABLE holdfast.leases (
     owner_name      text,                       -- node that claimed it
     positions       int8multirange NOT NULL     -- what is left
 );
-CREATE INDEX leases_by_expiry ON holdfast.leases (subscription_id, kept, expires_at);
+CREATE INDEX leases_by_expiry ON holdfast_private.leases (subscription_id, kept, expires_at);
 
 -- Deliveries that wait. kind: enum retry_kind of src/store/retry.h.
-CREATE TABLE holdfast.retries (
+CREATE TABLE holdfast_private.retries (
     subscription_id bigint NOT NULL,
     position        bigint NOT NULL,
     lane            bigint NOT NULL,
@@ -148,13 +148,13 @@ CREATE TABLE holdfast.retries (
     PRIMARY KEY (subscription_id, position)
 );
 CREATE INDEX retries_by_kind
-    ON holdfast.retries (subscription_id, partition, kind, next_attempt_at, position);
+    ON holdfast_private.retries (subscription_id, partition, kind, next_attempt_at, position);
 CREATE INDEX retries_by_lane
-    ON holdfast.retries (subscription_id, partition, lane, position);
+    ON holdfast_private.retries (subscription_id, partition, lane, position);
 
 -- Events of retries that came from dead letters: the log may have lost them, and the payload may
 -- have been edited. Such a row goes with its retry.
-CREATE TABLE holdfast.copies (
+CREATE TABLE holdfast_private.copies (
     subscription_id bigint NOT NULL,
     position        bigint NOT NULL,
     hash            bigint NOT NULL,
@@ -174,7 +174,7 @@ CREATE TABLE holdfast.copies (
 );
 
 -- Deliveries above a checkpoint that are done: transactional ones, and those that finished early.
-CREATE TABLE holdfast.settled (
+CREATE TABLE holdfast_private.settled (
     subscription_id bigint NOT NULL,
     partition       integer NOT NULL,
     position        bigint NOT NULL,
@@ -183,7 +183,7 @@ CREATE TABLE holdfast.settled (
 
 -- Dead letters are complete copies and refer to nothing: the log may forget the event, and the
 -- subscription may go.
-CREATE TABLE holdfast.letters (
+CREATE TABLE holdfast_private.letters (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     position      bigint NOT NULL,
     hash          bigint NOT NULL,
@@ -214,17 +214,17 @@ CREATE TABLE holdfast.letters (
 
 -- One open letter for a delivery. Resolved ones stay with their notes when the event dies again.
 CREATE UNIQUE INDEX letters_open_event
-    ON holdfast.letters (namespace_id, subscription, event_id) WHERE resolved_at IS NULL;
+    ON holdfast_private.letters (namespace_id, subscription, event_id) WHERE resolved_at IS NULL;
 CREATE INDEX letters_event
-    ON holdfast.letters (namespace_id, subscription, event_id, id);
+    ON holdfast_private.letters (namespace_id, subscription, event_id, id);
 
 -- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones, all.
 CREATE INDEX letters_open_of
-    ON holdfast.letters (namespace_id, subscription, id) WHERE resolved_at IS NULL;
+    ON holdfast_private.letters (namespace_id, subscription, id) WHERE resolved_at IS NULL;
 CREATE INDEX letters_open
-    ON holdfast.letters (namespace_id, id) WHERE resolved_at IS NULL;
+    ON holdfast_private.letters (namespace_id, id) WHERE resolved_at IS NULL;
 CREATE INDEX letters_all
-    ON holdfast.letters (namespace_id, id);
+    ON holdfast_private.letters (namespace_id, id);
 
 -- ---- Events by position -------------------------------------------------------------------------
 CREATE TYPE holdfast.event AS (
@@ -284,7 +284,7 @@ CREATE TYPE holdfast.claimed AS (
 -- ---- What is stored -----------------------------------------------------------------------------
 
 -- A shared subscription with the options that matter here, or HF003, HF002.
-CREATE TYPE holdfast.pull AS (
+CREATE TYPE holdfast_private.pull AS (
     namespace_id    integer,
     sleep           regclass,
     subscription_id bigint,
@@ -295,7 +295,7 @@ CREATE TYPE holdfast.pull AS (
 -- ---- Outcomes -----------------------------------------------------------------------------------
 
 -- `struct outcome` of C.
-CREATE TYPE holdfast.pull_outcome AS (
+CREATE TYPE holdfast_private.pull_outcome AS (
     kind      integer,
     position  bigint,
     lane      bigint,
@@ -309,10 +309,10 @@ CREATE TYPE holdfast.pull_outcome AS (
 );
 
 -- Declared here because the trigger needs it; functions/namespaces.sql has its body.
-CREATE FUNCTION holdfast.subscription_check() RETURNS trigger
+CREATE FUNCTION holdfast_private.subscription_check() RETURNS trigger
     LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-CREATE TRIGGER subscription_check BEFORE INSERT ON holdfast.subscriptions
-    FOR EACH ROW EXECUTE FUNCTION holdfast.subscription_check();
+CREATE TRIGGER subscription_check BEFORE INSERT ON holdfast_private.subscriptions
+    FOR EACH ROW EXECUTE FUNCTION holdfast_private.subscription_check();
 
 -- ---- Numbers ------------------------------------------------------------------------------------
 

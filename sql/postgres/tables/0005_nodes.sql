@@ -5,7 +5,7 @@
 -- the hands of another session means nothing. renewals rises while the process runs;
 -- whoever watches it stand still for a lease of its own clock calls the process frozen.
 -- node_id NULL: it is of a version that had no nodes. given: somebody chose the id.
-CREATE TABLE holdfast.processes (
+CREATE TABLE holdfast_private.processes (
     token        uuid PRIMARY KEY,
     renewals     bigint NOT NULL DEFAULT 0,
     started_at   timestamptz NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE holdfast.processes (
 
 -- Of each id the last one that ended. stopped_at NULL: it did not say that it stops. ended_at: when it
 -- said so, or when somebody noticed.
-CREATE TABLE holdfast.past_nodes (
+CREATE TABLE holdfast_private.past_nodes (
     namespace_id integer NOT NULL,
     started_at   timestamptz NOT NULL,
     seen_at      timestamptz NOT NULL,
@@ -44,4 +44,4 @@ CREATE TABLE holdfast.past_nodes (
     metadata     json,
     PRIMARY KEY (namespace_id, node_id)
 );
-CREATE INDEX past_nodes_ended ON holdfast.past_nodes (namespace_id, ended_at);
+CREATE INDEX past_nodes_ended ON holdfast_private.past_nodes (namespace_id, ended_at);

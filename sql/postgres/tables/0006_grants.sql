@@ -1,7 +1,7 @@
 -- Grants: which role of the server has which part in which namespace, and the policies that ask for them.
 -- functions/grants.sql tells what each part may do.
 
-CREATE TABLE holdfast.grants (
+CREATE TABLE holdfast_private.grants (
     namespace_id integer NOT NULL,
     grantee      regrole NOT NULL,
     role         text COLLATE "C" NOT NULL CHECK (role IN ('viewer', 'publisher', 'consumer', 'owner')),
@@ -36,22 +36,22 @@ BEGIN
             ('retries', NULL, NULL), ('copies', NULL, NULL), ('settled', NULL, NULL))
             v (name, "column", see)
     LOOP
-        EXECUTE format('ALTER TABLE holdfast.%I ENABLE ROW LEVEL SECURITY', t.name);
-        EXECUTE format('CREATE POLICY see ON holdfast.%I FOR SELECT USING (%s)', t.name,
+        EXECUTE format('ALTER TABLE holdfast_private.%I ENABLE ROW LEVEL SECURITY', t.name);
+        EXECUTE format('CREATE POLICY see ON holdfast_private.%I FOR SELECT USING (%s)', t.name,
             CASE WHEN t."column" IS NOT NULL THEN
                 format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])', t."column", t.see)
-            ELSE 'EXISTS (SELECT FROM holdfast.subscriptions s WHERE s.id = subscription_id)' END);
+            ELSE 'EXISTS (SELECT FROM holdfast_private.subscriptions s WHERE s.id = subscription_id)' END);
     END LOOP;
-    ALTER TABLE holdfast.schedule_runs ENABLE ROW LEVEL SECURITY;
-    CREATE POLICY see ON holdfast.schedule_runs FOR SELECT
-        USING (EXISTS (SELECT FROM holdfast.schedules s WHERE s.id = schedule_id));
-    ALTER TABLE holdfast.grants ENABLE ROW LEVEL SECURITY;
-    CREATE POLICY see ON holdfast.grants FOR SELECT USING (pg_has_role(grantee, 'USAGE'));
+    ALTER TABLE holdfast_private.schedule_runs ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY see ON holdfast_private.schedule_runs FOR SELECT
+        USING (EXISTS (SELECT FROM holdfast_private.schedules s WHERE s.id = schedule_id));
+    ALTER TABLE holdfast_private.grants ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY see ON holdfast_private.grants FOR SELECT USING (pg_has_role(grantee, 'USAGE'));
 END
 $$;
 
 -- Declared here because the trigger needs it; functions/grants.sql has its body.
-CREATE FUNCTION holdfast.grants_drop() RETURNS trigger
+CREATE FUNCTION holdfast_private.grants_drop() RETURNS trigger
     LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-CREATE TRIGGER grants_drop AFTER DELETE ON holdfast.namespaces
-    FOR EACH ROW EXECUTE FUNCTION holdfast.grants_drop();
+CREATE TRIGGER grants_drop AFTER DELETE ON holdfast_private.namespaces
+    FOR EACH ROW EXECUTE FUNCTION holdfast_private.grants_drop();

@@ -7,7 +7,7 @@
  * whether the owner is alive are looked at beside it, because neither is kept in rows.
  *
  * The journal that checkpoints are appended to is emptied from time to time, which even older
- * snapshots notice (holdfast.rotate). Then a partition has no checkpoint, and the statement is run
+ * snapshots notice (rotate). Then a partition has no checkpoint, and the statement is run
  * again: the newest rows are on the other side.
  */
 #include "base/err.h"

@@ -1,7 +1,7 @@
 /*
  * lease.h - what this process has seen of the signs of life of others.
  *
- * A process that owns something shows that it lives by raising its number (holdfast.processes,
+ * A process that owns something shows that it lives by raising its number (processes,
  * `renewals`). Clocks of two machines need not agree, so no process compares times: a process that
  * finds an owner in its way remembers the number and when it first saw it, by its own monotonic
  * clock, and hands both down with the next attempt. The function that takes over looks at the
