@@ -73,7 +73,13 @@ enum retired subscription_retired(struct runner *runner);
 
 /* Frees what has been stopped; called when no thread uses the bus any more. */
 void subscriptions_free(hf_bus *bus);
+/* What there is news of. */
+enum news {
+    NEWS_NONE,   /* nothing: time has passed. Of many runners each looks by its own clock */
+    NEWS_EVENTS, /* new events in the log */
+    NEWS_OTHER,  /* anything */
+};
 /* Something may have happened: all runners look again. */
-void subscriptions_nudge(hf_bus *bus);
+void subscriptions_nudge(hf_bus *bus, enum news news);
 
 #endif

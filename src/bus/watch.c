@@ -10,7 +10,8 @@
  *
  * Where the store does not look by itself (store_look_ms) every return from its wait is passed on,
  * also one by time: a foreign program may have written, and a look too many costs a query, one too
- * few a delay.
+ * few a delay. Most news is of new events and nothing else (store_other_news): then runners read
+ * the log, and do not ask for everything else that may have changed.
  */
 #include "bus/watch.h"
 
@@ -72,9 +73,10 @@ static void *watch_main(void *ctx)
     struct watch *watch = ctx;
     struct store *store = watch->bus->store;
     only_live(watch);
+    uint64_t others = store_other_news(store);
     uint64_t seen = store_news(store);
     pass_on(watch); /* a thread that looked before that must look again */
-    subscriptions_nudge(watch->bus);
+    subscriptions_nudge(watch->bus, NEWS_OTHER);
     for (;;) {
         pthread_mutex_lock(&watch->mutex);
         bool stopping = watch->stopping;
@@ -85,11 +87,15 @@ static void *watch_main(void *ctx)
         }
         store_alive(store);
         uint64_t news = store_wait(store, seen, period_ms);
+        uint64_t now_others = store_other_news(store);
         if (news != seen || store_look_ms(store) == 0) {
             pass_on(watch);
-            subscriptions_nudge(watch->bus);
+            subscriptions_nudge(watch->bus, news == seen           ? NEWS_NONE
+                                            : now_others != others ? NEWS_OTHER
+                                                                   : NEWS_EVENTS);
         }
         seen = news;
+        others = now_others;
     }
 }
 

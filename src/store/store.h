@@ -758,6 +758,9 @@ hf_status store_join_rollback(struct store *store, void *connection);
 /* A number that changes when any process has rung: read it, look at the store, then wait for it to
  * change. Costs no I/O. */
 uint64_t store_news(struct store *store);
+/* A number that has changed if news may be about more than new events in the log. It changes before
+ * store_news does. Costs no I/O. */
+uint64_t store_other_news(struct store *store);
 /* A number that has changed, and made news, if relaxed changes that were answered with HF_OK may be
  * gone: the database was away for a moment, and may have crashed. */
 uint64_t store_losses(struct store *store);

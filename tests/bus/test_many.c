@@ -2,16 +2,18 @@
  * Tests of many subscriptions in one process: a few threads serve all of them, and one that waits
  * for the store does not make the others wait.
  */
+#include "support_actor.h"
 #include "support_scene.h"
 
 #include <dirent.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/point.h"
 
-#define NAMES 40       /* of each mode; on PostgreSQL each ordered one has a session */
-#define THREADS_MAX 11 /* of the whole process, while no handler runs; 4 of them take turns */
+#define NAMES 40      /* of each mode; on PostgreSQL each ordered one has a session */
+#define THREADS_MAX 8 /* of the whole process, while no handler runs */
 
 /* Threads of this process whose name begins so; "": all. */
 static int threads_named(const char *prefix)
@@ -42,7 +44,7 @@ static hf_subscription_options options_of(hf_mode mode)
     hf_subscription_options options = quick_options();
     options.mode = mode;
     options.concurrency = 4;
-    options.wait_period_ms = 60000; /* they are to be called, not to look by themselves */
+    options.wait_period_ms = 3600000; /* they are to be called, not to look by themselves */
     return options;
 }
 
@@ -177,10 +179,64 @@ static void slow_subscriptions_do_not_slow_the_others(void **state)
     assert_int_equal(recorder_count(recorder), 9);
 }
 
+/* ---- What another process had ---------------------------------------------------------------- */
+
+static hf_verdict hang(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    (void)event;
+    (void)delivery;
+    diary_write(ctx, "D");
+    while (pause() == -1) {
+    }
+    return HF_ACK;
+}
+
+/* hang URL DIARY: has an event of the subscription "a" in hand until it is killed. */
+static int hang_until_killed(int argc, char **argv)
+{
+    hf_subscription_options options = options_of(HF_MODE_SHARED);
+    hf_bus *bus = NULL;
+
+    if (argc < 2 || hf_open(argv[0], NULL, &bus) != HF_OK ||
+        hf_subscribe(bus, "a", "own.a", hang, argv[1], &options, NULL) != HF_OK ||
+        hf_start(bus) != HF_OK)
+        return 1;
+    for (;;)
+        pause();
+}
+
+/* Nothing rings for that, and many subscriptions do not look by themselves every second: whose
+ * lease it is is looked at again by its own clock. */
+static void what_a_killed_process_had_comes_although_there_are_many(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = options_of(HF_MODE_SHARED);
+    hf_handler_id ids[2 * NAMES];
+    char diary[512];
+    pid_t other;
+
+    snprintf(diary, sizeof(diary), "%s", scene_file(scene, "diary"));
+    assert_ok(hf_start(scene->bus));
+    subscribe_many(scene, recorder, HF_MODE_ORDERED, ids);
+    subscribe_many(scene, recorder, HF_MODE_SHARED, ids);
+    publish(scene->bus, "own.a", NULL, "1");
+    other = actor_start("hang", scene->url, diary, NULL);
+    assert_true(diary_wait(diary, "D", 1));
+    subscribe(scene->bus, "a", "own.a", recorder, &options);
+    sleep(3); /* all have looked; the next look of their own is a minute away */
+    assert_int_equal(recorder_count(recorder), 0);
+    actor_kill(other);
+    assert_true(recorder_wait(recorder, 1));
+}
+
+static const struct part parts[] = {{"hang", hang_until_killed}};
+
 static const struct CMUnitTest tests[] = {
     scene_test(many_subscriptions_have_few_threads),
     scene_test(a_stop_ends_all_of_them),
     scene_test(slow_subscriptions_do_not_slow_the_others),
+    scene_test(what_a_killed_process_had_comes_although_there_are_many),
 };
 
-SCENE_MAIN(tests)
+ACTOR_MAIN(tests, parts)

@@ -731,12 +731,15 @@ void subscriptions_free(hf_bus *bus)
     }
 }
 
-void subscriptions_nudge(hf_bus *bus)
+void subscriptions_nudge(hf_bus *bus, enum news news)
 {
+    if (news == NEWS_NONE && dispatchers_seats(&bus->dispatchers) >= RUNNERS_MANY) {
+        return;
+    }
     pthread_mutex_lock(&bus->mutex);
     for (struct subscription *at = bus->subscriptions; at; at = at->next) {
         if (at->runner) {
-            runner_nudge(at->runner);
+            runner_nudge(at->runner, news == NEWS_EVENTS ? NEED_LOG : NEEDS_OF_NEWS);
         }
     }
     pthread_mutex_unlock(&bus->mutex);

@@ -214,7 +214,7 @@ hf_status hf_wait(hf_bus *bus, const char *subscription, int64_t position, int64
     wait_init(&wait, position);
     subscription_ids_init(&ids);
     atomic_fetch_add(&bus->waiters, 1);
-    subscriptions_nudge(bus); /* a runner at rest may have a checkpoint to store */
+    subscriptions_nudge(bus, NEWS_OTHER); /* a runner at rest may have a checkpoint to store */
     status = store_head(bus->store, &head, &wait.first);
     if (!status) {
         status = store_last(bus->store, &wait.last);

@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
@@ -26,7 +27,8 @@
 
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define WAIT_MS_MAX 3600000
-#define TEND_MS 1000 /* see tend_ms */
+#define LOOK_APART_MS 100 /* see wait_ms */
+#define TEND_MS 1000      /* see tend_ms */
 
 void turn_wake(struct turn *turn, int64_t at_us)
 {
@@ -191,23 +193,38 @@ static void look_around(struct runner *runner, bool tend)
 {
     int64_t mono_us = clock_mono_us();
     if (!tend || mono_us - runner->looked_us >= TEND_MS * 1000) {
+        bool many = dispatchers_seats(&runner->bus->dispatchers) >= RUNNERS_MANY;
         runner->looked_us = mono_us;
-        runner_need(runner, NEED_DEFINITION | NEEDS_OF_NEWS);
+        runner_need(runner, many ? NEEDS_OF_NEWS : NEED_DEFINITION | NEEDS_OF_NEWS);
     }
 }
 
+/* How long the runner waits, if nothing happens. Where the store looks as often and makes news of
+ * what it finds, that does for all subscriptions at once. The looks of many runners together come
+ * every LOOK_APART_MS, at times of their own: most of them find nothing, and what they are for (a
+ * foreign program, a ring that was lost) is rare. */
+static int64_t wait_ms(const struct runner *runner)
+{
+    int64_t period_ms = runner->definition.options.wait_period_ms;
+    int64_t look_ms = store_look_ms(runner->bus->store);
+    int64_t runners = dispatchers_seats(&runner->bus->dispatchers);
+    if (look_ms > 0 && period_ms >= look_ms) {
+        return WAIT_MS_MAX;
+    }
+    if (runners < RUNNERS_MANY || period_ms >= runners * LOOK_APART_MS) {
+        return period_ms;
+    }
+    int64_t half_ms = runners * LOOK_APART_MS / 2;
+    uint64_t chance = hash_mix((uint64_t)runner->definition.id ^ (uint64_t)clock_mono_us());
+    return half_ms + (int64_t)(chance % (uint64_t)(2 * half_ms));
+}
+
 /* Until when the runner waits, if it is not called (monotonic). Its clock is the time that the plan
- * names, or the wait period as the backstop for everything else (unless the store looks as often
- * and makes news of what it finds). */
+ * names, or the wait period as the backstop for everything else. */
 static int64_t wake_at(struct runner *runner, int64_t wake_us)
 {
     int64_t now_us = clock_wall_us();
-    int64_t wait_ms = runner->definition.options.wait_period_ms;
-    int64_t look_ms = store_look_ms(runner->bus->store);
-    if (look_ms > 0 && wait_ms >= look_ms) {
-        wait_ms = WAIT_MS_MAX; /* the store looks that often, for all subscriptions at once */
-    }
-    struct deadline deadline = deadline_after_ms(wait_ms);
+    struct deadline deadline = deadline_after_ms(wait_ms(runner));
     if (wake_us < INT64_MAX) {
         int64_t ms = wake_us <= now_us ? 0 : (wake_us - now_us + 999) / 1000;
         deadline = deadline_earlier(deadline, deadline_after_ms(ms));
@@ -240,6 +257,9 @@ static struct turn begin_turn(struct runner *runner, bool by_clock)
     };
     char trouble[sizeof runner->trouble];
     pthread_mutex_lock(&runner->mutex);
+    /* Before what is found is handed out it is asked whether anything has changed. */
+    uint32_t needs = atomic_load(&runner->needs) & ~(uint32_t)(NEED_MEMBERS_SOON | NEED_CHECKPOINT);
+    bool only_events = needs == (NEED_TURN | NEED_LOG) && !by_clock && !runner_has_work(runner);
     memcpy(trouble, runner->trouble, sizeof trouble);
     runner->trouble[0] = '\0';
     runner_take(runner, NEED_TURN);
@@ -252,7 +272,7 @@ static struct turn begin_turn(struct runner *runner, bool by_clock)
     if (trouble[0]) {
         runner_say(runner, HF_LOG_ERROR, "%s", trouble);
     }
-    if (turn.mono_us - runner->refreshed_us >= REFRESH_US) {
+    if (turn.mono_us - runner->refreshed_us >= REFRESH_US && !only_events) {
         runner_need(runner, NEED_STANDING);
     }
     if (turn.mono_us >= runner->retry_store_us) {

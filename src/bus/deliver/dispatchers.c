@@ -482,6 +482,11 @@ void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat)
     }
 }
 
+int32_t dispatchers_seats(struct dispatchers *dispatchers)
+{
+    return atomic_load(&dispatchers->seats);
+}
+
 void dispatchers_join(struct dispatchers *dispatchers)
 {
     pthread_mutex_lock(&dispatchers->mutex);

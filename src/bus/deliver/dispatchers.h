@@ -75,9 +75,9 @@ struct dispatchers {
     struct seat *last;
     struct seat **heap; /* IDLE with a time; the earliest is the first */
     size_t heap_count;
-    size_t heap_room; /* for every seat that is not AWAY */
-    int32_t seats;    /* not AWAY */
-    int32_t threads;  /* that take turns */
+    size_t heap_room;      /* for every seat that is not AWAY */
+    _Atomic int32_t seats; /* not AWAY; changed under the mutex */
+    int32_t threads;       /* that take turns */
     struct idler
         *idlers;      /* of these, waiting and not called; the one that waits shortest is first */
     int32_t calls;    /* of these, called and not come yet */
@@ -93,6 +93,8 @@ void dispatchers_release(struct dispatchers *dispatchers);
 hf_status dispatchers_add(struct dispatchers *dispatchers, struct seat *seat);
 /* The seat wants a turn that begins after this. From any thread, with any lock but ours. */
 void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat);
+/* How many seats are not AWAY. */
+int32_t dispatchers_seats(struct dispatchers *dispatchers);
 /* Waits until all threads have ended, which they do when the last seat is AWAY. Does not wait if
  * one is not. No thread adds seats meanwhile. */
 void dispatchers_join(struct dispatchers *dispatchers);

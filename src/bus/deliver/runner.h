@@ -27,6 +27,7 @@ struct notice;
 #define RUNNER_LATE_US 500000   /* an answer of the store that takes longer is late */
 #define STORE_RETRY_MS_MAX 2000 /* between tries of what the store has refused */
 #define RUNNER_NOTICES_MAX 64   /* messages that wait for the dispatcher */
+#define RUNNERS_MANY 50         /* so many of a bus look by themselves less often: wait_ms */
 #define RUNNER_PROMPT_MS 100    /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
 /* A turn: see plan.h. */
@@ -160,8 +161,8 @@ hf_status runner_join(struct runner *runner, struct deadline deadline);
 bool runner_is_present(struct runner *runner);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
-/* There may be something new in the store. */
-void runner_nudge(struct runner *runner);
+/* There may be something new in the store: these needs. */
+void runner_nudge(struct runner *runner, uint32_t needs);
 /* Replaces the handlers (takes the reference). Without any it retires. */
 void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 /* The course has been set: wakes all that must look at it. The mutex is held. */

@@ -327,6 +327,11 @@ uint64_t postgres_news(struct engine *engine)
     return postgres_poisoned(engine) ? 0 : keeper_news(postgres_of(engine));
 }
 
+uint64_t postgres_other_news(struct engine *engine)
+{
+    return atomic_load(&postgres_of(engine)->keeper.other_news);
+}
+
 uint64_t postgres_timers_news(struct engine *engine)
 {
     return atomic_load(&postgres_of(engine)->keeper.timers_news);
@@ -363,6 +368,7 @@ const struct engine_class postgres_engine_class = {
 #include "store/verbs.def"
     .retain_command = postgres_retain_command,
     .timers_news = postgres_timers_news,
+    .other_news = postgres_other_news,
     .time = postgres_time,
     .reader_gap_timeout = postgres_reader_gap_timeout,
     .tx_finish = postgres_tx_finish,

@@ -12,7 +12,7 @@ hf_status sqlite_apply(struct engine *base, struct change *changes, struct deadl
 /* What follows a commit, under the gate: the inodes are compared, others are woken, and the log is
  * checkpointed when it is time. HF_UNKNOWN: the file is not the one we opened (engine->replaced),
  * or that could not be looked at. */
-hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool ring);
+hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, enum ring ring);
 /* The files are not those that were opened: nothing works from now on, and to others this store is
  * gone, so that one that is healthy takes over. Said once. Any thread. */
 void apply_give_up(struct sqlite_engine *engine);

@@ -343,7 +343,7 @@ static hf_status engine_say_goodbye(struct sqlite_engine *engine, struct deadlin
     if (!status) {
         node_stop(engine, conn);
     }
-    bool ring = conn->ring;
+    enum ring ring = conn->ring;
     if (status) {
         conn_rollback(conn);
     } else if (conn_commit(conn) == HF_OK) {
@@ -415,6 +415,11 @@ uint64_t sqlite_losses(struct engine *engine)
     return 0;
 }
 
+uint64_t sqlite_other_news(struct engine *engine)
+{
+    return sqlite_poisoned(engine) ? 0 : bell_other_news(sqlite_of(engine));
+}
+
 uint64_t sqlite_news(struct engine *engine)
 {
     return sqlite_poisoned(engine) ? 0 : bell_news(sqlite_of(engine));
@@ -472,6 +477,7 @@ const struct engine_class sqlite_engine_class = {
 #define VERB(result, name, params, args) .name = sqlite_##name,
 #define OPTIONAL(result, name, params, args, otherwise)
 #include "store/verbs.def"
+    .other_news = sqlite_other_news,
     .is_replaced = sqlite_is_replaced,
     .note = sqlite_note,
     .note_clear = sqlite_note_clear,

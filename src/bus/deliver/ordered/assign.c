@@ -167,7 +167,7 @@ hf_status hf_assign(hf_bus *bus, const char *subscription, const int32_t *partit
         status = put(&bus->assignments, subscription, assignment);
     }
     if (!status) {
-        subscriptions_nudge(bus);
+        subscriptions_nudge(bus, NEWS_OTHER);
     }
     return status;
 }

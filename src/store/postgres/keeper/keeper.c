@@ -139,6 +139,7 @@ static void ring(struct keeper *keeper, enum request request)
 void keeper_ring(struct postgres_engine *engine)
 {
     atomic_fetch_add(&engine->keeper.timers_news, 1);
+    atomic_fetch_add(&engine->keeper.other_news, 1);
     ring(&engine->keeper, REQUEST_RING);
 }
 
@@ -294,6 +295,7 @@ static bool note_place(struct keeper *keeper, const PGresult *result, int64_t no
     int64_t next_due = result_time(result, 0, 5, INT64_MAX);
     bool moved = head != keeper->told || company != keeper->company || next_due != keeper->next_due;
     atomic_fetch_add(&keeper->timers_news, next_due != keeper->next_due);
+    atomic_fetch_add(&keeper->other_news, company != keeper->company);
     keeper->next_due = next_due;
     keeper->company = company;
     keeper->under_way = publishers_in(result, UNDER_WAY);
@@ -341,6 +343,7 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     keeper->look_at_us = now_us;
     keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
     bool moved = note_place(keeper, result, now_us);
+    atomic_fetch_add(&keeper->other_news, set_back);
     if (declare) {
         keeper->flag = result_int8(result, 0, 0, 0);
         keeper->declared_until_us = now_us + SLEEP_MS * MS;
@@ -614,6 +617,7 @@ static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
     bool declared = is_declared(keeper, mono_us);
     bool flood = keeper->heard >= FLOOD_COUNT || is_crowded(keeper, mono_us);
     keeper->declared_until_us = 0;
+    atomic_fetch_add(&keeper->other_news, 1); /* a notification does not say what it is about */
     make_news(keeper);
     *ret_wait_us = 0;
     return declared && flood ? take_flag_back(engine) : HF_OK;
@@ -670,6 +674,7 @@ static void *keeper_main(void *ctx)
             connect_ms = longer_ms(keeper, status, connect_ms);
             if (!status) {
                 atomic_fetch_add(&keeper->timers_news, 1);
+                atomic_fetch_add(&keeper->other_news, 1);
                 make_news(keeper); /* who knows what we missed */
             } else {
                 session_close(&keeper->session); /* no half of what it should be: once more */

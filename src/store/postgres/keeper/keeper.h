@@ -31,6 +31,7 @@ struct keeper {
     pthread_cond_t cond;            /* news has changed */
     _Atomic uint64_t news;          /* store_news(); read without the mutex, too */
     _Atomic uint64_t timers_news;   /* store_timers_news() */
+    _Atomic uint64_t other_news;    /* store_other_news() */
     _Atomic uint64_t connects;      /* how often the keeper's connection was made */
     _Atomic int64_t lease_ms;       /* the shortest that anybody asked for; INT64_MAX: none */
     _Atomic int64_t guard_until_us; /* monotonic: until then the end of others is looked for */

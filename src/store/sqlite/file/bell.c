@@ -49,6 +49,7 @@
 struct bell_words {
     uint32_t rings;
     uint32_t commits;
+    uint32_t others; /* rings that are about more than new events */
 };
 
 /* The layout of futex_waitv, which older headers lack. */
@@ -126,10 +127,13 @@ static void bell_raise(const struct bell *bell, uint32_t *word, long sleepers)
     }
 }
 
-void bell_commit(struct bell *bell, bool ring)
+void bell_commit(struct bell *bell, enum ring ring)
 {
     bell_raise(bell, &bell->page->commits, 0);
-    if (ring) {
+    if (ring == RING_ALL) {
+        bell_raise(bell, &bell->page->others, 0); /* before the ring: see bell_other_news */
+    }
+    if (ring != RING_NONE) {
         bell_raise(bell, &bell->page->rings, INT_MAX);
     }
 }
@@ -155,6 +159,12 @@ uint64_t bell_news(struct sqlite_engine *engine)
         words = bell_read(bell);
     }
     return bell_number(bell, words);
+}
+
+uint64_t bell_other_news(struct sqlite_engine *engine)
+{
+    struct bell *bell = &engine->bell;
+    return ((uint64_t)atomic_load(&bell->foreign) << 32) | bell_read(bell).others;
 }
 
 /* Sleeps until one of the words is not as seen, at most until the deadline. */
@@ -192,8 +202,10 @@ static void bell_look(struct sqlite_engine *engine)
         return;
     }
     atomic_store(&bell->looked_us, now_us);
-    atomic_store(&bell->looked_commits, bell_read(bell).commits);
+    uint32_t commits = bell_read(bell).commits;
+    bool counted = atomic_exchange(&bell->looked_commits, commits) != commits;
     if (pool_changed(engine)) {
+        atomic_fetch_add(&bell->foreign, counted ? 0 : 1);
         bell_wake(bell);
     }
 }

@@ -20,6 +20,7 @@ struct bell {
     int fd;                  /* -1: none */
     struct bell_words *page; /* mapped, to name its words to the kernel; never accessed: bell.c */
     atomic_uint_least32_t own;
+    atomic_uint_least32_t foreign;        /* looks that found a commit of a foreign program */
     atomic_int waiters;                   /* threads of this store inside bell_wait */
     atomic_bool looker;                   /* one of them asks now and then whether anybody wrote */
     atomic_int_least64_t looked_us;       /* when it did last, monotonic */
@@ -29,12 +30,22 @@ struct bell {
 hf_status bell_open(struct bell *bell, const struct files *files);
 void bell_close(struct bell *bell);
 
-/* After each commit, under the gate; `ring`: it made news. */
-void bell_commit(struct bell *bell, bool ring);
+/* What a commit has made known. */
+enum ring {
+    RING_NONE,
+    RING_EVENTS, /* new events, and nothing else */
+    RING_ALL,
+};
+
+/* After each commit, under the gate. */
+void bell_commit(struct bell *bell, enum ring ring);
 /* Ends bell_wait of this store's threads. */
 void bell_wake(struct bell *bell);
 
 uint64_t bell_news(struct sqlite_engine *engine);
+/* Changes before bell_news does if that is about more than new events. A foreign program's commit
+ * is not told from one of ours that comes within the same LOOK_MS. */
+uint64_t bell_other_news(struct sqlite_engine *engine);
 /* Until bell_news differs from `seen`, or a foreign program wrote, or the time is over. */
 uint64_t bell_wait(struct sqlite_engine *engine, uint64_t seen, int64_t timeout_ms);
 

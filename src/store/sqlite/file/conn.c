@@ -401,7 +401,7 @@ static hf_status conn_run_query(struct conn *conn, enum sqlite_query query)
 hf_status conn_begin(struct conn *conn, struct deadline deadline)
 {
     conn->deadline = deadline;
-    conn->ring = false;
+    conn->ring = RING_NONE;
     conn->head_known = false;
     return conn_run_query(conn, SQLITE_QUERY_BEGIN);
 }
@@ -448,7 +448,7 @@ hf_status conn_commit(struct conn *conn)
 void conn_rollback(struct conn *conn)
 {
     conn->head_known = false;
-    conn->ring = false;
+    conn->ring = RING_NONE;
     if (sqlite3_get_autocommit(conn->db)) {
         return;
     }

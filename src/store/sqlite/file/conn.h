@@ -33,6 +33,7 @@
 #include "base/text/text.h"
 #include "base/time/deadline.h"
 #include "sqlite_sql.h"
+#include "store/sqlite/file/bell.h"
 
 enum conn_kind {
     CONN_WRITER,  /* read-write, used by one thread at a time */
@@ -51,7 +52,8 @@ struct conn {
     sqlite3_stmt *cached[SQLITE_QUERY_COUNT];
     hf_status failed; /* why conn_statement gave NULL */
     bool full_sync;   /* synchronous is FULL now, else NORMAL */
-    bool ring;        /* the present transaction made news; set by changes, cleared by conn_begin */
+    enum ring ring;   /* what the present transaction makes known; set by changes, cleared by
+                         conn_begin */
     int wal_pages;    /* of the WAL after our last commit */
 
     /* The newest position, kept while a write transaction runs (append.h). */

@@ -211,6 +211,6 @@ hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct 
         conn->head = head;
         return status;
     }
-    conn->ring = true;
+    conn->ring = conn->ring == RING_ALL ? RING_ALL : RING_EVENTS;
     return HF_OK;
 }

@@ -160,7 +160,7 @@ static enum files_answer look_patiently(struct sqlite_engine *engine, int *ret_e
     return answer;
 }
 
-hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, bool ring)
+hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, enum ring ring)
 {
     atomic_fetch_add_explicit(&engine->commits, 1, memory_order_relaxed);
     int error;
@@ -270,7 +270,7 @@ static hf_status run_guarded(struct sqlite_engine *engine, struct conn *conn, st
     if (status) {
         return status;
     }
-    bool ring = conn->ring;
+    enum ring ring = conn->ring;
     status = run_change(engine, conn, change);
     change_answer(change, status);
     if (!status) {
@@ -333,7 +333,7 @@ static hf_status mind_the_clock(struct sqlite_engine *engine, struct conn *conn)
     if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_LEASES_CLOCK_BACK, wall_us);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status;
 }
 
@@ -397,7 +397,7 @@ static hf_status transact_once(struct sqlite_engine *engine, struct change *chan
         return HF_OK;
     }
     HF_POINT("before_commit");
-    bool ring = conn->ring;
+    enum ring ring = conn->ring;
     status = conn_commit(conn);
     if (status) {
         node_exhume(engine);

@@ -246,7 +246,7 @@ hf_status sqlite_dead_retry(struct sqlite_engine *engine, struct conn *conn,
     }
     retry->ret_count = count;
     retry->ret_resolved = resolved;
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return HF_OK;
 }
 
@@ -274,7 +274,7 @@ hf_status sqlite_dead_resolve(struct sqlite_engine *engine, struct conn *conn,
     bind_text(stmt, 3, resolve->by);
     bind_text(stmt, 4, resolve->note);
     status = conn_run(conn, stmt);
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status ? status : unblock(conn, &grave);
 }
 
@@ -301,7 +301,7 @@ hf_status sqlite_dead_purge(struct sqlite_engine *engine, struct conn *conn,
         count++;
     }
     purge->ret_count = count;
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return HF_OK;
 }
 

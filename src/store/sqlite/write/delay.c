@@ -54,7 +54,7 @@ hf_status sqlite_delay(struct sqlite_engine *engine, struct conn *conn, struct d
     for (size_t i = 0; i < delay->count && !status; i++) {
         status = keep(engine, conn, &delay->events[i], delay->due_us);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status;
 }
 

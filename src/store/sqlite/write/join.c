@@ -194,7 +194,7 @@ hf_status sqlite_join_commit(struct engine *base, void *connection)
         return status;
     }
     HF_POINT("join_before_commit");
-    bool ring = join->conn.ring;
+    enum ring ring = join->conn.ring;
     status = conn_commit(&join->conn);
     if (!status) {
         HF_POINT("join_after_commit");

@@ -188,7 +188,7 @@ static hf_status read_members(struct conn *conn, struct members_refresh *refresh
 {
     hf_status status = HF_OK;
     if (changed) {
-        conn->ring = true;
+        conn->ring = RING_ALL;
         status = STATEMENT_RUN(conn, SQLITE_QUERY_MEMBERS_CHANGED, refresh->subscription_id);
     }
     bool found;

@@ -183,7 +183,7 @@ static hf_status mark(struct sqlite_engine *engine, struct conn *conn, int64_t i
         return fail(HF_CONFLICT, "namespace %" TEXT_PRI " is open in %d process%s: %s",
                     TEXT_ARG(remove->name), (int)count, count == 1 ? "" : "es", names);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return STATEMENT_RUN(conn, SQLITE_QUERY_NAMESPACE_MARK, id, remove->change.now_us);
 }
 

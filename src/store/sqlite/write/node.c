@@ -166,7 +166,7 @@ void node_sweep(struct sqlite_engine *engine)
     }
     hf_status status = conn_commit(conn);
     if (!status) {
-        apply_committed(engine, conn, false);
+        apply_committed(engine, conn, RING_NONE);
     } else {
         node_exhume(engine);
         engine->writer_lost = status == HF_UNKNOWN;

@@ -332,7 +332,7 @@ hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
     if (!status && conn_changes(conn) == 0) {
         return fail(HF_STALE, "partition %d is not ours any more", give_back->partition);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status ? status
                   : STATEMENT_RUN(conn, SQLITE_QUERY_MEMBERS_CHANGED, give_back->subscription_id);
 }
@@ -402,7 +402,7 @@ hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, 
         status = free_leases(engine, conn, now_us, &count);
         any = any || count > 0;
     }
-    conn->ring = conn->ring || any;
+    conn->ring = any ? RING_ALL : conn->ring;
     return status;
 }
 
@@ -440,6 +440,6 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], seek->subscription_id);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status;
 }

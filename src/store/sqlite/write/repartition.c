@@ -166,7 +166,7 @@ hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
         status = fulfil(engine, conn, repartition, &wish);
     }
     if (!status) {
-        conn->ring = true;
+        conn->ring = RING_ALL;
         repartition->ret_changed = true;
     }
     return status;

@@ -366,7 +366,7 @@ static hf_status drop_lagging(struct conn *conn, const struct lagging *lagging,
     memcpy(retain->ret_dropped_name, lagging->name, sizeof lagging->name);
     retain->ret_dropped_from = lagging->floor;
     retain->ret_dropped_through = through;
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status;
 }
 

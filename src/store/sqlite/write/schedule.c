@@ -283,7 +283,7 @@ hf_status sqlite_schedule_put(struct sqlite_engine *engine, struct conn *conn,
         bind_text(stmt, 18, put->paused_reason);
         status = conn_run(conn, stmt);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     if (!status) {
         put->ret_created = created;
     }
@@ -315,7 +315,7 @@ hf_status sqlite_schedule_remove(struct sqlite_engine *engine, struct conn *conn
         return conn_error(conn);
     }
     bind_blob(stmt, 1, known ? id : NULL, sizeof id);
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return conn_run(conn, stmt);
 }
 
@@ -363,7 +363,7 @@ hf_status sqlite_schedule_pause(struct sqlite_engine *engine, struct conn *conn,
     if (!status) {
         status = changed_or_there(engine, conn, pause->name);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status;
 }
 
@@ -453,7 +453,7 @@ hf_status sqlite_fire(struct sqlite_engine *engine, struct conn *conn, struct fi
         return status;
     }
     status = write_ledger(conn, fire);
-    conn->ring = true;
+    conn->ring = RING_ALL;
     if (status) {
         conn->head_known = false; /* the events are about to be undone */
     }

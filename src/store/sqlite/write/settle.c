@@ -317,7 +317,7 @@ static hf_status release_all(struct conn *conn, const struct settle_lease *settl
     if (!status) {
         status = set_free(conn, &lease, lease.positions, lease.count, settle->change.now_us);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     lease_release(&lease);
     return status;
 }
@@ -341,11 +341,11 @@ static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
         bool left;
         status = outcome_apply(engine, conn, &scope, outcome, &left);
         if (outcome->kind == OUTCOME_RETRY && outcome->next_attempt_us <= scope.now_us) {
-            conn->ring = true;
+            conn->ring = RING_ALL;
         }
     }
     if (!status && free > 0) {
-        conn->ring = true;
+        conn->ring = RING_ALL;
         status = set_free(conn, lease, released, free, scope.now_us);
     }
     HF_POINT("mid_settle");

@@ -228,7 +228,7 @@ hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *con
     if (status) {
         return status;
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     if (!row) {
         return put_new(engine, conn, put);
     }
@@ -289,7 +289,7 @@ hf_status sqlite_subscription_remove(struct sqlite_engine *engine, struct conn *
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], id);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status;
 }
 
@@ -329,7 +329,7 @@ hf_status sqlite_pause(struct sqlite_engine *engine, struct conn *conn, struct p
     if (!status) {
         status = changed_or_there(engine, conn, pause->subscription_id);
     }
-    conn->ring = true;
+    conn->ring = RING_ALL;
     return status;
 }
 

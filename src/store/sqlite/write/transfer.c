@@ -468,7 +468,7 @@ static hf_status end(struct conn *conn, const struct transfer *transfer)
     mark_of(transfer, text);
     bind_text(stmt, 1, text_of(text));
     bind_text(stmt, 2, transfer->name);
-    conn->ring = true;
+    conn->ring = RING_ALL;
     hf_status status = conn_run(conn, stmt);
     return status || conn_changes(conn) > 0
                ? status

@@ -49,7 +49,7 @@ struct sqlite_tx {
     struct tx_conn *link;
     bool over;      /* rolled back, and the gate given: only the memory is left */
     bool inside;    /* between enter and leave */
-    bool ring;      /* before the delivery began */
+    enum ring ring; /* before the delivery began */
     bool lane_busy; /* sqlite_enter's answer, handed out by leave */
 };
 
@@ -383,7 +383,7 @@ static hf_status tx_commit_locked(struct sqlite_tx *tx)
     }
     tx_reset_statements(tx);
     HF_POINT("tx_before_commit");
-    bool ring = conn->ring;
+    enum ring ring = conn->ring;
     tx->link->may_commit = true;
     status = conn_commit(conn);
     tx->link->may_commit = false;
