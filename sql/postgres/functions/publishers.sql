@@ -14,10 +14,11 @@
 -- it; then the next one is taken, up to 65535. Such a session must have seen each of them held, so it can take one
 -- key for each savepoint that was rolled back, and the server's table of locks is full long before there are
 -- no more. The try stands in the upper 16 bits of the key, so a look computes one hash for each advisory lock
--- that is held, of whatever session.
+-- that is held, of whatever session. It is inlined, because it does not claim to be less volatile than
+-- convert_to.
 CREATE OR REPLACE FUNCTION holdfast_private.publishing_key(p_secret bytea, p_namespace_id integer,
                                                    p_transaction xid, p_try integer) RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    LANGUAGE sql STABLE PARALLEL SAFE
     RETURN ('x' || encode(substr(int4send($4), 3)
                           || substr(sha256($1 || int4send($2) || int4send($4)
                                            || convert_to($3::text, 'UTF8')), 1, 6), 'hex'))::bit(64)::bigint;
