@@ -61,15 +61,110 @@ BEGIN
 END
 $$;
 
+-- append_find: the event that has this id already, as append_one answers it; duplicate false: there is none.
+CREATE OR REPLACE FUNCTION holdfast_private.append_find(p_namespace_id integer, p_id uuid,
+                                                OUT status integer, OUT message text,
+                                                OUT "position" bigint, OUT key_version bigint,
+                                                OUT duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    SELECT f.position, f.key_version INTO append_find."position", append_find.key_version
+        FROM find_id(p_namespace_id, p_id) f;
+    status := HF_OK;
+    duplicate := append_find."position" IS NOT NULL;
+    IF duplicate THEN
+        PERFORM commit_what_is_seen();
+    END IF;
+END
+$$;
+
+-- key_raise: the version of a key, from p_expected to the next. False: it has another one, and nothing was
+-- changed. Locks the key's row.
+CREATE OR REPLACE FUNCTION holdfast_private.key_raise(p_namespace_id integer, p_key text, p_expected bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_digest bytea := sha256(convert_to(p_key, 'UTF8'));
+BEGIN
+    IF p_expected = 0 THEN
+        INSERT INTO keys (namespace_id, digest, version, key) VALUES (p_namespace_id, v_digest, 1, p_key)
+            ON CONFLICT (namespace_id, digest) DO NOTHING;
+    ELSE
+        UPDATE keys k SET version = k.version + 1
+            WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest AND k.version = p_expected;
+    END IF;
+    RETURN FOUND;
+END
+$$;
+
+-- key_lower: takes key_raise back.
+CREATE OR REPLACE FUNCTION holdfast_private.key_lower(p_namespace_id integer, p_key text, p_expected bigint)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_digest bytea := sha256(convert_to(p_key, 'UTF8'));
+BEGIN
+    IF p_expected = 0 THEN
+        DELETE FROM keys k WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest;
+    ELSE
+        UPDATE keys k SET version = k.version - 1
+            WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest;
+    END IF;
+END
+$$;
+
+-- key_refusal: why key_raise has not raised a version.
+CREATE OR REPLACE FUNCTION holdfast_private.key_refusal(p_namespace_id integer, p_key text, p_expected bigint)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN format('expected version %s of key %s, which has version %s', p_expected, left(p_key, 128),
+                  coalesce((SELECT k.version FROM keys k WHERE k.namespace_id = p_namespace_id
+                                AND k.digest = sha256(convert_to(p_key, 'UTF8'))), 0));
+END
+$$;
+
+-- append_undo: takes back what append_one has written for an event whose id was published by another
+-- transaction meanwhile, and finds that one. HF014: there is none.
+CREATE OR REPLACE FUNCTION holdfast_private.append_undo(p_namespace_id integer, p_id uuid, p_position bigint,
+                                                p_key text, p_expected_version bigint,
+                                                OUT "position" bigint, OUT key_version bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    DELETE FROM event_ids e
+        WHERE e.namespace_id = p_namespace_id AND e.id = p_id AND e.position = p_position;
+    IF p_expected_version IS NOT NULL THEN
+        PERFORM key_lower(p_namespace_id, p_key, p_expected_version);
+    END IF;
+    SELECT f.position, f.key_version INTO append_undo."position", append_undo.key_version
+        FROM append_find(p_namespace_id, p_id) f;
+    IF append_undo."position" IS NULL THEN
+        RAISE EXCEPTION 'the log refuses the event with id %, which it does not have: a unique '
+                        'index of its tables is not Holdfast''s', p_id USING ERRCODE = 'HF014';
+    END IF;
+END
+$$;
+
 -- append_one: one checked event into the log. status 0, or HF_CONFLICT and a message: then nothing
 -- was written. A repeated id answers the first one's position and key_version, duplicate = true.
 -- p_content: content_of the event when it was published, if that was earlier; NULL: it is computed.
 --
 -- Locks, all to the end of the transaction: that of publishing (readers know by it that an event may still
--- come), and the row in heads of a gapless namespace; the row in keys of a
--- versioned key. A publish of an id that somebody else is publishing in an open transaction waits
--- for that transaction. If the client dies, the transaction rolls back: a position may be lost, which
--- readers prove by the lock.
+-- come), and the row in heads of a gapless namespace; the row in keys of a versioned key. A publish of an id
+-- that another open transaction is publishing waits for that transaction. If the client dies, the
+-- transaction rolls back: a position may be lost, which readers prove by the lock.
 CREATE OR REPLACE FUNCTION holdfast_private.append_one(p_namespace holdfast_private.namespaces, p_id uuid,
                                                p_type text, p_payload json, p_key text,
                                                p_tenant text, p_metadata json, p_producer text,
@@ -83,15 +178,13 @@ CREATE OR REPLACE FUNCTION holdfast_private.append_one(p_namespace holdfast_priv
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now      timestamptz := clock_timestamp();
-    v_time     timestamptz := id_time(p_id);
-    v_away     double precision := abs(extract(epoch FROM v_time - v_now));
-    v_listed   boolean := v_away IS NULL OR v_away >= 82800;
-    v_entered  timestamptz;
-    v_guard    timestamptz := CASE WHEN v_away < 86400 THEN v_time ELSE v_now END;
-    v_found    record;
-    v_version  bigint;
-    v_digest   bytea;
+    v_now     timestamptz := clock_timestamp();
+    v_time    timestamptz := id_time(p_id);
+    v_away    double precision := abs(extract(epoch FROM v_time - v_now));
+    v_listed  boolean := v_away IS NULL OR v_away >= 82800;
+    v_guard   timestamptz := CASE WHEN v_away < 86400 THEN v_time ELSE v_now END;
+    v_entered timestamptz;
+    v_found   record;
 BEGIN
     status := HF_OK;
     duplicate := false;
@@ -103,45 +196,27 @@ BEGIN
     END IF;
     IF v_listed OR p_namespace.gapless OR p_expected_version IS NOT NULL
        OR v_time <= p_namespace.ids_until THEN
-        v_found := find_id(p_namespace.id, p_id);
-        IF v_found."position" IS NOT NULL THEN
-            append_one."position" := v_found."position";
-            append_one.key_version := v_found.key_version;
-            duplicate := true;
-            PERFORM commit_what_is_seen();
-            RETURN;
-        END IF;
+        v_found := append_find(p_namespace.id, p_id);
+        duplicate := v_found.duplicate;
     END IF;
-
-    IF p_expected_version IS NOT NULL THEN
-        v_digest := sha256(convert_to(p_key, 'UTF8'));
-        IF p_expected_version = 0 THEN
-            INSERT INTO keys (namespace_id, digest, version, key)
-                VALUES (p_namespace.id, v_digest, 1, p_key)
-                ON CONFLICT (namespace_id, digest) DO NOTHING;
+    IF NOT duplicate AND p_expected_version IS NOT NULL THEN
+        IF key_raise(p_namespace.id, p_key, p_expected_version) THEN
+            append_one.key_version := p_expected_version + 1;
         ELSE
-            UPDATE keys k SET version = k.version + 1
-                WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest
-                    AND k.version = p_expected_version;
-        END IF;
-        IF NOT FOUND THEN
-            -- Whoever raised the version meanwhile may have published this very event.
-            v_found := find_id(p_namespace.id, p_id);
-            IF v_found."position" IS NOT NULL THEN
-                append_one."position" := v_found."position";
-                append_one.key_version := v_found.key_version;
-                duplicate := true;
-                PERFORM commit_what_is_seen();
+            -- The transaction that raised the version meanwhile may have published this very event.
+            v_found := append_find(p_namespace.id, p_id);
+            duplicate := v_found.duplicate;
+            IF NOT duplicate THEN
+                status := HF_CONFLICT;
+                message := key_refusal(p_namespace.id, p_key, p_expected_version);
                 RETURN;
             END IF;
-            SELECT k.version INTO v_version FROM keys k
-                WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
-            status := HF_CONFLICT;
-            message := format('expected version %s of key %s, which has version %s',
-                              p_expected_version, left(p_key, 128), coalesce(v_version, 0));
-            RETURN;
         END IF;
-        append_one.key_version := p_expected_version + 1;
+    END IF;
+    IF duplicate THEN
+        append_one."position" := v_found."position";
+        append_one.key_version := v_found.key_version;
+        RETURN;
     END IF;
 
     PERFORM publishing(p_namespace.id);
@@ -171,31 +246,18 @@ BEGIN
                     p_namespace.id, p_type, append_one.key_version, p_schedule_id, p_producer, p_key,
                     p_tenant, p_metadata, p_payload)
             ON CONFLICT DO NOTHING;
-        duplicate := NOT FOUND;
-        IF duplicate AND v_listed THEN
-            DELETE FROM event_ids e WHERE e.namespace_id = p_namespace.id AND e.id = p_id
-                AND e.position = append_one."position";
+        IF FOUND THEN
+            IF v_time > v_now AND v_away >= 82800 AND v_time > p_namespace.ids_until THEN
+                UPDATE namespaces n SET ids_until = v_time
+                    WHERE n.id = p_namespace.id AND n.ids_until < v_time;
+            END IF;
+            RETURN;
         END IF;
     END IF;
-    IF duplicate THEN
-        IF p_expected_version = 0 THEN
-            DELETE FROM keys k WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
-        ELSIF p_expected_version IS NOT NULL THEN
-            UPDATE keys k SET version = k.version - 1
-                WHERE k.namespace_id = p_namespace.id AND k.digest = v_digest;
-        END IF;
-        v_found := find_id(p_namespace.id, p_id);
-        IF v_found."position" IS NULL THEN
-            RAISE EXCEPTION 'the log refuses the event with id %, which it does not have: a unique '
-                            'index of its tables is not Holdfast''s', p_id USING ERRCODE = 'HF014';
-        END IF;
-        append_one."position" := v_found."position";
-        append_one.key_version := v_found.key_version;
-        PERFORM commit_what_is_seen();
-    ELSIF v_time > v_now AND v_away >= 82800 AND v_time > p_namespace.ids_until THEN
-        UPDATE namespaces n SET ids_until = v_time
-            WHERE n.id = p_namespace.id AND n.ids_until < v_time;
-    END IF;
+    v_found := append_undo(p_namespace.id, p_id, append_one."position", p_key, p_expected_version);
+    duplicate := true;
+    append_one."position" := v_found."position";
+    append_one.key_version := v_found.key_version;
 END
 $$;
 

@@ -80,6 +80,102 @@ BEGIN
 END
 $$;
 
+-- import_check: whether every row is an event with a place and an id of its own. p_rows: a query. HF001.
+CREATE OR REPLACE FUNCTION holdfast_private.import_check(p_source regclass, p_namespace_id integer, p_rows text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_bad record;
+BEGIN
+    EXECUTE format(
+        'SELECT r.n, r.twin, r.unplaced, r.id, r.fault
+         FROM (SELECT t.n, t.twin AND t.n > 1 AS twin, t.unplaced, t.id,
+                      holdfast_private.import_fault(%s, t.id, t.type, t.payload, t.key, t.tenant, t.metadata,
+                                            t.producer, t.emitted_at, t.key_version) AS fault
+               FROM (%s) t) r
+         WHERE r.twin OR r.unplaced OR r.fault IS NOT NULL LIMIT 1', p_namespace_id, p_rows)
+        INTO v_bad;
+    IF v_bad.unplaced OR v_bad.twin THEN
+        RAISE EXCEPTION 'order_by does not tell the rows of % apart: row % (id %) %', p_source, v_bad.n,
+            v_bad.id, CASE WHEN v_bad.twin THEN 'has the same place as the row before it'
+                           ELSE 'has NULL in it' END
+            USING ERRCODE = 'HF001', HINT = 'add a column that is unique, for example the id';
+    ELSIF v_bad.n IS NOT NULL THEN
+        RAISE EXCEPTION 'row % (id %) of %: %', v_bad.n, v_bad.id, p_source, v_bad.fault
+            USING ERRCODE = 'HF001';
+    END IF;
+    EXECUTE format('SELECT t.id, count(*) AS times FROM (%s) t GROUP BY t.id HAVING count(*) > 1 LIMIT 1',
+                   p_rows) INTO v_bad;
+    IF v_bad.id IS NOT NULL THEN
+        RAISE EXCEPTION 'id % occurs % times in %', v_bad.id, v_bad.times, p_source
+            USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
+-- import_store: the rows that are not known as events: their ids, positions, contents, the versions of their
+-- keys, all by one statement.
+CREATE OR REPLACE FUNCTION holdfast_private.import_store(p_source regclass, p_namespace holdfast_private.namespaces,
+                                                 p_rows text, p_now timestamptz, OUT imported bigint,
+                                                 OUT first_position bigint, OUT last_position bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    PERFORM publishing(p_namespace.id);
+    EXECUTE format(
+        'WITH fresh AS MATERIALIZED (
+             SELECT t.*, %s AS position, clock_timestamp() AS entered_at,
+                    holdfast_private.hash_of(coalesce(t.tenant, t.key, t.id::text)) AS hash
+             FROM (SELECT k.*, holdfast.id_time(k.id) AS id_at,
+                          abs(extract(epoch FROM holdfast.id_time(k.id) - $1)) AS away
+                   FROM (%s) k WHERE NOT k.known ORDER BY k.n) t),
+         ids AS (
+             INSERT INTO holdfast_private.event_ids (namespace_id, id, position, guard_at)
+             SELECT %3$s, f.id, f.position, CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END
+             FROM fresh f WHERE f.away IS NULL OR f.away >= 82800
+             RETURNING 1),
+         stored AS (
+             INSERT INTO holdfast_private.events_%3$s
+                 (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
+                  type, key_version, schedule_id, producer, key, tenant, metadata, payload)
+             SELECT f.position, f.hash,
+                    holdfast_private.checksum_of(
+                        holdfast_private.content_of(f.id, coalesce(f.emitted_at, $1), f.type, f.key,
+                                            f.tenant, f.metadata, f.producer, f.schedule_id,
+                                            coalesce(f.payload, ''null'')),
+                        f.hash, f.position, f.entered_at, f.key_version),
+                    coalesce(f.emitted_at, $1), f.entered_at,
+                    CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END,
+                    f.id, %3$s, f.type, f.key_version, f.schedule_id, f.producer, f.key, f.tenant,
+                    f.metadata, coalesce(f.payload, ''null'')
+             FROM fresh f
+             RETURNING position),
+         versions AS (
+             INSERT INTO holdfast_private.keys AS k (namespace_id, digest, version, key)
+             SELECT %3$s, sha256(convert_to(f.key, ''UTF8'')), max(f.key_version), f.key
+             FROM fresh f WHERE f.key_version IS NOT NULL GROUP BY f.key
+             ON CONFLICT (namespace_id, digest) DO UPDATE
+             SET version = greatest(k.version, excluded.version)),
+         ahead AS (
+             UPDATE holdfast_private.namespaces n SET ids_until = f.latest
+             FROM (SELECT max(id_at) AS latest FROM fresh WHERE id_at > $1 AND away >= 82800) f
+             WHERE n.id = %3$s AND n.ids_until < f.latest)
+         SELECT count(*), min(position), max(position) FROM stored',
+        CASE WHEN p_namespace.gapless
+             THEN format('(SELECT head FROM holdfast_private.heads WHERE namespace_id = %s) '
+                         '+ row_number() OVER (ORDER BY t.n)', p_namespace.id)
+             ELSE format('nextval(%L::regclass)', p_namespace.sequence) END,
+        p_rows, p_namespace.id)
+        INTO imported, first_position, last_position USING p_now;
+EXCEPTION WHEN unique_violation THEN
+    RAISE EXCEPTION 'an event of % was published with its id meanwhile: import again', p_source
+        USING ERRCODE = 'HF004';
+END
+$$;
+
 -- import_table: the rows of a table (or view) as events of a namespace, with positions in the order of
 -- order_by, whose entries are columns, or columns followed by " desc". columns: which column is which
 -- member of an event, for example {"id": "event_id", "type": "kind", "payload": "data"}; id and type
@@ -168,57 +264,9 @@ BEGIN
     IF v_namespace.gapless THEN
         PERFORM 1 FROM heads h WHERE h.namespace_id = v_namespace.id FOR UPDATE;
     END IF;
-    BEGIN
-        PERFORM publishing(v_namespace.id);
-        EXECUTE format(
-            'WITH fresh AS MATERIALIZED (
-                 SELECT t.*, %s AS position, clock_timestamp() AS entered_at,
-                        holdfast_private.hash_of(coalesce(t.tenant, t.key, t.id::text)) AS hash
-                 FROM (SELECT k.*, holdfast.id_time(k.id) AS id_at,
-                              abs(extract(epoch FROM holdfast.id_time(k.id) - $1)) AS away
-                       FROM (%s) k WHERE NOT k.known ORDER BY k.n) t),
-             ids AS (
-                 INSERT INTO holdfast_private.event_ids (namespace_id, id, position, guard_at)
-                 SELECT %3$s, f.id, f.position, CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END
-                 FROM fresh f WHERE f.away IS NULL OR f.away >= 82800
-                 RETURNING 1),
-             stored AS (
-                 INSERT INTO holdfast_private.events_%3$s
-                     (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
-                      type, key_version, schedule_id, producer, key, tenant, metadata, payload)
-                 SELECT f.position, f.hash,
-                        holdfast_private.checksum_of(
-                            holdfast_private.content_of(f.id, coalesce(f.emitted_at, $1), f.type, f.key,
-                                                f.tenant, f.metadata, f.producer, f.schedule_id,
-                                                coalesce(f.payload, ''null'')),
-                            f.hash, f.position, f.entered_at, f.key_version),
-                        coalesce(f.emitted_at, $1), f.entered_at,
-                        CASE WHEN f.away < 86400 THEN f.id_at ELSE $1 END,
-                        f.id, %3$s, f.type, f.key_version, f.schedule_id, f.producer, f.key, f.tenant,
-                        f.metadata, coalesce(f.payload, ''null'')
-                 FROM fresh f
-                 RETURNING position),
-             versions AS (
-                 INSERT INTO holdfast_private.keys AS k (namespace_id, digest, version, key)
-                 SELECT %3$s, sha256(convert_to(f.key, ''UTF8'')), max(f.key_version), f.key
-                 FROM fresh f WHERE f.key_version IS NOT NULL GROUP BY f.key
-                 ON CONFLICT (namespace_id, digest) DO UPDATE
-                 SET version = greatest(k.version, excluded.version)),
-             ahead AS (
-                 UPDATE holdfast_private.namespaces n SET ids_until = f.latest
-                 FROM (SELECT max(id_at) AS latest FROM fresh WHERE id_at > $1 AND away >= 82800) f
-                 WHERE n.id = %3$s AND n.ids_until < f.latest)
-             SELECT count(*), min(position), max(position) FROM stored',
-            CASE WHEN v_namespace.gapless
-                 THEN format('(SELECT head FROM holdfast_private.heads WHERE namespace_id = %s) '
-                             '+ row_number() OVER (ORDER BY t.n)', v_namespace.id)
-                 ELSE format('nextval(%L::regclass)', v_namespace.sequence) END,
-            v_rows, v_namespace.id)
-            INTO imported, first_position, last_position USING v_now;
-    EXCEPTION WHEN unique_violation THEN
-        RAISE EXCEPTION 'an event of % was published with its id meanwhile: import again', source
-            USING ERRCODE = 'HF004';
-    END;
+    SELECT i.imported, i.first_position, i.last_position
+        INTO import_table.imported, import_table.first_position, import_table.last_position
+        FROM import_store(source, v_namespace, v_rows, v_now) i;
     IF v_namespace.gapless AND imported > 0 THEN
         UPDATE heads h SET head = last_position WHERE h.namespace_id = v_namespace.id;
     END IF;
