@@ -80,6 +80,10 @@ FROM (SELECT e.*,
                           WHERE e.position BETWEEN h.first AND h.last ORDER BY e.position) e
       LIMIT $6::bigint) t
 
+-- name: read_regex
+-- $1: patterns. Their regular expression, for $3 above.
+SELECT holdfast.patterns_regex($1::text[])
+
 -- name: read_large
 -- $1: positions.
 SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,

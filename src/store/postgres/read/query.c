@@ -176,13 +176,20 @@ hf_status postgres_ahead(struct engine *engine, int64_t subscription_id, int32_t
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
+/* The last column of each row says whether the lease is held; a row without a position has no
+ * event. */
 static hf_status push_lease(struct batch *batch, const PGresult *result)
 {
     size_t first = batch->count;
-    int last = PQntuples(result) - 1;
-    hf_status status = postgres_answer(result, last, CLAIMED_STATUS);
-    for (int row = 0; !status && row < last; row++) {
-        status = postgres_claimed_push(batch, result, row);
+    int rows = PQntuples(result);
+    hf_status status = HF_OK;
+    if (!result_bool(result, 0, LEASED_COLUMNS)) {
+        return fail(HF_STALE,
+                    "the lease has ended: its events were handed out again or are settled");
+    }
+    for (int row = 0; !status && row < rows && !result_is_null(result, row, EVENT_POSITION);
+         row++) {
+        status = postgres_leased_push(batch, result, row);
     }
     if (status) {
         batch->count = first;
@@ -195,7 +202,6 @@ hf_status postgres_lease_read(struct engine *engine, int64_t subscription_id,
 {
     struct pg_lookup lookup;
     struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_LEASE_READ);
-    param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, subscription_id);
     param_uuid(params, lease);
     if (pg_lookup_run(&lookup)) {

@@ -51,7 +51,8 @@
 
 /* What the server is asked for, so that it sends no payload that the filter leaves out. */
 struct wanted {
-    struct buf regex;                       /* of types; empty: all */
+    struct buf patterns;                    /* of types (regex.h); empty: all */
+    struct buf regex;                       /* of the patterns; empty: all */
     int32_t partitions;                     /* 0: all of them, else how many there are */
     uint64_t owned[HF_PARTITIONS_MAX / 64]; /* which of them are wanted */
 };
@@ -84,6 +85,12 @@ struct postgres_reader {
     int64_t *found;
     size_t scratch_count; /* room in both */
 };
+
+static void wanted_release(struct wanted *wanted)
+{
+    buf_release(&wanted->patterns);
+    buf_release(&wanted->regex);
+}
 
 static struct postgres_reader *reader_of(struct reader *reader)
 {
@@ -593,6 +600,7 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     reader->barrier = INT64_MAX;
     reader->vain_us = -1;
     gap_init(&reader->gap, after);
+    buf_init(&reader->wanted.patterns, REGEX_BUF_BYTES);
     buf_init(&reader->wanted.regex, REGEX_BUF_BYTES);
     hf_status status = session_take(postgres_of(engine), &reader->session);
     if (!status) {
@@ -621,7 +629,7 @@ void postgres_reader_close(struct reader *reader)
     }
     queue_release(&self->queue);
     gap_release(&self->gap);
-    buf_release(&self->wanted.regex);
+    wanted_release(&self->wanted);
     mem_free(self->runs);
     mem_free(self->found);
     session_give(engine, self->session);
@@ -631,23 +639,36 @@ void postgres_reader_close(struct reader *reader)
 static hf_status wanted_of(struct wanted *wanted, const struct filter *filter, bool plain)
 {
     *wanted = (struct wanted){.partitions = 0};
+    buf_init(&wanted->patterns, REGEX_BUF_BYTES);
     buf_init(&wanted->regex, REGEX_BUF_BYTES);
     if (filter->owned) {
         wanted->partitions = filter->owned->total;
         size_t words = ((size_t)wanted->partitions + 63) / 64;
         memcpy(wanted->owned, filter->owned->bits, words * sizeof wanted->owned[0]);
     }
-    hf_status status = regex_of(&wanted->regex, filter);
-    if (plain) {
-        buf_clear(&wanted->regex);
+    return plain ? HF_OK : regex_patterns(&wanted->patterns, filter);
+}
+
+/* Gets the expression of the patterns, if they are others than before. */
+static hf_status ask_regex(struct postgres_reader *reader, const struct filter *filter,
+                           struct wanted *wanted)
+{
+    const struct wanted *before = &reader->wanted;
+    if (wanted->patterns.length == 0) {
+        return HF_OK;
     }
-    return status;
+    if (text_equal(buf_text(&wanted->patterns), buf_text(&before->patterns))) {
+        buf_append_text(&wanted->regex, buf_text(&before->regex));
+        return buf_status(&wanted->regex);
+    }
+    hf_status status = regex_ask(reader->session, filter, &wanted->regex);
+    return is_connected(reader) ? status : lose(reader);
 }
 
 static bool wanted_equal(const struct wanted *a, const struct wanted *b)
 {
     return a->partitions == b->partitions && memcmp(a->owned, b->owned, sizeof a->owned) == 0 &&
-           text_equal(buf_text(&a->regex), buf_text(&b->regex));
+           text_equal(buf_text(&a->patterns), buf_text(&b->patterns));
 }
 
 /* Notes the filter; if it is another one than before, the queue is read again. */
@@ -655,7 +676,11 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
 {
     struct wanted wanted;
     hf_status status = wanted_of(&wanted, filter, reader->plain);
-    if (!status && !wanted_equal(&wanted, &reader->wanted)) {
+    bool changed = !status && !wanted_equal(&wanted, &reader->wanted);
+    if (changed) {
+        status = ask_regex(reader, filter, &wanted);
+    }
+    if (!status && changed) {
         struct wanted before = reader->wanted;
         reader->wanted = wanted;
         wanted = before;
@@ -668,7 +693,7 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
             wanted = before;
         }
     }
-    buf_release(&wanted.regex);
+    wanted_release(&wanted);
     return status;
 }
 
