@@ -415,9 +415,9 @@ struct claim {
     int64_t retry_max_ms; /* the same, but that a longer delay that was asked for is kept */
     bool bound;
     bool kept;
-    uint8_t lease[STORE_TOKEN_BYTES]; /* the token to use; all zero: the engine makes one */
-    struct batch *batch;              /* to be filled; the caller has cleared it */
-    uint8_t ret_lease[STORE_TOKEN_BYTES];
+    uint8_t lease[STORE_TOKEN_BYTES];     /* the token to use; all zero: the engine makes one */
+    struct batch *batch;                  /* to be filled; the caller has cleared it */
+    uint8_t ret_lease[STORE_TOKEN_BYTES]; /* all zero: an empty batch; undefined after a failure */
     int64_t ret_expires_at_us;
     int64_t ret_wake_us;
     bool ret_paused;

@@ -11,14 +11,22 @@ sql "SELECT FROM holdfast.process_beat(1, '$A', 'a', false); SELECT FROM holdfas
 # What a claim hands out, as one line: positions (with attempts), then the answer.
 sql "CREATE FUNCTION claim(p_max integer, p_at text DEFAULT '0', p_token uuid DEFAULT '$A', p_patterns text[] DEFAULT NULL,
     p_bound boolean DEFAULT false, p_kept boolean DEFAULT false, p_frozen uuid[] DEFAULT NULL,
-    p_renewals bigint[] DEFAULT NULL, p_ms bigint[] DEFAULT NULL, p_unhandled boolean DEFAULT false) RETURNS text LANGUAGE sql AS \$\$
-    SELECT string_agg(CASE WHEN position IS NULL THEN '/' || CASE WHEN status <> 0 THEN status || ' ' || message ELSE '' END
-        || CASE WHEN paused THEN ' paused' ELSE '' END || CASE WHEN more THEN ' more' ELSE '' END
-        || coalesce(' wake ' || extract(epoch FROM wake_at - '2026-01-01 00:00:00+00')::float8, '')
-        ELSE position || CASE WHEN attempts > 0 THEN '(' || attempts || ')' ELSE '' END || CASE WHEN unhandled THEN '!' ELSE '' END END, ' ')
-    FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, p_token, 'node', p_patterns, p_unhandled,
-        p_max, 10000, p_bound, p_kept, p_frozen, p_renewals, p_ms, true,
-        '2026-01-01 00:00:00+00'::timestamptz + p_at::float8 * interval '1 s') \$\$" >/dev/null
+    p_renewals bigint[] DEFAULT NULL, p_ms bigint[] DEFAULT NULL, p_unhandled boolean DEFAULT false) RETURNS text
+    LANGUAGE plpgsql AS \$\$
+    DECLARE
+        v_id bigint := (SELECT max(id) FROM holdfast_private.subscriptions);
+        b    holdfast.claim_batch := holdfast.change_claim(
+            1, v_id, 0, NULL, p_token, 'node', p_patterns, p_unhandled, p_max, 10000, p_bound, p_kept, p_frozen,
+            p_renewals, p_ms, true, '2026-01-01 00:00:00+00'::timestamptz + p_at::float8 * interval '1 s');
+    BEGIN
+        RETURN concat_ws(' ',
+            (SELECT string_agg(position || CASE WHEN attempts > 0 THEN '(' || attempts || ')' ELSE '' END
+                 || CASE WHEN position = ANY (b.unhandled) THEN '!' ELSE '' END, ' ')
+             FROM holdfast.lease_events(1, v_id, b.lease)),
+            '/' || CASE WHEN b.status <> 0 THEN b.status || ' ' || b.message ELSE '' END
+            || CASE WHEN b.paused THEN ' paused' ELSE '' END || CASE WHEN b.more THEN ' more' ELSE '' END
+            || coalesce(' wake ' || extract(epoch FROM b.wake_at - '2026-01-01 00:00:00+00')::float8, ''));
+    END \$\$" >/dev/null
 # fresh [COUNT]: COUNT more events, and a new subscription that begins before them.
 fresh() {
     sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[${1:-0}]), NULL);
@@ -210,6 +218,31 @@ ask a "BEGIN; $publish" >/dev/null
 sql "$publish" >/dev/null
 is "a seek clears holes" "SELECT claim(9) LIKE '%wake 0.1'; SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 10, now()); $holes" "t none"
 ask a "ROLLBACK" >/dev/null
+
+# ---- What one claim may read --------------------------------------------------------------------
+
+fresh 0
+head=$(sql "SELECT holdfast.head(1)")
+ask a "BEGIN; SELECT count(*) FROM holdfast.publish_many('default', array_fill('u'::text, ARRAY[12000]), NULL)" >/dev/null
+sql "$publish" >/dev/null
+unseen="SELECT replace(x, ' seen', '') FROM ($holes) h (x)"
+is "(a hole of many)" "SELECT claim(9, p_patterns => '{t}'); $unseen" "$((head + 12001)) / wake 0.1 $((head + 1))-$((head + 12000))"
+ask a "COMMIT" >/dev/null
+is "of events that fill a hole and are not wanted a claim reads 10000" "SELECT claim(9, p_patterns => '{t}'); $unseen" "/ more $((head + 10001))-$((head + 12000))"
+is "to the end" "SELECT claim(9, p_patterns => '{t}'); SELECT claim(9, p_patterns => '{t}'); $unseen" "/ wake 10 / wake 10 none"
+
+fresh 0
+head=$(sql "SELECT holdfast.head(1)")
+sql "SELECT FROM holdfast.publish_many('default', array_fill('u'::text, ARRAY[12000]), NULL); $publish" >/dev/null
+is "so is the log" "SELECT claim(9, p_patterns => '{t}'); SELECT claim(9, p_patterns => '{t}')" "/ more $((head + 12001)) / wake 10"
+
+# Patterns as long as they may be, and types that they match to the last segment: each comparison takes long.
+fresh 0
+head=$(sql "SELECT holdfast.head(1)")
+sql "SELECT FROM holdfast.publish_many('default', array_fill(rtrim(repeat('a.', 127), '.'), ARRAY[3000]), NULL)" >/dev/null
+worst="(SELECT array_agg(rtrim(repeat('*.', 125), '.') || '.x' || i) FROM generate_series(1, 64) i)"
+is "with long patterns a claim compares few rows" "SET statement_timeout = '40s'; SELECT claim(10000, p_patterns => $worst);
+    SELECT checkpoint - $head FROM holdfast_private.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" "/ more 71"
 
 # ---- At the same time ---------------------------------------------------------------------------
 

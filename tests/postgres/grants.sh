@@ -106,6 +106,12 @@ for role in publisher owner; do
     may $role "publishes versions" "SELECT key_version FROM holdfast.publish('it\"s ours', 't', key => '$role', expected_version => 0)" 1
 done
 may publisher "does not raise the limit of payloads" "SELECT holdfast.limit_payload('it\"s ours', 2000000)" "$denied"
+claim_with() { # PATTERNS FROZEN: a claim with these
+    echo "SELECT status FROM holdfast.change_claim($ours, (SELECT min(id) FROM holdfast.read_subscriptions()), 0, NULL, NULL, 'n', $1, false, 1, 1000, false, false, $2, NULL, NULL, true, now())"
+}
+may consumer "patterns of a claim are those that subscriptions may have" "$(claim_with "array_fill('a'::text, ARRAY[65])" NULL)" "ERROR:  HF001"
+may consumer "and nothing else" "$(claim_with "'{a.**.b}'" NULL)" "ERROR:  HF001"
+may consumer "nor is a claim given any number of processes" "$(claim_with NULL "array_fill(gen_random_uuid(), ARRAY[10001])")" "ERROR:  HF001"
 may publisher "nor by a setting of the session" "SET holdfast.payload_bytes_max = 2000000; SELECT FROM holdfast.publish('it\"s ours', 't', to_json(repeat('p', 1500000)))" "ERROR:  HF001"
 fails "publisher: nor as the library publishes" "SET ROLE \"publisher's\"; SET holdfast.payload_bytes_max = 2000000; WITH n AS MATERIALIZED (SELECT '$(sql "SELECT holdfast_private.new_id(now())")'::uuid AS id)
     SELECT p.* FROM n, holdfast.append_$ours(ARRAY[n.id], '{t}', ARRAY[to_json(repeat('p', 1500000))], '{k}', NULL, NULL, NULL, ARRAY[now()], ARRAY[holdfast.id_time(n.id)], '{$(sql "SELECT holdfast_private.hash_of('k')")}', NULL) p" "HF001: event 0: payload is 1500002 bytes; the limit is 1048576 *"
@@ -343,7 +349,7 @@ for role in $roles; do
         "holdfast.ack('theirs', 'jobs', '$their_lease')" "holdfast.nack('theirs', 'jobs', '$their_lease')" \
         "holdfast.bury('theirs', 'jobs', '$their_lease')" "holdfast.release('theirs', 'jobs', '$their_lease')" "holdfast.extend('theirs', 'jobs', '$their_lease')" \
         "holdfast.change_settle_lease($ours, $their_jobs, '$their_lease', true, false, NULL, now())" \
-        "holdfast.lease_read($theirs, $their_jobs, '$their_lease')" \
+        "holdfast.lease_events($theirs, $their_jobs, '$their_lease')" \
         "holdfast.change_seek($theirs, $their_jobs, 0, now())" "holdfast.change_pause($theirs, $their_jobs, true, 'x', 'y', now())" \
         "holdfast.change_acquire($theirs, $their_audit, 0, '00000000-0000-4000-8000-0000000000aa', 'n', true, NULL, NULL)" \
         "holdfast.change_subscription_put($theirs, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())" "holdfast.change_subscription_remove($theirs, 'jobs')" \

@@ -5,10 +5,26 @@
 --                                v
 --                              lease of the next claim, or retries
 --
+-- A claim is a chain of functions that hand on one value, holdfast_private.claiming: what was asked for, what the
+-- journal says, and what is handed out so far. claim_<id>, of which every namespace has its own, shows the
+-- chain as a whole:
+--
+--     claim_open     may it claim? locks the subscription's partition, reads the journal
+--     claim_apart    a retry of kind ALONE in its turn, alone; a piece of a suspect lease, alone
+--     claim_waiting  due retries, then free leases
+--     claim_holes    what has become visible in the holes of earlier claims
+--     claim_run      the log after the cursor, if nothing is missing in it
+--     claim_log      the log after the cursor, with what is missing; that becomes holes
+--     claim_grant    the lease
+--     claim_close    the journal, and when to look again
+--
 -- Claims of a subscription come one after another: they lock its only partition. Whatever is handed
 -- out is in the lease before the claim commits, so there is no moment at which an event is neither
--- before the cursor, nor in a hole, nor in anybody's hands. Claims do not wait for locks of leases and
--- retries that somebody is settling; they leave those alone.
+-- before the cursor, nor in a hole, nor in a lease. Claims do not wait for locks of leases and retries
+-- that another transaction is settling; they leave those alone.
+--
+-- A claim answers the batch: the lease, and when to look again. The events are read by the lease
+-- (lease_events_<id>), in the same transaction or later.
 --
 -- A lease of several events that ends without an answer is suspect: one of them may be the reason. It
 -- is handed out again in halves, each in a lease with nothing else in it, so that after some rounds
@@ -16,171 +32,335 @@
 -- from then on (kind ALONE). Of a suspect and due retries the one that has waited longer goes first;
 -- retries of kind ALONE take turns with everything else (`turn`). So nothing starves.
 --
--- Whoever keeps its leases alive (kept: the library's own workers) can do better: it records an attempt
--- before it runs (OUTCOME_BEGUN of change_settle_lease). What such a process leaves behind when it dies is
--- handed to the next of its kind in one piece, `careful`: from then on every run is recorded, so only
--- one was not, and nobody is blamed for what did not run.
+-- A process that keeps its leases alive (kept: the library's own workers) can do better: it records an
+-- attempt before it runs (OUTCOME_BEGUN of change_settle_lease). What such a process leaves behind when it
+-- dies is handed to the next of its kind in one piece, `careful`: from then on every run is recorded, so
+-- only one was not, and no event is blamed that did not run.
+--
+-- What one claim reads is bounded: 10000 rows of the log and of holes, 256 leases that have ended, as many
+-- retries as it may hand out, 4 MiB of payloads. The time that it takes to compare a type with the patterns
+-- grows with the length of both, so a claim with long patterns reads fewer rows (claim_rows_max).
 
--- Patterns as one regular expression; NULL: they match every type.
+-- ---- Patterns -----------------------------------------------------------------------------------
+
+-- Patterns as one regular expression; NULL: they match every type. This is the only place that makes one;
+-- base/text/glob.h says what a pattern matches. A pattern has at most one '.+', at its end, so no
+-- choice is made twice: matching takes time in proportion to the type, and to the expression.
 CREATE OR REPLACE FUNCTION holdfast.patterns_regex(p_patterns text[]) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN bool_or(p IN ('*', '**')) THEN NULL
-        ELSE coalesce('^(?:' || string_agg((
-            SELECT string_agg(CASE WHEN s = '*' THEN '[^.]+' WHEN s = '**' THEN '.+'
-                ELSE regexp_replace(s, '([!-/:-@[-`{-~])', '\\\1', 'g') END, '\.' ORDER BY i)
-            FROM unnest(string_to_array(p, '.')) WITH ORDINALITY segments (s, i)), '|') || ')$', '^$')
-        END
-    FROM unnest($1) p;
-END;
-
--- The first p_limit (NULL: all) positions of a lease as events, by position, with the stories of those
--- that waited. What the log has lost is left out.
-CREATE OR REPLACE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subscription_id bigint,
-                                                  p_positions int8multirange, p_has_retries boolean,
-                                                  p_limit integer)
-    RETURNS SETOF holdfast.claimed
-    LANGUAGE plpgsql STABLE
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-DECLARE
-    v_positions bigint[];
-    v_waited    bigint[];
 BEGIN
-    SELECT array_agg(p) INTO v_positions FROM (
-        SELECT p FROM unnest(p_positions) r, generate_series(lower(r), upper(r) - 1) p
-        ORDER BY p LIMIT p_limit) list;
-    IF p_has_retries THEN
-        SELECT array_agg(r.position) INTO v_waited FROM read_retries() r
-            WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_positions)
-                AND r.kind = RETRY_LEASED;
+    IF p_patterns && '{*,**}' THEN
+        RETURN NULL;
     END IF;
-    IF v_waited IS NULL THEN
-        RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
-                            e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                            e.entered_at, e.checksum, 0, 0, NULL::text, NULL::text, NULL::bigint,
-                            NULL::integer, false, false, NULL::integer, NULL::text, NULL::uuid,
-                            NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
-                            NULL::uuid[], NULL::bigint[], NULL::boolean
-            FROM events_at(p_namespace_id, NULL, v_positions) e ORDER BY e.position;
-    ELSE
-        RETURN QUERY SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
-                            e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                            e.entered_at, e.checksum, coalesce(r.attempts, 0),
-                            coalesce(r.uncounted, 0), r.story, r.cause, r.unit_first, r.unit_events,
-                            r.position IS NOT NULL, false, NULL::integer, NULL::text, NULL::uuid,
-                            NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean,
-                            NULL::uuid[], NULL::bigint[], NULL::boolean
-            FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
-                  UNION ALL
-                  SELECT * FROM events_at(p_namespace_id, NULL,
-                      ARRAY(SELECT p FROM unnest(v_positions) p WHERE p <> ALL (v_waited)))) e
-            LEFT JOIN read_retries() r ON r.subscription_id = p_subscription_id AND r.position = e.position
-                AND r.kind = RETRY_LEASED
-            ORDER BY e.position;
-    END IF;
+    RETURN coalesce(
+        (SELECT '^(?:' || string_agg((
+             SELECT string_agg(CASE WHEN s = '*' THEN '[^.]+' WHEN s = '**' THEN '.+'
+                 ELSE regexp_replace(s, '([!-/:-@[-`{-~])', '\\\1', 'g') END, '\.' ORDER BY i)
+             FROM unnest(string_to_array(p, '.')) WITH ORDINALITY segments (s, i)), '|') || ')$'
+         FROM unnest(p_patterns) p), '^$');
 END
 $$;
 
--- Takes up to p_max events, of which the last one makes it p_bytes or more, out of a lease that the
--- claim has locked. p_suspect: by its first piece, and what is left will be handed out in pieces.
-CREATE OR REPLACE FUNCTION holdfast_private.lease_take(p_namespace_id integer, p_lease uuid, p_max integer,
-                                               p_bytes bigint, p_suspect boolean, p_now timestamptz)
-    RETURNS SETOF holdfast.claimed
+-- How many rows a claim may compare with an expression: 10000, or fewer if it is longer than 400 bytes.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_rows_max(p_regex text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce(least(10000, greatest(50, 4000000 / octet_length(p_regex))), 10000);
+END
+$$;
+
+-- ---- What is handed out -------------------------------------------------------------------------
+
+-- Adds positions to what a claim hands out.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_add(p_claim holdfast_private.claiming, p_part holdfast_private.log_part)
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_part.count > 0 THEN
+        p_claim.positions := p_claim.positions + p_part.taken;
+        p_claim.count := p_claim.count + p_part.count;
+        p_claim.bytes := p_claim.bytes + p_part.bytes;
+    END IF;
+    IF p_part.unhandled IS NOT NULL THEN
+        p_claim.unhandled := p_claim.unhandled + p_part.unhandled;
+    END IF;
+    p_claim.reading := p_claim.reading AND p_claim.count < p_claim.max
+                       AND p_claim.bytes < p_claim.bytes_max;
+    RETURN p_claim;
+END
+$$;
+
+-- Of these positions, in this order, those whose events there are, up to the one that makes it p_bytes or
+-- more; cut: the first one behind that.
+CREATE OR REPLACE FUNCTION holdfast_private.events_fit(p_namespace_id integer, p_subscription_id bigint,
+                                               p_positions bigint[], p_bytes bigint,
+                                               OUT positions bigint[], OUT bytes bigint,
+                                               OUT cut bigint)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    SELECT coalesce(array_agg(f.position) FILTER (WHERE f.fits), '{}'),
+           coalesce(sum(f.bytes) FILTER (WHERE f.fits), 0),
+           (array_agg(f.position ORDER BY f.i) FILTER (WHERE NOT f.fits))[1]
+        INTO events_fit.positions, events_fit.bytes, cut
+        FROM (SELECT s.position, s.i, s.bytes,
+                     sum(s.bytes) OVER (ORDER BY s.i) - s.bytes < p_bytes AS fits
+              FROM (SELECT e.position, o.i, octet_length(e.payload::text) AS bytes
+                    FROM unnest(p_positions) WITH ORDINALITY o (position, i)
+                    JOIN events_at(p_namespace_id, p_subscription_id, p_positions) e
+                        ON e.position = o.position) s) f;
+END
+$$;
+
+-- Moves events out of a lease that the claim has locked into what it hands out. p_suspect: by its
+-- first piece, and what is left will be handed out in pieces.
+CREATE OR REPLACE FUNCTION holdfast_private.lease_take(p_claim holdfast_private.claiming, p_lease uuid,
+                                               p_suspect boolean)
+    RETURNS holdfast_private.claiming
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_lease holdfast_private.leases;
-    v_out   holdfast.claimed;
+    v_lease leases;
     v_piece integer;
-    v_bytes bigint := 0;
+    v_first bigint[];
+    v_fit   record;
+    v_part  log_part;
     v_rest  int8multirange;
 BEGIN
-    SELECT * INTO v_lease FROM holdfast_private.leases l WHERE l.token = p_lease;
+    SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease;
     v_piece := CASE WHEN p_suspect THEN coalesce(nullif(v_lease.piece, 0), (v_lease.count + 1) / 2)
                     ELSE coalesce(v_lease.piece, 0) END;
-    SELECT v_lease.positions - holdfast_private.positions_of(array_agg(p)) INTO v_rest FROM (
-        SELECT p FROM unnest(v_lease.positions) r, generate_series(lower(r), upper(r) - 1) p
-        ORDER BY p LIMIT CASE WHEN p_suspect THEN least(v_piece, p_max) ELSE p_max END) taken;
-    FOR v_out IN SELECT * FROM holdfast.leased_events(p_namespace_id, v_lease.subscription_id,
-                                   v_lease.positions - v_rest, v_lease.has_retries, NULL) LOOP
-        IF v_bytes >= p_bytes THEN
-            v_rest := v_lease.positions * int8multirange(int8range(v_out.position, NULL));
-            EXIT;
-        END IF;
-        RETURN NEXT v_out;
-        v_bytes := v_bytes + octet_length(v_out.payload::text);
-    END LOOP;
+    v_first := (positions_list(v_lease.positions))[
+                   : least(p_claim.max - p_claim.count, CASE WHEN p_suspect THEN v_piece END)];
+    v_fit := events_fit(p_claim.namespace_id, CASE WHEN v_lease.has_retries THEN v_lease.subscription_id END,
+                        v_first, p_claim.bytes_max - p_claim.bytes);
+    v_part.taken := positions_of(v_fit.positions);
+    v_part.count := cardinality(v_fit.positions);
+    v_part.bytes := v_fit.bytes;
+    p_claim.has_retries := p_claim.has_retries OR v_lease.has_retries AND EXISTS (
+        SELECT FROM retries r WHERE r.subscription_id = v_lease.subscription_id
+            AND r.position = ANY (v_fit.positions) AND r.kind = RETRY_LEASED);
+    v_rest := v_lease.positions
+              * int8multirange(int8range(coalesce(v_fit.cut, v_first[cardinality(v_first)] + 1), NULL));
     IF isempty(v_rest) THEN
-        DELETE FROM holdfast_private.leases l WHERE l.token = p_lease;
+        DELETE FROM leases l WHERE l.token = p_lease;
     ELSIF v_lease.piece IS NOT NULL THEN
-        UPDATE holdfast_private.leases l SET positions = v_rest, count = holdfast_private.positions_count(v_rest),
-                                     piece = v_piece
+        UPDATE leases l SET positions = v_rest, count = positions_count(v_rest), piece = v_piece
             WHERE l.token = p_lease;
     ELSE
-        DELETE FROM holdfast_private.leases l WHERE l.token = p_lease;
-        INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
-                                     careful, has_retries, count, owner_name, positions)
-            VALUES (gen_random_uuid(), v_lease.subscription_id, least(v_lease.expires_at, p_now),
+        DELETE FROM leases l WHERE l.token = p_lease;
+        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece, careful,
+                            has_retries, count, owner_name, positions)
+            VALUES (gen_random_uuid(), v_lease.subscription_id, least(v_lease.expires_at, p_claim.now),
                     v_lease.lease_ms, false, false, v_piece, v_lease.kept OR v_lease.careful,
-                    v_lease.has_retries,
-                    holdfast_private.positions_count(v_rest), v_lease.owner_name, v_rest);
+                    v_lease.has_retries, positions_count(v_rest), v_lease.owner_name, v_rest);
     END IF;
+    RETURN claim_add(p_claim, v_part);
 END
 $$;
 
--- Takes up to p_max due retries of a kind, of which the last one makes it p_bytes or more.
-CREATE OR REPLACE FUNCTION holdfast_private.retries_take(p_namespace_id integer, p_subscription_id bigint,
-                                                 p_kind integer, p_max integer, p_bytes bigint,
-                                                 p_now timestamptz)
-    RETURNS SETOF holdfast.claimed
+-- Hands out up to p_max due retries of a kind.
+CREATE OR REPLACE FUNCTION holdfast_private.retries_take(p_claim holdfast_private.claiming, p_kind integer,
+                                                 p_max integer)
+    RETURNS holdfast_private.claiming
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_due   bigint[];
-    v_taken bigint[] := '{}';
-    v_out   holdfast.claimed;
-    v_bytes bigint := 0;
+    v_due  bigint[];
+    v_fit  record;
+    v_part log_part;
 BEGIN
     SELECT array_agg(d.position) INTO v_due FROM (
-        SELECT r.position FROM holdfast_private.retries r
-        WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = p_kind
-            AND r.next_attempt_at <= p_now
+        SELECT r.position FROM retries r
+        WHERE r.subscription_id = p_claim.subscription_id AND r.partition = 0 AND r.kind = p_kind
+            AND r.next_attempt_at <= p_claim.now
         ORDER BY r.next_attempt_at, r.position LIMIT p_max
         FOR UPDATE SKIP LOCKED) d;
     IF v_due IS NULL THEN
+        RETURN p_claim;
+    END IF;
+    v_fit := events_fit(p_claim.namespace_id, p_claim.subscription_id, v_due,
+                        p_claim.bytes_max - p_claim.bytes);
+    UPDATE retries r SET kind = RETRY_LEASED
+        WHERE r.subscription_id = p_claim.subscription_id AND r.position = ANY (v_fit.positions);
+    v_part.taken := positions_of(v_fit.positions);
+    v_part.count := cardinality(v_fit.positions);
+    v_part.bytes := v_fit.bytes;
+    p_claim.has_retries := p_claim.has_retries OR v_part.count > 0;
+    RETURN claim_add(p_claim, v_part);
+END
+$$;
+
+-- When the first retry of a kind is due; NULL: there is none.
+CREATE OR REPLACE FUNCTION holdfast_private.retries_first_due(p_subscription_id bigint, p_kind integer)
+    RETURNS timestamptz
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT r.next_attempt_at FROM retries r
+            WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = p_kind
+            ORDER BY r.next_attempt_at LIMIT 1);
+END
+$$;
+
+-- ---- The steps of a claim -----------------------------------------------------------------------
+
+-- What comes from a role: patterns as subscriptions have them, and no more processes than there may be.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_values(p_caller oid, p_node_name text, p_patterns text[],
+                                                 p_frozen uuid[], p_frozen_renewals bigint[],
+                                                 p_frozen_ms bigint[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_caller IS NULL THEN
         RETURN;
     END IF;
-    FOR v_out IN
-        SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-               e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum,
-               r.attempts, r.uncounted, r.story, r.cause, r.unit_first, r.unit_events, true, false
-        FROM holdfast.events_at(p_namespace_id, p_subscription_id, v_due) e
-        JOIN holdfast_private.retries r ON r.subscription_id = p_subscription_id AND r.position = e.position
-        ORDER BY r.next_attempt_at, r.position
-    LOOP
-        EXIT WHEN v_bytes >= p_bytes;
-        RETURN NEXT v_out;
-        v_taken := v_taken || v_out.position;
-        v_bytes := v_bytes + octet_length(v_out.payload::text);
-    END LOOP;
-    UPDATE holdfast_private.retries r SET kind = RETRY_LEASED
-        WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_taken);
+    PERFORM text_check(p_caller, 'node name', p_node_name, 255);
+    IF p_patterns IS NOT NULL THEN
+        PERFORM fault_check(patterns_fault('of the claim', p_patterns));
+    END IF;
+    IF greatest(cardinality(p_frozen), cardinality(p_frozen_renewals), cardinality(p_frozen_ms)) > 10000 THEN
+        RAISE EXCEPTION 'p_frozen names more than 10000 processes' USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
+-- Whether a subscription's events can be claimed, as the status and message of the answer; locks its
+-- partition. paused: it is, and nothing else is looked at.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_check(p_claim holdfast_private.claiming, p_mode integer,
+                                                p_generation bigint, p_wanted bigint,
+                                                p_paused boolean)
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    p_claim.status := HF_OK;
+    p_claim.paused := false;
+    IF p_mode IS NULL THEN
+        p_claim.status := HF_NOTFOUND;
+        p_claim.message := format('there is no subscription with id %s', p_claim.subscription_id);
+    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        -- One snapshot for all: the cursor may have moved since, and a transaction that was under way then
+        -- may have committed, and would be taken for rolled back.
+        p_claim.status := HF_MISUSE;
+        p_claim.message := 'events can only be claimed in a READ COMMITTED transaction';
+    ELSIF p_mode <> HF_MODE_SHARED THEN
+        p_claim.status := HF_MISUSE;
+        p_claim.message := 'events of an ordered subscription cannot be claimed';
+    ELSIF p_claim.max IS NULL OR p_claim.max < 1 OR p_claim.max > 10000 THEN
+        p_claim.status := HF_INVALID;
+        p_claim.message := format('max is %s; the limits are 1 and 10000', p_claim.max);
+    ELSIF p_claim.lease_ms IS NULL OR p_claim.lease_ms < 0 OR p_claim.lease_ms > 604800000 THEN
+        p_claim.status := HF_INVALID;
+        p_claim.message := format('lease_ms is %s; the limits are 0 and 604800000', p_claim.lease_ms);
+    ELSIF p_wanted <> 0 AND p_wanted <> p_generation THEN
+        p_claim.status := HF_CONFLICT;
+        p_claim.message := format('the subscription has been changed: its generation is %s, not %s',
+                                  p_generation, p_wanted);
+    ELSIF p_paused THEN
+        p_claim.paused := true;
+    ELSE
+        PERFORM 1 FROM partitions p WHERE p.subscription_id = p_claim.subscription_id AND p.partition = 0
+            FOR UPDATE;
+        IF NOT FOUND THEN
+            p_claim.status := HF_NOTFOUND;
+            p_claim.message := format('there is no subscription with id %s', p_claim.subscription_id);
+        END IF;
+    END IF;
+    RETURN p_claim;
+END
+$$;
+
+-- Begins a claim: checks, locks the subscription's partition, and reads the journal. Unless status is
+-- HF_OK, or if it is paused, the other steps do nothing.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_open(p_namespace_id integer, p_subscription_id bigint,
+                                               p_generation bigint, p_lease uuid, p_token uuid,
+                                               p_node_name text, p_patterns text[],
+                                               p_unhandled_too boolean, p_max integer,
+                                               p_lease_ms bigint, p_bound boolean, p_kept boolean,
+                                               p_now timestamptz)
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_claim  claiming;
+    v_s      record;
+    v_stored checkpoints_0;
+BEGIN
+    v_claim.clock := clock_timestamp();
+    v_claim.namespace_id := p_namespace_id;
+    v_claim.subscription_id := p_subscription_id;
+    v_claim.max := p_max;
+    v_claim.bytes_max := 4194304;
+    v_claim.lease_ms := p_lease_ms;
+    SELECT s.mode, s.generation, s.paused_at, s.patterns INTO v_s FROM subscriptions s
+        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
+    v_claim := claim_check(v_claim, v_s.mode, v_s.generation, p_generation, v_s.paused_at IS NOT NULL);
+    v_claim.reading := v_claim.status = HF_OK AND NOT v_claim.paused;
+    IF NOT v_claim.reading THEN
+        RETURN v_claim;
+    END IF;
+    SELECT c.subscription_id, c.partition, c.seq, c.checkpoint, c.checkpoint_at, c.last_event_id, c.turn,
+           c.leases_from, c.kept_from, c.holes, c.span, c.span_from, c.span_before INTO v_stored
+        FROM checkpoints c WHERE c.subscription_id = p_subscription_id AND c.partition = 0;
+    IF v_stored.checkpoint IS NULL THEN
+        RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+    END IF;
+    v_claim.stored := v_stored;
+    v_claim.cursor := v_stored.checkpoint;
+    v_claim.holes := coalesce(v_stored.holes, '{}');
+    v_claim.turn := v_stored.turn;
+    v_claim.leases_from := coalesce(v_stored.leases_from, '-infinity');
+    v_claim.kept_from := coalesce(v_stored.kept_from, '-infinity');
+    v_claim.lease := p_lease;
+    v_claim.token := p_token;
+    v_claim.node_name := p_node_name;
+    v_claim.bound := p_bound;
+    v_claim.kept := p_kept;
+    v_claim.now := p_now;
+    v_claim.unhandled_too := p_unhandled_too;
+    IF (p_patterns && '{*,**}') IS NOT TRUE THEN
+        v_claim.regex := patterns_regex(coalesce(p_patterns,
+                             ARRAY(SELECT json_array_elements_text(v_s.patterns::json))));
+    END IF;
+    v_claim.rows_left := claim_rows_max(v_claim.regex);
+    v_claim.positions := '{}';
+    v_claim.unhandled := '{}';
+    v_claim.count := 0;
+    v_claim.bytes := 0;
+    v_claim.has_retries := false;
+    v_claim.careful := false;
+    v_claim.more := false;
+    v_claim.free := '{}';
+    v_claim.waiting := false;
+    v_claim.alone := false;
+    v_claim.ahead := false;
+    RETURN v_claim;
 END
 $$;
 
 -- The leases that have ended without an answer, at most 256, locked, in the order of their ends. Those
--- of one event are recorded as failed attempts on the way; free: those that nobody has; suspect: the
--- first of several events that somebody had; careful: that one was kept, and so is what the caller
--- claims (p_careful), so that it is handed over in one piece and nothing is recorded yet. p_from,
--- p_kept_from: see the journal. p_dead: owners that are dead; p_silent, p_silent_ms: others that stand
--- still, and for how long; p_kept: those that are kept are to be looked at.
+-- of one event are recorded as failed attempts on the way; free: those that no process holds; suspect:
+-- the first of several events that a process held; careful: that one was kept, and so is what the caller
+-- claims, so that it is handed over in one piece and nothing is recorded yet. p_dead: owners that are
+-- dead; p_silent, p_silent_ms: others that stand still, and for how long; p_kept: those that are kept are
+-- to be looked at.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_orphans(
-    p_namespace_id integer, p_subscription_id bigint, p_from timestamptz, p_kept_from timestamptz,
-    p_dead uuid[], p_kept boolean, p_silent uuid[], p_silent_ms bigint[], p_lease_ms bigint,
-    p_careful boolean, p_now timestamptz,
+    p_claim holdfast_private.claiming, p_dead uuid[], p_kept boolean, p_silent uuid[], p_silent_ms bigint[],
     OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT careful boolean,
     OUT more boolean)
     LANGUAGE plpgsql
@@ -188,7 +368,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.claim_orphans(
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_until  timestamptz := CASE WHEN p_dead = '{}' THEN p_now ELSE 'infinity' END;
+    v_until  timestamptz := CASE WHEN p_dead = '{}' THEN p_claim.now ELSE 'infinity' END;
     v_looked integer := 0;
     v_whole  boolean;
     l        record;
@@ -199,20 +379,20 @@ BEGIN
         FOR l IN
             SELECT o.token, o.expires_at, o.piece, o.count, o.owner, o.owner_name, o.positions,
                    o.kept OR o.careful AS careful
-            FROM holdfast_private.leases o
-            WHERE o.subscription_id = p_subscription_id AND o.kept = (pass = 1)
-                AND o.expires_at >= CASE pass WHEN 0 THEN p_from ELSE p_kept_from END
+            FROM leases o
+            WHERE o.subscription_id = p_claim.subscription_id AND o.kept = (pass = 1)
+                AND o.expires_at >= CASE pass WHEN 0 THEN p_claim.leases_from ELSE p_claim.kept_from END
                 AND o.expires_at <= v_until
                 AND (o.bound AND o.owner = ANY (p_dead)
-                     OR o.expires_at <= p_now
+                     OR o.expires_at <= p_claim.now
                         AND (pass = 0 OR o.owner = ANY (p_dead)
                              OR p_silent_ms[array_position(p_silent, o.owner)]
-                                >= greatest(o.lease_ms, p_lease_ms)))
+                                >= greatest(o.lease_ms, p_claim.lease_ms)))
             ORDER BY o.expires_at LIMIT 256 - v_looked
             FOR UPDATE SKIP LOCKED
         LOOP
             v_looked := v_looked + 1;
-            v_whole := l.careful AND p_careful;
+            v_whole := l.careful AND p_claim.kept;
             IF l.piece = 0 AND NOT l.careful THEN
                 free := free || l.token;
             ELSIF v_whole OR l.piece IS NOT NULL OR l.count > 1 THEN
@@ -222,10 +402,10 @@ BEGIN
                     careful := v_whole;
                 END IF;
             ELSE
-                PERFORM holdfast_private.record_lost(p_namespace_id, p_subscription_id, lower(l.positions),
+                PERFORM record_lost(p_claim.namespace_id, p_claim.subscription_id, lower(l.positions),
                     CASE WHEN l.owner = ANY (p_dead) THEN 'process_died' ELSE 'lease_expired' END,
-                    l.owner_name, p_now);
-                DELETE FROM holdfast_private.leases d WHERE d.token = l.token;
+                    l.owner_name, p_claim.now);
+                DELETE FROM leases d WHERE d.token = l.token;
             END IF;
         END LOOP;
     END LOOP;
@@ -233,35 +413,345 @@ BEGIN
 END
 $$;
 
--- claim_<id>: `struct claim`, in the namespace of that number. Every namespace has this function for
--- itself, with the name of its log in it: so the server keeps its plans, and making them would take
--- longer than running them. This is its text; {namespace} stands for the number. change_claim calls the
--- one of a namespace that is only known when it runs.
+-- What is handed out apart from all others: a retry of kind ALONE in its turn (claim_grant takes it), or a
+-- piece of a suspect lease. p_look: looks for leases whose owner is dead or stands still. p_frozen,
+-- p_frozen_renewals, p_frozen_ms: see change_claim.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_apart(p_claim holdfast_private.claiming, p_look boolean,
+                                                p_frozen uuid[], p_frozen_renewals bigint[],
+                                                p_frozen_ms bigint[])
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_dead      uuid[] := '{}';
+    v_silent    uuid[];
+    v_silent_ms bigint[];
+    v_found     record;
+    v_suspect   uuid;
+BEGIN
+    IF p_look THEN
+        SELECT dead_of(p_claim.namespace_id, array_agg(DISTINCT l.owner)) INTO v_dead FROM leases l
+            WHERE l.subscription_id = p_claim.subscription_id AND l.owner <> p_claim.token
+                AND l.piece IS NULL
+                AND (NOT l.kept AND l.expires_at >= p_claim.leases_from
+                     OR l.kept AND l.expires_at >= p_claim.kept_from);
+        SELECT array_agg(f.token), array_agg(f.ms) INTO v_silent, v_silent_ms
+            FROM unnest(p_frozen, p_frozen_renewals, p_frozen_ms) f (token, renewals, ms)
+            JOIN processes p ON p.token = f.token AND p.renewals = f.renewals;
+        SELECT array_agg(p.token), array_agg(p.renewals)
+            INTO p_claim.owners, p_claim.owner_renewals
+            FROM processes p
+            WHERE p.token <> ALL (v_dead) AND p.token IN (
+                SELECT l.owner FROM leases l
+                WHERE l.subscription_id = p_claim.subscription_id AND l.kept
+                    AND l.expires_at >= p_claim.kept_from AND l.expires_at <= p_claim.now
+                    AND l.owner <> p_claim.token);
+    END IF;
+    IF p_look OR p_claim.leases_from <= p_claim.now THEN
+        v_found := claim_orphans(p_claim, v_dead, p_look, v_silent, v_silent_ms);
+        p_claim.free := v_found.free;
+        p_claim.more := v_found.more;
+        v_suspect := v_found.suspect;
+    END IF;
+    p_claim.waiting := EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_claim.subscription_id);
+    IF p_claim.waiting THEN
+        p_claim.alone := coalesce(
+            retries_first_due(p_claim.subscription_id, RETRY_ALONE) <= p_claim.now, false);
+        p_claim.more := p_claim.more OR p_claim.alone;
+    END IF;
+    IF p_claim.alone AND NOT p_claim.turn THEN
+        p_claim.reading := false;
+    ELSIF v_suspect IS NOT NULL THEN
+        p_claim.more := true;
+        IF (retries_first_due(p_claim.subscription_id, RETRY_WAITING)
+            <= least(p_claim.now, v_found.suspect_since)) IS NOT TRUE THEN
+            -- least: where the rest of the lease ends
+            p_claim.leases_from := least(p_claim.leases_from, v_found.suspect_since, p_claim.now);
+            p_claim.careful := v_found.careful;
+            p_claim := lease_take(p_claim, v_suspect, NOT v_found.careful);
+            p_claim.reading := false;
+        END IF;
+    END IF;
+    RETURN p_claim;
+END
+$$;
+
+-- Due retries, then free leases. Says how many rows of the holes are read first.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_waiting(p_claim holdfast_private.claiming) RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_lease uuid;
+BEGIN
+    IF p_claim.waiting THEN
+        p_claim := retries_take(p_claim, RETRY_WAITING, p_claim.max);
+        p_claim.ahead := coalesce((SELECT r.position > p_claim.cursor FROM retries r
+                                   WHERE r.subscription_id = p_claim.subscription_id
+                                   ORDER BY r.position DESC LIMIT 1), false);
+    END IF;
+    FOREACH v_lease IN ARRAY p_claim.free LOOP
+        EXIT WHEN NOT p_claim.reading;
+        p_claim := lease_take(p_claim, v_lease, false);
+    END LOOP;
+    p_claim.portion := least(greatest(p_claim.max - p_claim.count, 1000), p_claim.rows_left);
+    RETURN p_claim;
+END
+$$;
+
+-- Rows of the log, in the order of their positions, with the sizes of their payloads and whether the patterns
+-- match them: those up to the one that fills the batch. A retry that waits above the cursor (a dead letter
+-- was retried after a seek back) is not handed out twice.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_part(p_claim holdfast_private.claiming, p_positions bigint[],
+                                               p_bytes integer[], p_matches boolean[])
+    RETURNS holdfast_private.log_part
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_part log_part;
+BEGIN
+    SELECT count(*), max(f.p), coalesce(range_agg(int8range(f.p, f.p, '[]')), '{}'),
+           range_agg(int8range(f.p, f.p, '[]')) FILTER (WHERE f.wanted),
+           range_agg(int8range(f.p, f.p, '[]')) FILTER (WHERE f.wanted AND NOT f.matches),
+           count(*) FILTER (WHERE f.wanted), coalesce(sum(f.bytes) FILTER (WHERE f.wanted), 0)
+        INTO v_part
+        FROM (SELECT w.*, count(*) FILTER (WHERE w.wanted) OVER before < p_claim.max - p_claim.count
+                          AND coalesce(sum(w.bytes) FILTER (WHERE w.wanted) OVER before, 0)
+                              < p_claim.bytes_max - p_claim.bytes AS fits
+              FROM (SELECT r.p, r.bytes, r.matches, r.i,
+                           (r.matches OR p_claim.unhandled_too) AND NOT (p_claim.ahead AND EXISTS (
+                               SELECT FROM retries t
+                               WHERE t.subscription_id = p_claim.subscription_id AND t.position = r.p))
+                               AS wanted
+                    FROM unnest(p_positions, p_bytes, p_matches) WITH ORDINALITY
+                        r (p, bytes, matches, i)) w
+              WINDOW before AS (ORDER BY w.i ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) f
+        WHERE f.fits;
+    RETURN v_part;
+END
+$$;
+
+-- Takes what the holes have shown, of which at most `portion` rows were read, after the look at the
+-- holders (hole_look). If that was not all, the next portion is larger. The log is not read while there are
+-- 4096 holes.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_holes(p_claim holdfast_private.claiming, p_positions bigint[],
+                                                p_bytes integer[], p_matches boolean[],
+                                                p_holders text[], p_prepared boolean)
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_part log_part;
+    v_rows integer := coalesce(cardinality(p_positions), 0);
+    v_all  boolean;                             -- all of the holes were read
+BEGIN
+    v_part := claim_part(p_claim, p_positions, p_bytes, p_matches);
+    v_all := v_rows < p_claim.portion AND v_part.rows = v_rows;
+    p_claim := claim_add(p_claim, v_part);
+    p_claim.holes := holes_left(p_claim.holes, v_part.seen,
+                                CASE WHEN v_all THEN 9223372036854775807 ELSE v_part.last END,
+                                p_holders, p_prepared, p_claim.clock);
+    p_claim.rows_left := p_claim.rows_left - v_rows;
+    p_claim.more := p_claim.more OR NOT v_all AND p_claim.rows_left <= 0;
+    p_claim.portion := CASE WHEN v_all THEN 0 ELSE least(4 * p_claim.portion, p_claim.rows_left) END;
+    p_claim.reading := p_claim.reading AND p_claim.rows_left > 0
+                       AND (cardinality(p_claim.holes) < 4096 OR NOT v_all);
+    RETURN p_claim;
+END
+$$;
+
+-- Takes the rows after the cursor as a whole, if none is missing between them, at least half of them are
+-- wanted, and they fit. Usually they do. If not, claim_log reads them again.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_run(p_claim holdfast_private.claiming, p_part holdfast_private.log_part)
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_part.rows = 0 THEN
+        p_claim.reading := false;
+    ELSIF p_part.last - p_claim.cursor = p_part.rows AND p_part.count * 2 >= p_part.rows
+          AND p_claim.bytes + p_part.bytes < p_claim.bytes_max THEN
+        p_claim.cursor := p_part.last;
+        p_claim.more := p_claim.more OR p_part.rows >= least(p_claim.max - p_claim.count, p_claim.rows_left);
+        p_claim := claim_add(p_claim, p_part);
+        p_claim.reading := false;
+    END IF;
+    RETURN p_claim;
+END
+$$;
+
+-- How many rows claim_log gets next: as many as may be needed, and not so many that there would be more than
+-- 4096 holes, for something may be missing before each of them.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_portion(p_claim holdfast_private.claiming) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN least(greatest(4 * p_claim.portion, 2 * (p_claim.max - p_claim.count), 100), p_claim.rows_left,
+                 4096 - cardinality(p_claim.holes));
+END
+$$;
+
+-- Takes rows after the cursor, of which at most `portion` were read. What is missing below them becomes
+-- holes.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_log(p_claim holdfast_private.claiming, p_positions bigint[],
+                                              p_bytes integer[], p_matches boolean[])
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_part    log_part;
+    v_missing int8multirange;
+BEGIN
+    IF p_positions IS NULL THEN
+        p_claim.reading := false;
+        RETURN p_claim;
+    END IF;
+    v_part := claim_part(p_claim, p_positions, p_bytes, p_matches);
+    v_missing := int8multirange(int8range(p_claim.cursor + 1, v_part.last, '[]')) - v_part.seen;
+    IF NOT isempty(v_missing) THEN
+        p_claim.holes := p_claim.holes || ARRAY(
+            SELECT ROW(lower(r), upper(r) - 1, p_claim.clock, NULL, NULL, NULL)::hole
+            FROM unnest(v_missing) r);
+    END IF;
+    p_claim.cursor := v_part.last;
+    p_claim.rows_left := p_claim.rows_left - v_part.rows;
+    p_claim := claim_add(p_claim, v_part);
+    IF v_part.rows < p_claim.portion THEN       -- the log ends here, or the batch is full
+        p_claim.reading := false;
+    ELSIF p_claim.rows_left <= 0 OR cardinality(p_claim.holes) > 4000 THEN
+        p_claim.more := true;
+        p_claim.reading := false;
+    END IF;
+    RETURN p_claim;
+END
+$$;
+
+-- The lease of all that is handed out; of a retry of kind ALONE, if it is its turn or if there is nothing
+-- else.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_grant(p_claim holdfast_private.claiming) RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_claim.alone AND p_claim.count = 0 THEN
+        p_claim := retries_take(p_claim, RETRY_ALONE, 1);
+        p_claim.turn := true;
+    ELSIF p_claim.count > 0 THEN
+        p_claim.turn := false;
+    END IF;
+    IF p_claim.count = 0 THEN
+        p_claim.lease := NULL;
+        RETURN p_claim;
+    END IF;
+    p_claim.lease := coalesce(p_claim.lease, gen_random_uuid());
+    p_claim.expires_at := p_claim.now + p_claim.lease_ms * interval '1 ms';
+    INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept, careful,
+                        has_retries, count, owner_name, positions)
+        VALUES (p_claim.lease, p_claim.subscription_id, p_claim.expires_at, p_claim.lease_ms,
+                CASE WHEN p_claim.bound OR p_claim.kept THEN p_claim.token END, p_claim.bound,
+                p_claim.kept, p_claim.careful, p_claim.has_retries, p_claim.count, p_claim.node_name,
+                p_claim.positions);
+    RETURN p_claim;
+END
+$$;
+
+-- When to look again, if not at once; NULL: not known.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_wake(p_claim holdfast_private.claiming) RETURNS timestamptz
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT least(
+        (SELECT l.expires_at FROM leases l
+         WHERE l.subscription_id = p_claim.subscription_id AND NOT l.kept
+             AND l.expires_at >= p_claim.leases_from AND l.expires_at > p_claim.now
+         ORDER BY l.expires_at LIMIT 1),
+        (SELECT l.expires_at FROM leases l
+         WHERE l.subscription_id = p_claim.subscription_id AND l.kept AND l.owner <> p_claim.token
+             AND l.expires_at >= p_claim.kept_from AND l.expires_at > p_claim.now
+         ORDER BY l.expires_at LIMIT 1),
+        (SELECT r.next_attempt_at FROM retries r
+         WHERE r.subscription_id = p_claim.subscription_id AND r.partition = 0
+             AND r.kind = RETRY_WAITING AND r.next_attempt_at > p_claim.now
+         ORDER BY r.next_attempt_at LIMIT 1),
+        CASE WHEN p_claim.holes <> '{}' THEN p_claim.now + interval '100 ms' END,
+        -- Others may die: also without p_look, for this may be the last claim for long.
+        CASE WHEN EXISTS (
+                 SELECT 1 FROM leases l
+                 WHERE l.subscription_id = p_claim.subscription_id AND NOT l.kept
+                     AND l.expires_at >= p_claim.leases_from AND l.bound AND l.owner <> p_claim.token)
+             OR EXISTS (
+                 SELECT 1 FROM leases l
+                 WHERE l.subscription_id = p_claim.subscription_id AND l.kept
+                     AND l.expires_at >= p_claim.kept_from AND l.bound AND l.owner <> p_claim.token)
+             THEN p_claim.now + interval '800 ms' END));
+END
+$$;
+
+-- Ends a claim: writes into the journal what has changed (where leases begin now, cursor, holes, turn),
+-- and answers the batch.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_close(p_claim holdfast_private.claiming) RETURNS holdfast.claim_batch
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_stored checkpoints_0 := p_claim.stored;
+    v_more   boolean := p_claim.more OR p_claim.count >= p_claim.max OR p_claim.bytes >= p_claim.bytes_max;
+BEGIN
+    IF p_claim.leases_from < 'infinity' OR p_claim.count > 0 AND NOT p_claim.kept THEN
+        p_claim.leases_from := coalesce((
+            SELECT l.expires_at FROM leases l
+            WHERE l.subscription_id = p_claim.subscription_id AND NOT l.kept
+                AND l.expires_at >= least(p_claim.leases_from, p_claim.expires_at)
+            ORDER BY l.expires_at LIMIT 1), 'infinity');
+    END IF;
+    IF p_claim.kept_from < 'infinity' OR p_claim.count > 0 AND p_claim.kept THEN
+        p_claim.kept_from := coalesce((
+            SELECT l.expires_at FROM leases l
+            WHERE l.subscription_id = p_claim.subscription_id AND l.kept
+                AND l.expires_at >= least(p_claim.kept_from, p_claim.expires_at)
+            ORDER BY l.expires_at LIMIT 1), 'infinity');
+    END IF;
+    IF p_claim.cursor <> v_stored.checkpoint OR p_claim.turn <> v_stored.turn
+       OR p_claim.holes <> coalesce(v_stored.holes, '{}')
+       OR p_claim.leases_from < coalesce(v_stored.leases_from, '-infinity')
+       OR p_claim.kept_from < coalesce(v_stored.kept_from, '-infinity') THEN
+        PERFORM journal_add(p_claim.subscription_id, 0, p_claim.cursor, v_stored.checkpoint_at, NULL,
+                            p_claim.turn, p_claim.leases_from, p_claim.kept_from,
+                            nullif(p_claim.holes, '{}'), v_stored);
+    END IF;
+    RETURN ROW(HF_OK, NULL, p_claim.lease, p_claim.expires_at,
+               CASE WHEN NOT v_more THEN claim_wake(p_claim) END, false, v_more, p_claim.careful,
+               p_claim.owners, p_claim.owner_renewals,
+               CASE WHEN p_claim.unhandled <> '{}' THEN positions_list(p_claim.unhandled) END)::claim_batch;
+END
+$$;
+
+-- ---- The log of a namespace ---------------------------------------------------------------------
+
+-- claim_<id>: `struct claim`, in the namespace of that number. Every namespace has this function for itself,
+-- with the name of its log in it: so the server keeps its plans, and making them would take longer
+-- than running them. This is its text; {namespace} stands for the number. change_claim calls the one of a
+-- namespace that is only known when it runs.
 --
--- p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes
--- one. p_patterns NULL: the stored ones. p_frozen, p_frozen_renewals, p_frozen_ms: processes that the
--- caller has seen standing still, at which number, and for how long of its own clock. p_look: look for
--- leases whose owner is dead or stands still (reads pg_locks; a busy caller need not do so more than
--- a few times a second). A row per event, then a last row with the answer, whose position is NULL:
--- status (HF_NOTFOUND 3, HF_MISUSE 2, HF_INVALID 1, HF_CONFLICT 4), lease (NULL: an empty batch),
--- expires_at, wake_at (NULL: not known), paused, more, careful (run these carefully: see above), and
--- with p_look in owners, owner_renewals those who have leases that are over but kept: to be handed in as
--- frozen if they are. wake_at is not asked for when there is more. p_commit: synchronous_commit for this
--- transaction (NULL: as it is). Locks the subscription's partition. May be committed asynchronously: what
--- is lost is handed out again.
+-- p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes one. p_patterns NULL: the stored
+-- ones. p_frozen, p_frozen_renewals, p_frozen_ms: processes that the caller has seen standing still, at which
+-- number, and for how long of its own clock. p_look: look for leases whose owner is dead or stands still
+-- (reads pg_locks; a busy caller need not do so more than a few times a second). p_commit:
+-- synchronous_commit for this transaction (NULL: as it is). Answers the batch (tables/0003_subscriptions.sql).
+-- Locks the subscription's partition. May be committed asynchronously: what is lost is handed out again.
 --
--- Order: a retry of kind ALONE in its turn, alone; a suspect lease's piece, alone; due retries; free leases;
--- holes of earlier claims; the log after the cursor. A claim passes only what lies below a visible
--- position; what is missing there becomes a hole, kept in the journal with the cursor.
+-- A claim passes only what lies below a visible position; what is missing there becomes a hole, kept in
+-- the journal with the cursor. holes.sql says how it ends.
 --
--- How a hole ends. Whoever draws a position holds a lock on the sequence until its transaction ends.
--- So first the holders of that lock are read, then the hole: whatever it shows is handed out. The
--- holders of the first such look are kept as witnesses. When a later look finds none of them, and no
--- prepared transaction (those change their name when they are prepared), whoever had drawn the
--- missing numbers had ended before the hole was read, and what is still missing will never come. A
--- hole is looked at for holders when it is 5 ms old, and then at most every 40 ms.
---   After a crash the witnesses of the former server are gone. A cursor that survives a crash was
--- written after the sequence's own record, so no number below it is given again.
+-- The statements read positions, sizes of payloads, and whether the patterns match; the events themselves are
+-- read by their lease.
 CREATE OR REPLACE FUNCTION holdfast.claim_source() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN $claim$
@@ -270,402 +760,156 @@ CREATE OR REPLACE FUNCTION holdfast.claim_{namespace}(
     p_token uuid, p_node_name text, p_patterns text[], p_unhandled_too boolean, p_max integer,
     p_lease_ms bigint, p_bound boolean, p_kept boolean, p_frozen uuid[],
     p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz,
-    p_commit text,
-    p_ticket bytea DEFAULT holdfast.ticket())
-    RETURNS SETOF holdfast.claimed
+    p_commit text, p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS holdfast.claim_batch
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    c_bytes_max constant bigint := 4194304;
-    c_rows_max  constant integer := 10000;
-    c_holes_max constant integer := 4096;
-    v_answer    claimed;
-    v_out       claimed;
-    v_s         record;
-    v_stored    checkpoints_0;
-    v_row       record;
-    v_probe     record;
-    v_clock     timestamptz := clock_timestamp();
-    v_from      timestamptz;
-    v_kept_from timestamptz;
-    v_dead      uuid[] := '{}';
-    v_silent    uuid[];
-    v_silent_ms bigint[];
-    v_free      uuid[] := '{}';                 -- leases that ended without an answer
-    v_suspect   uuid;
-    v_since     timestamptz;
-    v_careful   boolean := false;
-    v_waiting   boolean;                        -- there are retries
-    v_regex     text;
-    v_alone     boolean := false;
-    v_ahead     boolean := false;
-    v_turn      boolean;
-    v_more      boolean := false;
-    v_retries   boolean := false;               -- some events have rows in retries
-    v_log       boolean := true;                -- the log may be read
-    v_list      bigint[] := '{}';               -- what this claim hands out ...
-    v_run       int8multirange := '{}';         -- ... and what it takes of the log at once
-    v_run_rows  integer := 0;
-    v_run_bytes bigint;
-    v_last      bigint;
-    v_count     integer := 0;                   -- of both
-    v_bytes     bigint := 0;
-    v_seen      bigint[] := '{}';
-    v_stop      bigint := 9223372036854775807;
-    v_cursor    bigint;
-    v_holes     hole[];
+    c    claiming;
+    seen record;                                -- the holders of publishers' locks
+    part log_part;
+    rows record;
 BEGIN
-    PERFORM text_check(consumer_admit(p_ticket, {namespace}, p_token, p_now), 'node name', p_node_name, 255);
+    PERFORM claim_values(consumer_admit(p_ticket, {namespace}, p_token, p_now), p_node_name, p_patterns,
+                         p_frozen, p_frozen_renewals, p_frozen_ms);
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;
-    v_answer.status := HF_OK;
-    v_answer.paused := false;
-    v_answer.more := false;
-    v_answer.careful := false;
-    SELECT s.mode, s.generation, s.paused_at, s.patterns INTO v_s
-        FROM subscriptions s
-        WHERE s.id = p_subscription_id AND s.namespace_id = {namespace}
-            AND p_namespace_id = {namespace};
-    IF NOT FOUND THEN
-        v_answer.status := HF_NOTFOUND;
-        v_answer.message := format('there is no subscription with id %s', p_subscription_id);
-    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-        -- One snapshot for all: the cursor may have moved since, and whoever was under way then may
-        -- have committed, and would be taken for rolled back.
-        v_answer.status := HF_MISUSE;
-        v_answer.message := 'events can only be claimed in a READ COMMITTED transaction';
-    ELSIF v_s.mode <> HF_MODE_SHARED THEN
-        v_answer.status := HF_MISUSE;
-        v_answer.message := 'events of an ordered subscription cannot be claimed';
-    ELSIF p_max IS NULL OR p_max < 1 OR p_max > 10000 THEN
-        v_answer.status := HF_INVALID;
-        v_answer.message := format('max is %s; the limits are 1 and 10000', p_max);
-    ELSIF p_lease_ms IS NULL OR p_lease_ms < 0 OR p_lease_ms > 604800000 THEN
-        v_answer.status := HF_INVALID;
-        v_answer.message := format('lease_ms is %s; the limits are 0 and 604800000', p_lease_ms);
-    ELSIF p_generation <> 0 AND p_generation <> v_s.generation THEN
-        v_answer.status := HF_CONFLICT;
-        v_answer.message := format('the subscription has been changed: its generation is %s, not %s',
-                                   v_s.generation, p_generation);
-    ELSIF v_s.paused_at IS NOT NULL THEN
-        v_answer.paused := true;
-    ELSE
-        PERFORM 1 FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
-            FOR UPDATE;
-        IF NOT FOUND THEN
-            v_answer.status := HF_NOTFOUND;
-            v_answer.message := format('there is no subscription with id %s', p_subscription_id);
-        END IF;
+    c := claim_open(CASE p_namespace_id WHEN {namespace} THEN {namespace} END, p_subscription_id,
+                    p_generation, p_lease, p_token, p_node_name, p_patterns, p_unhandled_too, p_max,
+                    p_lease_ms, p_bound, p_kept, p_now);
+    IF NOT c.reading THEN
+        RETURN ROW(c.status, c.message, NULL, NULL, NULL, c.paused, false, false, NULL, NULL,
+                   NULL)::claim_batch;
     END IF;
-    IF v_answer.status <> HF_OK OR v_answer.paused THEN
-        RETURN NEXT v_answer;
-        RETURN;
+    c := claim_apart(c, p_look, p_frozen, p_frozen_renewals, p_frozen_ms);
+    IF c.reading THEN
+        c := claim_waiting(c);
     END IF;
-    SELECT c.subscription_id, c.partition, c.seq, c.checkpoint, c.checkpoint_at, c.last_event_id, c.turn,
-           c.leases_from, c.kept_from, c.holes, c.span, c.span_from, c.span_before INTO v_stored
-        FROM checkpoints c WHERE c.subscription_id = p_subscription_id AND c.partition = 0;
-    IF v_stored.checkpoint IS NULL THEN
-        RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+    IF c.reading AND c.holes <> '{}' THEN
+        seen := hole_look({namespace}, c.holes, c.clock);
     END IF;
-    v_cursor := v_stored.checkpoint;
-    v_holes := coalesce(v_stored.holes, '{}');
-    v_turn := v_stored.turn;
-    v_from := coalesce(v_stored.leases_from, '-infinity');
-    v_kept_from := coalesce(v_stored.kept_from, '-infinity');
-
-    -- Leases that have ended without an answer.
-    IF p_look THEN
-        SELECT dead_of(p_namespace_id, array_agg(DISTINCT l.owner)) INTO v_dead FROM leases l
-            WHERE l.subscription_id = p_subscription_id AND l.owner <> p_token AND l.piece IS NULL
-                AND (NOT l.kept AND l.expires_at >= v_from OR l.kept AND l.expires_at >= v_kept_from);
-        SELECT array_agg(f.token), array_agg(f.ms) INTO v_silent, v_silent_ms
-            FROM unnest(p_frozen, p_frozen_renewals, p_frozen_ms) f (token, renewals, ms)
-            JOIN processes p ON p.token = f.token AND p.renewals = f.renewals;
-        SELECT array_agg(p.token), array_agg(p.renewals)
-            INTO v_answer.owners, v_answer.owner_renewals
-            FROM processes p
-            WHERE p.token <> ALL (v_dead) AND p.token IN (
-                SELECT l.owner FROM leases l
-                WHERE l.subscription_id = p_subscription_id AND l.kept AND l.expires_at >= v_kept_from
-                    AND l.expires_at <= p_now AND l.owner <> p_token);
+    WHILE c.reading AND c.holes <> '{}' AND c.portion > 0 LOOP
+        SELECT array_agg(e.position) AS positions, array_agg(e.bytes) AS bytes,
+               array_agg(e.matches) AS matches INTO rows
+            FROM (SELECT o.position, octet_length(o.payload::text) AS bytes,
+                         c.regex IS NULL OR o.type ~ c.regex AS matches
+                  FROM unnest(c.holes) h
+                  CROSS JOIN LATERAL (SELECT position, type, payload FROM events_{namespace}
+                                      WHERE position BETWEEN h.low AND h.high ORDER BY position) o
+                  LIMIT c.portion) e;
+        c := claim_holes(c, rows.positions, rows.bytes, rows.matches, seen.holders, seen.prepared);
+    END LOOP;
+    IF c.reading AND NOT c.ahead THEN
+        SELECT count(*), max(e.position), NULL,
+               CASE WHEN bool_and(e.matches OR c.unhandled_too)
+                    THEN int8multirange(int8range(min(e.position), max(e.position), '[]'))
+                    ELSE range_agg(int8range(e.position, e.position, '[]')) FILTER (WHERE e.matches) END,
+               range_agg(int8range(e.position, e.position, '[]'))
+                   FILTER (WHERE c.unhandled_too AND NOT e.matches),
+               count(*) FILTER (WHERE e.matches OR c.unhandled_too), sum(e.bytes)
+            INTO part
+            FROM (SELECT position, octet_length(payload::text) AS bytes,
+                         c.regex IS NULL OR type ~ c.regex AS matches
+                  FROM events_{namespace}
+                  WHERE position > c.cursor
+                  ORDER BY position LIMIT least(c.max - c.count, c.rows_left)) e;
+        c := claim_run(c, part);
     END IF;
-    IF p_look OR v_from <= p_now THEN
-        SELECT o.free, o.suspect, o.suspect_since, o.careful, o.more
-            INTO v_free, v_suspect, v_since, v_careful, v_more
-            FROM claim_orphans(p_namespace_id, p_subscription_id, v_from, v_kept_from, v_dead, p_look,
-                               v_silent, v_silent_ms, p_lease_ms, p_kept, p_now) o;
-    END IF;
-    v_waiting := EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_subscription_id);
-
-    -- What is handed out apart from all others: a retry of kind ALONE, or a piece of a suspect lease.
-    IF v_waiting THEN
-        v_alone := coalesce((SELECT r.next_attempt_at <= p_now FROM retries r
-                             WHERE r.subscription_id = p_subscription_id AND r.partition = 0
-                                 AND r.kind = RETRY_ALONE
-                                 ORDER BY r.next_attempt_at LIMIT 1), false);
-        v_more := v_more OR v_alone;
-    END IF;
-    IF v_alone AND NOT v_turn THEN
-        v_log := false;
-    ELSIF v_suspect IS NOT NULL THEN
-        v_more := true;
-        v_log := coalesce((SELECT r.next_attempt_at <= least(p_now, v_since)
-                           FROM retries r
-                           WHERE r.subscription_id = p_subscription_id AND r.partition = 0
-                               AND r.kind = RETRY_WAITING
-                               ORDER BY r.next_attempt_at LIMIT 1), false);
-        IF NOT v_log THEN
-            v_from := least(v_from, v_since, p_now);    -- where its rest ends
-            v_answer.careful := v_careful;
-            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_suspect, p_max, c_bytes_max,
-                                                  NOT v_careful, p_now) LOOP
-                RETURN NEXT v_out;
-                v_list := v_list || v_out.position;
-                v_retries := v_retries OR v_out.waited;
-            END LOOP;
-        END IF;
-    END IF;
-
-    -- Due retries, then what nobody has.
-    IF v_log AND v_waiting THEN
-        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, RETRY_WAITING,
-                                                p_max, c_bytes_max, p_now) LOOP
-            RETURN NEXT v_out;
-            v_list := v_list || v_out.position;
-            v_bytes := v_bytes + octet_length(v_out.payload::text);
-            v_retries := true;
-        END LOOP;
-    END IF;
-    IF v_log THEN
-        FOR i IN 1 .. cardinality(v_free) LOOP
-            EXIT WHEN cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max;
-            FOR v_out IN SELECT * FROM lease_take(p_namespace_id, v_free[i],
-                                           p_max - cardinality(v_list), c_bytes_max - v_bytes,
-                                           false, p_now) LOOP
-                RETURN NEXT v_out;
-                v_list := v_list || v_out.position;
-                v_bytes := v_bytes + octet_length(v_out.payload::text);
-                v_retries := v_retries OR v_out.waited;
-            END LOOP;
-        END LOOP;
-    END IF;
-
-    -- Holes: first who might still fill them, then what they show.
-    v_log := v_log AND cardinality(v_list) < p_max AND v_bytes < c_bytes_max;
-    IF v_log AND (p_patterns && '{*,**}') IS NOT TRUE THEN
-        v_regex := patterns_regex(coalesce(p_patterns,
-                       ARRAY(SELECT json_array_elements_text(v_s.patterns::json))));
-    END IF;
-    IF v_log AND v_holes <> '{}' THEN
-        IF (SELECT bool_or(CASE WHEN h.probed_at IS NULL THEN h.since < v_clock - interval '5 ms'
-                           ELSE h.probed_at < v_clock - interval '40 ms' OR h.probed_at > v_clock END)
-            FROM unnest(v_holes) h)
-           AND has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
-            v_probe := hole_holders({namespace});
-        ELSE
-            SELECT NULL::text[] AS holders, false AS prepared INTO v_probe;
-        END IF;
-        FOR v_row IN
-            SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at,
-                   e.checksum, v_regex IS NULL OR e.type ~ v_regex AS wanted
-            FROM unnest(v_holes) h
-            CROSS JOIN LATERAL (SELECT * FROM events_{namespace} o
-                                WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position) e
-        LOOP
-            IF cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max THEN
-                v_stop := v_row.position - 1;
-                EXIT;
-            END IF;
-            v_seen := v_seen || v_row.position;
-            CONTINUE WHEN NOT v_row.wanted AND NOT p_unhandled_too;
-            v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
-                         v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
-                         v_row.hash, v_row.emitted_at, v_row.entered_at, v_row.checksum, 0, 0, NULL,
-                         NULL, NULL, NULL, false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL,
-                         NULL, NULL, NULL, NULL, NULL);
-            RETURN NEXT v_out;
-            v_list := v_list || v_row.position;
-            v_bytes := v_bytes + octet_length(v_row.payload::text);
-        END LOOP;
-        v_holes := holes_left(v_holes, v_seen, v_stop, v_probe.holders, v_probe.prepared, v_clock);
-        v_log := cardinality(v_list) < p_max AND v_bytes < c_bytes_max;
-    END IF;
-
-    -- The log after the cursor: usually what is wanted is all there, with nothing missing before it.
-    -- Then it is taken at once; else row by row, below.
-    v_log := v_log AND cardinality(v_holes) < c_holes_max;
-    IF v_log AND v_waiting THEN
-        v_ahead := coalesce((SELECT r.position > v_cursor FROM retries r
-                             WHERE r.subscription_id = p_subscription_id
-                             ORDER BY r.position DESC LIMIT 1), false);
-    END IF;
-    IF v_log AND NOT v_ahead THEN
-        SELECT count(*), count(*) FILTER (WHERE w), max(p), coalesce(sum(b), 0),
-               CASE WHEN bool_and(w) THEN int8multirange(int8range(min(p), max(p), '[]'))
-                    ELSE range_agg(int8range(p, p, '[]')) FILTER (WHERE w AND v_regex IS NOT NULL)
-               END
-            INTO v_run_rows, v_count, v_last, v_run_bytes, v_run
-            FROM (SELECT e.position AS p, octet_length(e.payload::text) AS b,
-                         v_regex IS NULL OR p_unhandled_too OR e.type ~ v_regex AS w
-                  FROM events_{namespace} e
-                  WHERE e.position > v_cursor
-                  ORDER BY e.position LIMIT p_max - cardinality(v_list)) log;
-    END IF;
-    IF v_run_rows > 0 AND v_last - v_cursor = v_run_rows AND v_count * 2 >= v_run_rows
-       AND v_bytes + v_run_bytes < c_bytes_max THEN
-        v_log := false;
-        v_more := v_more OR cardinality(v_list) + v_run_rows >= p_max;
-        RETURN QUERY
-            SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, 0, 0,
-                   NULL::text, NULL::text, NULL::bigint, NULL::integer, false,
-                   v_regex IS NOT NULL AND NOT e.type ~ v_regex, NULL::integer, NULL::text, NULL::uuid,
-                   NULL::timestamptz, NULL::timestamptz, NULL::boolean, NULL::boolean, NULL::uuid[],
-                   NULL::bigint[], NULL::boolean
-            FROM events_{namespace} e
-            WHERE e.position > v_cursor AND e.position <= v_last
-                AND (v_regex IS NULL OR p_unhandled_too OR e.type ~ v_regex)
-            ORDER BY e.position;
-        v_cursor := v_last;
-    ELSE
-        v_run := '{}';
-        v_count := 0;
-    END IF;
-
-    -- Rows that are not wanted come along only if something is missing before them, or as the last
-    -- one.
-    IF v_log THEN
-        FOR v_row IN
-            SELECT * FROM (
-                SELECT e.*, v_regex IS NULL OR e.type ~ v_regex AS wanted,
-                       lag(e.position, 1, v_cursor) OVER w AS before,
-                       lead(e.position) OVER w IS NULL AS last, row_number() OVER w AS number
-                FROM (SELECT position, id, type, payload, key, tenant, metadata, producer,
-                             schedule_id, key_version, hash, emitted_at, entered_at, checksum
-                      FROM events_{namespace}
-                      WHERE position > v_cursor ORDER BY position LIMIT c_rows_max) e
-                WINDOW w AS (ORDER BY e.position)) log
-            WHERE wanted OR p_unhandled_too OR last OR before < position - 1
-        LOOP
-            IF cardinality(v_list) >= p_max OR v_bytes >= c_bytes_max
-               OR cardinality(v_holes) >= c_holes_max THEN
-                v_more := true;
-                EXIT;
-            END IF;
-            IF v_row.before < v_row.position - 1 THEN
-                v_holes := v_holes || ROW(v_row.before + 1, v_row.position - 1, v_clock, NULL, NULL,
-                                          NULL)::hole;
-            END IF;
-            v_cursor := v_row.position;
-            v_more := v_more OR v_row.number = c_rows_max;
-            CONTINUE WHEN NOT v_row.wanted AND NOT p_unhandled_too;
-            CONTINUE WHEN v_ahead AND EXISTS (SELECT 1 FROM retries r
-                WHERE r.subscription_id = p_subscription_id AND r.position = v_row.position);
-            v_out := ROW(v_row.position, v_row.id, v_row.type, v_row.payload, v_row.key, v_row.tenant,
-                         v_row.metadata, v_row.producer, v_row.schedule_id, v_row.key_version,
-                         v_row.hash, v_row.emitted_at, v_row.entered_at, v_row.checksum, 0, 0, NULL,
-                         NULL, NULL, NULL, false, NOT v_row.wanted, NULL, NULL, NULL, NULL, NULL,
-                         NULL, NULL, NULL, NULL, NULL);
-            RETURN NEXT v_out;
-            v_list := v_list || v_row.position;
-            v_bytes := v_bytes + octet_length(v_row.payload::text);
-        END LOOP;
-    END IF;
-
-    -- A retry of kind ALONE: in its turn, or if there is nothing else.
-    v_count := v_count + cardinality(v_list);
-    IF v_alone AND v_count = 0 THEN
-        FOR v_out IN SELECT * FROM retries_take(p_namespace_id, p_subscription_id, RETRY_ALONE, 1,
-                                                c_bytes_max, p_now) LOOP
-            RETURN NEXT v_out;
-            v_list := v_list || v_out.position;
-            v_count := v_count + 1;
-            v_retries := true;
-        END LOOP;
-        v_turn := true;
-    ELSIF v_count > 0 THEN
-        v_turn := false;
-    END IF;
-
-    -- The lease.
-    IF v_count > 0 THEN
-        v_answer.lease := coalesce(p_lease, gen_random_uuid());
-        v_answer.expires_at := p_now + p_lease_ms * interval '1 ms';
-        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept, careful,
-                            has_retries, count, owner_name, positions)
-            VALUES (v_answer.lease, p_subscription_id, v_answer.expires_at, p_lease_ms,
-                    CASE WHEN p_bound OR p_kept THEN p_token END, p_bound, p_kept, v_answer.careful,
-                    v_retries, v_count, p_node_name,
-                    CASE WHEN v_list = '{}' THEN v_run ELSE positions_of(v_list) + v_run END);
-    END IF;
-
-    -- Where leases begin now.
-    IF v_from < 'infinity' OR v_count > 0 AND NOT p_kept THEN
-        v_from := coalesce((SELECT l.expires_at FROM leases l
-                            WHERE l.subscription_id = p_subscription_id AND NOT l.kept
-                                AND l.expires_at >= least(v_from, v_answer.expires_at)
-                            ORDER BY l.expires_at LIMIT 1), 'infinity');
-    END IF;
-    IF v_kept_from < 'infinity' OR v_count > 0 AND p_kept THEN
-        v_kept_from := coalesce((SELECT l.expires_at FROM leases l
-                                 WHERE l.subscription_id = p_subscription_id AND l.kept
-                                     AND l.expires_at >= least(v_kept_from, v_answer.expires_at)
-                                 ORDER BY l.expires_at LIMIT 1), 'infinity');
-    END IF;
-    IF v_cursor <> v_stored.checkpoint OR v_turn <> v_stored.turn
-       OR v_holes <> coalesce(v_stored.holes, '{}')
-       OR v_from < coalesce(v_stored.leases_from, '-infinity')
-       OR v_kept_from < coalesce(v_stored.kept_from, '-infinity') THEN
-        PERFORM journal_add(p_subscription_id, 0, v_cursor, v_stored.checkpoint_at, NULL, v_turn,
-                            v_from, v_kept_from, nullif(v_holes, '{}'), v_stored);
-    END IF;
-
-    -- When to look again, if not at once.
-    v_answer.more := v_more OR v_count >= p_max OR v_bytes >= c_bytes_max;
-    IF NOT v_answer.more THEN
-        SELECT least((SELECT l.expires_at FROM leases l
-                      WHERE l.subscription_id = p_subscription_id AND NOT l.kept
-                          AND l.expires_at >= v_from AND l.expires_at > p_now
-                      ORDER BY l.expires_at LIMIT 1),
-                     (SELECT l.expires_at FROM leases l
-                      WHERE l.subscription_id = p_subscription_id AND l.kept AND l.owner <> p_token
-                          AND l.expires_at >= v_kept_from AND l.expires_at > p_now
-                      ORDER BY l.expires_at LIMIT 1),
-                     (SELECT r.next_attempt_at FROM retries r
-                      WHERE r.subscription_id = p_subscription_id AND r.partition = 0
-                          AND r.kind = RETRY_WAITING
-                          AND r.next_attempt_at > p_now
-                      ORDER BY r.next_attempt_at LIMIT 1),
-                     CASE WHEN v_holes <> '{}' THEN p_now + interval '100 ms' END,
-                     -- Others may die: also without p_look, for this may be the last claim for long.
-                     CASE WHEN EXISTS (
-                              SELECT 1 FROM leases l
-                              WHERE l.subscription_id = p_subscription_id AND NOT l.kept
-                                  AND l.expires_at >= v_from AND l.bound AND l.owner <> p_token)
-                          OR EXISTS (
-                              SELECT 1 FROM leases l
-                              WHERE l.subscription_id = p_subscription_id AND l.kept
-                                  AND l.expires_at >= v_kept_from AND l.bound
-                                  AND l.owner <> p_token) THEN p_now + interval '800 ms' END)
-            INTO v_answer.wake_at;
-    END IF;
-    RETURN NEXT v_answer;
+    c.portion := 0;
+    WHILE c.reading LOOP
+        c.portion := claim_portion(c);
+        SELECT array_agg(e.position) AS positions, array_agg(e.bytes) AS bytes,
+               array_agg(e.matches) AS matches INTO rows
+            FROM (SELECT position, octet_length(payload::text) AS bytes,
+                         c.regex IS NULL OR type ~ c.regex AS matches
+                  FROM events_{namespace}
+                  WHERE position > c.cursor ORDER BY position LIMIT c.portion) e;
+        c := claim_log(c, rows.positions, rows.bytes, rows.matches);
+    END LOOP;
+    RETURN claim_close(claim_grant(c));
 END
 $$;
 $claim$;
 
--- Makes claim_<id>, or makes it anew. namespace_put does; so must whoever changes the text above.
+-- lease_events_<id>: the events that are left in a lease, by position; none, if it is not held any more. What
+-- the log has lost is left out. Every namespace has this function for itself, as it has claim_<id>.
+CREATE OR REPLACE FUNCTION holdfast.lease_events_source() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN $events$
+CREATE OR REPLACE FUNCTION holdfast.lease_events_{namespace}(p_subscription_id bigint, p_lease uuid)
+    RETURNS SETOF holdfast.leased_event
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_lease record;
+BEGIN
+    SELECT l.positions, l.has_retries INTO v_lease
+        FROM read_leases() l JOIN read_subscriptions() s ON s.id = l.subscription_id
+        WHERE l.token = p_lease AND l.subscription_id = p_subscription_id AND l.piece IS NULL
+            AND s.namespace_id = {namespace};
+    IF v_lease.has_retries THEN
+        RETURN QUERY SELECT * FROM leased_events({namespace}, p_subscription_id, v_lease.positions);
+    ELSIF FOUND THEN
+        RETURN QUERY
+            SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, 0, 0,
+                   NULL::text, NULL::text, NULL::bigint, NULL::integer, false
+            FROM unnest(v_lease.positions) x (part)
+            CROSS JOIN LATERAL (SELECT * FROM log_{namespace}() o
+                                WHERE o.position >= lower(x.part) AND o.position < upper(x.part)
+                                ORDER BY o.position) e;
+    END IF;
+END
+$$;
+$events$;
+
+-- The same for a lease of which some events have waited, with their stories: such an event is read from the
+-- copy that a dead letter has left, if there is one.
+CREATE OR REPLACE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subscription_id bigint,
+                                                  p_positions int8multirange)
+    RETURNS SETOF holdfast.leased_event
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_positions bigint[] := ARRAY(SELECT p FROM unnest(p_positions) r,
+                                                generate_series(lower(r), upper(r) - 1) p);
+    v_waited    bigint[];
+BEGIN
+    SELECT coalesce(array_agg(r.position), '{}') INTO v_waited FROM read_retries() r
+        WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_positions)
+            AND r.kind = RETRY_LEASED;
+    RETURN QUERY
+        SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
+               e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, coalesce(r.attempts, 0),
+               coalesce(r.uncounted, 0), r.story, r.cause, r.unit_first, r.unit_events,
+               r.position IS NOT NULL
+        FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
+              UNION ALL
+              SELECT * FROM events_at(p_namespace_id, NULL,
+                  ARRAY(SELECT p FROM unnest(v_positions) p WHERE p <> ALL (v_waited)))) e
+        LEFT JOIN read_retries() r ON r.subscription_id = p_subscription_id AND r.position = e.position
+            AND r.kind = RETRY_LEASED
+        ORDER BY e.position;
+END
+$$;
+
+-- Makes claim_<id> and lease_events_<id>, or makes them anew. namespace_put does; so must a change of the
+-- texts above.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_make(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     EXECUTE replace(claim_source(), '{namespace}', p_namespace_id::text);
+    EXECUTE replace(lease_events_source(), '{namespace}', p_namespace_id::text);
     EXECUTE format('REVOKE ALL ON FUNCTION holdfast.%I FROM PUBLIC', 'claim_' || p_namespace_id);
 END
 $$;
@@ -677,25 +921,39 @@ CREATE OR REPLACE FUNCTION holdfast.change_claim(
     p_lease_ms bigint, p_bound boolean, p_kept boolean, p_frozen uuid[],
     p_frozen_renewals bigint[], p_frozen_ms bigint[], p_look boolean, p_now timestamptz,
     p_ticket bytea DEFAULT holdfast.ticket())
-    RETURNS SETOF holdfast.claimed
+    RETURNS holdfast.claim_batch
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_answer claimed;
+    v_batch claim_batch;
 BEGIN
-    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
+    PERFORM claim_values(consumer_admit(p_ticket, p_namespace_id, p_token, p_now), p_node_name, p_patterns,
+                         p_frozen, p_frozen_renewals, p_frozen_ms);
     IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
-        v_answer.status := HF_NOTFOUND;
-        v_answer.message := format('there is no namespace with id %s', p_namespace_id);
-        RETURN NEXT v_answer;
-        RETURN;
+        v_batch.status := HF_NOTFOUND;
+        v_batch.message := format('there is no namespace with id %s', p_namespace_id);
+        RETURN v_batch;
     END IF;
-    RETURN QUERY EXECUTE
-        'SELECT * FROM holdfast.claim_' || p_namespace_id
-        || '($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, NULL)'
+    EXECUTE 'SELECT * FROM holdfast.claim_' || p_namespace_id
+            || '($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, NULL)'
+        INTO v_batch
         USING p_namespace_id, p_subscription_id, p_generation, p_lease, p_token, p_node_name,
               p_patterns, p_unhandled_too, p_max, p_lease_ms, p_bound, p_kept, p_frozen,
               p_frozen_renewals, p_frozen_ms, p_look, p_now;
+    RETURN v_batch;
+END
+$$;
+
+-- lease_events: lease_events_<id> of a namespace.
+CREATE OR REPLACE FUNCTION holdfast.lease_events(p_namespace_id integer, p_subscription_id bigint,
+                                                 p_lease uuid)
+    RETURNS SETOF holdfast.leased_event
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY EXECUTE 'SELECT * FROM holdfast.lease_events_' || p_namespace_id || '($1, $2)'
+        USING p_subscription_id, p_lease;
 END
 $$;

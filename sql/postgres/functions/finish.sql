@@ -2,8 +2,8 @@
 
 -- What runs with its owner's rights is for the roles that grants.sql grants it to, and for nobody else; the
 -- functions of triggers are for none. A function that is new here has to be granted to those who have a part
--- in a namespace, and what each namespace has of its own (append_<id>, claim_<id>) is made of texts that may
--- be new, too.
+-- in a namespace, and what each namespace has of its own (append_<id>, claim_<id>, lease_events_<id>) is made of
+-- texts that may be new, too.
 DO $$
 DECLARE
     v_grant record;

@@ -1,52 +1,127 @@
--- Sets of positions, and holes: positions that were not visible when a claim passed them. See the type hole
--- (tables/0003_subscriptions.sql).
+-- Sets of positions, and holes: positions that were not visible when a claim passed them (the type hole,
+-- tables/0003_subscriptions.sql).
+--
+-- How a hole ends. A transaction that draws a position declares it before, by a lock that it keeps to its
+-- end (publishers.sql). So first the holders of that lock are read (hole_look), then the hole; whatever it
+-- shows is handed out. The holders of the first such look are kept as witnesses. When a later look finds
+-- none of them, and no prepared transaction (those change their name when they are prepared), the
+-- transactions that had drawn the missing numbers had ended before the hole was read, and what is still missing
+-- will never come. A hole is looked at for holders when it is 5 ms old, and then at most every 40 ms.
+--   After a crash the witnesses of the former server are gone. A cursor that survives a crash was written
+-- after the sequence's own record, so no number below it is given again.
+--   docs/ordering.md has the proof, and says why readers of ordered subscriptions have it in C (base/gap.h).
+
+-- ---- Sets of positions --------------------------------------------------------------------------
 
 -- How many positions these are.
 CREATE OR REPLACE FUNCTION holdfast_private.positions_count(p_positions int8multirange) RETURNS integer
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT coalesce(sum(upper(r) - lower(r)), 0)::integer FROM unnest($1) r;
-END;
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(p_positions) r);
+END
+$$;
 
 -- These positions as a set.
 CREATE OR REPLACE FUNCTION holdfast_private.positions_of(p_positions bigint[]) RETURNS int8multirange
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT coalesce(range_agg(int8range(p, p + 1)), '{}'::int8multirange) FROM unnest($1) p;
-END;
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN (SELECT coalesce(range_agg(int8range(p, p + 1)), '{}') FROM unnest(p_positions) p);
+END
+$$;
+
+-- The positions of a set, in order.
+CREATE OR REPLACE FUNCTION holdfast_private.positions_list(p_positions int8multirange) RETURNS bigint[]
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN ARRAY(SELECT p FROM unnest(p_positions) r, generate_series(lower(r), upper(r) - 1) p
+                 ORDER BY p);
+END
+$$;
+
+-- ---- Holes --------------------------------------------------------------------------------------
 
 -- Who may still fill holes: the virtual transactions that are publishing, and whether a prepared one is
--- among them. Whoever reads it must read the holes afterwards, in another statement.
-CREATE OR REPLACE FUNCTION holdfast_private.hole_holders(p_namespace_id integer, OUT holders text[],
-                                                 OUT prepared boolean)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
+-- among them. Holes must be read afterwards, in another statement. p_own: also the transaction that asks.
+CREATE OR REPLACE FUNCTION holdfast_private.hole_holders(p_namespace_id integer, p_own boolean DEFAULT true,
+                                                 OUT holders text[], OUT prepared boolean)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
     SELECT coalesce(array_agg(l.virtualtransaction), '{}'), coalesce(bool_or(l.pid IS NULL), false)
-    FROM holdfast.publishing_now($1) l;
-END;
+        INTO holders, prepared
+        FROM publishing_now(p_namespace_id) l
+        WHERE p_own OR l.pid IS DISTINCT FROM pg_backend_pid();
+END
+$$;
 
--- What is left of holes. p_found: the positions that were seen in them; nothing is known above p_stop.
--- p_holders NULL: nobody looked for holders, so nothing else can be said. Else it was read before
--- p_found, and a hole none of whose witnesses is among them will never be filled; one that has no
+-- Whether every transaction that a former look has found has ended: none of these witnesses is among the
+-- holders, nor is any prepared transaction, which may be one of them under another name.
+CREATE OR REPLACE FUNCTION holdfast_private.witnesses_gone(p_witnesses text[], p_holders text[],
+                                                   p_prepared boolean) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN NOT $3 AND NOT $1 && $2;
+
+-- hole_holders, if it is time to look and the server shows its locks; else holders is NULL.
+CREATE OR REPLACE FUNCTION holdfast_private.hole_look(p_namespace_id integer, p_holes holdfast_private.hole[],
+                                              p_clock timestamptz, OUT holders text[],
+                                              OUT prepared boolean)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    prepared := false;
+    IF (SELECT bool_or(CASE WHEN h.probed_at IS NULL THEN h.since < p_clock - interval '5 ms'
+                            ELSE h.probed_at < p_clock - interval '40 ms' OR h.probed_at > p_clock END)
+        FROM unnest(p_holes) h)
+       AND has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
+        SELECT h.holders, h.prepared INTO hole_look.holders, hole_look.prepared
+            FROM hole_holders(p_namespace_id) h;
+    END IF;
+END
+$$;
+
+-- What is left of holes, which are in order and do not touch. p_found: the positions that were seen in
+-- them; nothing is known above p_stop. p_holders NULL: there was no look, so nothing else can be said. Else
+-- it was read before p_found, and a hole whose witnesses are gone will never be filled; one that has no
 -- witnesses yet gets these. Witnesses of another server are all gone.
-CREATE OR REPLACE FUNCTION holdfast_private.holes_left(p_holes holdfast_private.hole[], p_found bigint[],
+CREATE OR REPLACE FUNCTION holdfast_private.holes_left(p_holes holdfast_private.hole[], p_found int8multirange,
                                                p_stop bigint, p_holders text[], p_prepared boolean,
                                                p_clock timestamptz)
     RETURNS holdfast_private.hole[]
-    LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT coalesce(array_agg(ROW(lower(part), upper(part) - 1, h.since,
-               CASE WHEN p_holders IS NULL THEN h.probed_at ELSE p_clock END,
-               CASE WHEN p_holders IS NULL THEN h.server_start
-                    ELSE pg_catalog.pg_postmaster_start_time() END,
-               CASE WHEN p_holders IS NULL THEN h.witnesses ELSE h.watched END)::holdfast_private.hole
-               ORDER BY lower(part)), '{}')
-    FROM (SELECT o.*, CASE WHEN o.witnesses IS NULL THEN p_holders
-                           WHEN o.server_start = pg_catalog.pg_postmaster_start_time() THEN o.witnesses
-                           ELSE '{}' END AS watched
-          FROM unnest(p_holes) o) h
-    CROSS JOIN LATERAL unnest(int8multirange(int8range(h.low, h.high, '[]'))
-                              - (SELECT holdfast_private.positions_of(coalesce(array_agg(f), '{}'))
-                                 FROM unnest(p_found) f WHERE f BETWEEN h.low AND h.high)) part
-    WHERE p_holders IS NULL OR p_prepared OR h.high > p_stop OR h.watched && p_holders;
-END;
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_start timestamptz := pg_postmaster_start_time();
+    v_lows  bigint[] := ARRAY(SELECT h.low FROM unnest(p_holes) h);
+BEGIN
+    RETURN (
+        WITH found AS (                         -- the positions of each hole, by its number
+            SELECT width_bucket(lower(r), v_lows) AS number, range_agg(r) AS positions
+            FROM unnest(p_found) r GROUP BY 1),
+        holes AS (
+            SELECT o.*, CASE WHEN o.witnesses IS NULL THEN p_holders
+                             WHEN o.server_start = v_start THEN o.witnesses
+                             ELSE '{}' END AS watched
+            FROM unnest(p_holes) WITH ORDINALITY
+                o (low, high, since, probed_at, server_start, witnesses, number))
+        SELECT coalesce(array_agg(
+                   CASE WHEN p_holders IS NULL
+                        THEN ROW(lower(part), upper(part) - 1, h.since, h.probed_at, h.server_start,
+                                 h.witnesses)::hole
+                        ELSE ROW(lower(part), upper(part) - 1, h.since, p_clock, v_start, h.watched)::hole
+                   END ORDER BY lower(part)), '{}')
+        FROM holes h LEFT JOIN found f ON f.number = h.number
+        CROSS JOIN LATERAL unnest(int8multirange(int8range(h.low, h.high, '[]'))
+                                  - coalesce(f.positions, '{}')) part
+        WHERE p_holders IS NULL OR h.high > p_stop
+            OR NOT witnesses_gone(h.watched, p_holders, p_prepared));
+END
+$$;

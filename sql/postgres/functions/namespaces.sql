@@ -106,7 +106,7 @@ END
 $$;
 
 -- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
--- append_<id> and claim_<id>.
+-- append_<id>, claim_<id> and lease_events_<id>.
 -- status 0; HF_INVALID for a bad name; HF_NOTFOUND if p_create is false and it does not
 -- exist; HF_CONFLICT if it exists and p_gapless (not NULL) is different. Locks: the gate of those
 -- who make one, to the end of the transaction (55P03). If the client dies, nothing is left.
@@ -432,7 +432,8 @@ BEGIN
         DELETE FROM processes WHERE namespace_id = v_namespace.id;
         DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
         DELETE FROM namespaces n WHERE n.id = v_namespace.id;
-        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.append_%1$s, holdfast.claim_%1$s', v_namespace.id);
+        EXECUTE format('DROP FUNCTION IF EXISTS holdfast.append_%1$s, holdfast.claim_%1$s, '
+                       'holdfast.lease_events_%1$s', v_namespace.id);
         more := false;
     END IF;
 END

@@ -22,35 +22,34 @@ BEGIN
 END
 $$;
 
--- The newest position that was ever drawn, when nobody is left who may have drawn it or one below and
--- has not ended, as postgres_now of C: whatever is at or below it is decided, but for what the caller's
--- own transaction has published. Whoever has drawn one has declared it (publishing); one that is prepared
--- meanwhile changes its name, so those are waited for in any case. HF007.
+-- The newest position that was ever drawn, when no transaction is left that may have drawn it or one below
+-- and has not ended, as postgres_now of C: whatever is at or below it is decided, but for what the caller's
+-- own transaction has published. Those that were publishing at the first look are waited for, and those that
+-- are prepared in any case, as for a hole (holes.sql). HF007.
 CREATE OR REPLACE FUNCTION holdfast_private.now_find(p_namespace holdfast_private.namespaces) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    c_wait    constant interval := '10 s';
-    v_until   timestamptz := clock_timestamp() + c_wait;
-    v_head    bigint := head(p_namespace.id);
-    v_first   text[]; -- whom the first look has seen
-    v_pid     integer;
-    v_holders text[];
+    c_wait  constant interval := '10 s';
+    v_until timestamptz := clock_timestamp() + c_wait;
+    v_head  bigint := head(p_namespace.id);
+    v_first record;                             -- the first look
+    v_now   record;
+    v_pid   integer;
 BEGIN
-    LOOP
-        SELECT array_agg(l.virtualtransaction), min(l.pid) INTO v_holders, v_pid
-            FROM publishing_now(p_namespace.id) l
-            WHERE l.pid IS DISTINCT FROM pg_backend_pid()
-                AND (v_first IS NULL OR l.virtualtransaction = ANY (v_first) OR l.pid IS NULL);
-        EXIT WHEN v_holders IS NULL;
-        v_first := coalesce(v_first, v_holders);
+    v_first := hole_holders(p_namespace.id, false);
+    v_now := v_first;
+    WHILE NOT witnesses_gone(v_first.holders, v_now.holders, v_now.prepared) LOOP
         IF clock_timestamp() > v_until THEN
+            SELECT min(l.pid) INTO v_pid FROM publishing_now(p_namespace.id) l
+                WHERE l.virtualtransaction = ANY (v_first.holders);
             RAISE EXCEPTION USING ERRCODE = 'HF007', MESSAGE = coalesce(
                 'a transaction of the server''s process ' || v_pid, 'a prepared transaction')
                 || ' has published and does not end';
         END IF;
         PERFORM pg_sleep(0.01);
+        v_now := hole_holders(p_namespace.id, false);
     END LOOP;
     RETURN v_head;
 END

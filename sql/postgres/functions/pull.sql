@@ -161,8 +161,8 @@ $$;
 
 -- ---- Claiming -----------------------------------------------------------------------------------
 
--- Whether an event that a claim hands out is not what was published.
-CREATE OR REPLACE FUNCTION holdfast_private.claimed_damaged(p_row holdfast.claimed) RETURNS boolean
+-- Whether an event is not what was published.
+CREATE OR REPLACE FUNCTION holdfast_private.event_damaged(p_row holdfast.leased_event) RETURNS boolean
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -174,11 +174,12 @@ BEGIN
 END
 $$;
 
--- What a claim has handed out and nobody should run: those outside the patterns, where the
--- subscription wants them as dead letters, those whose recorded attempts are used up, and those that are
--- damaged. Buries them.
+-- Buries what a claim has handed out and no worker should run: events outside the patterns (p_unhandled),
+-- where the subscription wants them as dead letters, those whose recorded attempts are used up, and those
+-- that are damaged.
 CREATE OR REPLACE FUNCTION holdfast_private.pull_weed(p_pull holdfast_private.pull, p_lease uuid, p_node text,
-                                              p_weeds holdfast.claimed[], p_now timestamptz)
+                                              p_weeds holdfast.leased_event[],
+                                              p_unhandled bigint[], p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -187,13 +188,13 @@ BEGIN
     PERFORM pull_apply(p_pull, p_lease, p_node, p_now, array_agg(ROW(
                 OUTCOME_DEAD, w.position, lane_of(w.tenant, w.key, w.id), w.attempts, w.uncounted,
                 coalesce(w.story, '[]'), p_now,
-                CASE WHEN claimed_damaged(w) THEN 'corrupt'
-                     WHEN w.unhandled THEN 'no_handler'
+                CASE WHEN event_damaged(w) THEN 'corrupt'
+                     WHEN w.position = ANY (p_unhandled) THEN 'no_handler'
                      WHEN w.cause = CAUSE_EXPIRED THEN 'lease'
                      ELSE 'attempts' END,
-                CASE WHEN claimed_damaged(w) THEN 'the event is damaged: its checksum does not match what '
+                CASE WHEN event_damaged(w) THEN 'the event is damaged: its checksum does not match what '
                          'is stored. No handler has seen it; holdfast verify looks for more'
-                     WHEN w.unhandled THEN 'no pattern of the subscription matches the event''s type'
+                     WHEN w.position = ANY (p_unhandled) THEN 'no pattern of the subscription matches the event''s type'
                      ELSE last.error END, w.cause)::pull_outcome ORDER BY w.position))
         FROM unnest(p_weeds) w
         CROSS JOIN LATERAL (SELECT coalesce(w.story, '[]')::json -> -1 ->> 'error') last (error);
@@ -202,7 +203,7 @@ $$;
 
 -- claim: up to `max` events (1 to 10000; NULL: the subscription's batch) of a shared subscription: for
 -- lease_ms (1 to 604800000; NULL: the subscription's) they are the caller's, and then, unless settled,
--- anybody's again. A row per event, by position; all have the same lease. No rows: there is nothing
+-- free for the next claim. A row per event, by position; all have the same lease. No rows: there is nothing
 -- to do now, or the subscription is paused. `attempt` counts from 1. node: who this is, for stories.
 CREATE OR REPLACE FUNCTION holdfast.claim(namespace text, subscription text,
                                           max integer DEFAULT NULL, lease_ms bigint DEFAULT NULL,
@@ -224,8 +225,8 @@ DECLARE
     v_unhandled boolean := coalesce(v_pull.options ->> 'on_unhandled' = 'dead_letter', false);
     v_node      text := coalesce(claim.node, 'sql:' || pg_backend_pid());
     v_now       timestamptz;
+    v_batch     claim_batch;
     v_found     record;
-    v_answer    claimed;
 BEGIN
     IF v_max < 1 OR v_max > 10000 THEN
         RAISE EXCEPTION 'max is %; it must be 1 to 10000', v_max USING ERRCODE = 'HF001';
@@ -237,30 +238,32 @@ BEGIN
     END IF;
     FOR try IN 1 .. c_tries_max LOOP
         v_now := clock_timestamp();
-        SELECT array_agg(c ORDER BY c.position) FILTER (WHERE c.position IS NOT NULL) AS rows,
-               array_agg(c) FILTER (WHERE c.unhandled OR c.attempts >= v_attempts
-                                           OR claimed_damaged(c)) AS weeds,
-               (array_agg(c) FILTER (WHERE c.position IS NULL))[1] AS answer
-            INTO v_found
-            FROM change_claim(v_pull.namespace_id, v_pull.subscription_id, 0, NULL,
-                     '00000000-0000-0000-0000-000000000000', v_node, NULL, v_unhandled, v_max,
-                     v_lease_ms, false, false, NULL, NULL, NULL,
-                     EXISTS (SELECT 1 FROM leases l WHERE l.subscription_id = v_pull.subscription_id
-                             AND l.owner IS NOT NULL), v_now) c;
-        v_answer := v_found.answer;
-        PERFORM pull_answer(v_pull, v_answer.status, v_answer.message, false);
-        IF v_found.weeds IS NOT NULL THEN
-            PERFORM pull_weed(v_pull, v_answer.lease, v_node, v_found.weeds, v_now);
+        v_batch := change_claim(
+            v_pull.namespace_id, v_pull.subscription_id, 0, NULL, '00000000-0000-0000-0000-000000000000',
+            v_node, NULL, v_unhandled, v_max, v_lease_ms, false, false, NULL, NULL, NULL,
+            EXISTS (SELECT 1 FROM leases l WHERE l.subscription_id = v_pull.subscription_id
+                    AND l.owner IS NOT NULL), v_now);
+        PERFORM pull_answer(v_pull, v_batch.status, v_batch.message, false);
+        IF v_batch.lease IS NULL THEN
+            RETURN;
         END IF;
-        EXIT WHEN v_found.rows IS NULL
-            OR coalesce(cardinality(v_found.weeds), 0) < cardinality(v_found.rows);
+        SELECT array_agg(e) AS events,
+               array_agg(e) FILTER (WHERE e.position = ANY (v_batch.unhandled) OR e.attempts >= v_attempts
+                                          OR event_damaged(e)) AS weeds
+            INTO v_found
+            FROM lease_events(v_pull.namespace_id, v_pull.subscription_id, v_batch.lease) e;
+        IF v_found.weeds IS NOT NULL THEN
+            PERFORM pull_weed(v_pull, v_batch.lease, v_node, v_found.weeds, v_batch.unhandled, v_now);
+        END IF;
+        EXIT WHEN v_found.events IS NULL
+            OR coalesce(cardinality(v_found.weeds), 0) < cardinality(v_found.events);
     END LOOP;
-    RETURN QUERY SELECT replace(v_answer.lease::text, '-', ''), v_answer.expires_at, c.position, c.id,
-                        c.type, c.payload, c.key, c.tenant, c.metadata, c.producer, c.schedule_id,
-                        c.key_version, c.emitted_at, c.attempts + 1
-        FROM unnest(v_found.rows) c
-        WHERE c.position <> ALL (coalesce((SELECT array_agg(w.position) FROM unnest(v_found.weeds) w), '{}'))
-        ORDER BY c.position;
+    RETURN QUERY SELECT replace(v_batch.lease::text, '-', ''), v_batch.expires_at, e.position, e.id, e.type,
+                        e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id, e.key_version,
+                        e.emitted_at, e.attempts + 1
+        FROM unnest(v_found.events) e
+        WHERE e.position <> ALL (coalesce((SELECT array_agg(w.position) FROM unnest(v_found.weeds) w), '{}'))
+        ORDER BY e.position;
 END
 $$;
 
@@ -358,9 +361,8 @@ DECLARE
     v_node     text := coalesce(p_node, 'sql:' || pg_backend_pid());
     v_error    text := error_cut(p_error);
     v_now      timestamptz := clock_timestamp();
-    v_found    record;
-    v_answer   claimed;
-    v_missing  bigint;
+    v_left     leased_event[];
+    v_fault    text;
     v_outcomes pull_outcome[];
 BEGIN
     IF cardinality(p_positions) > HF_CLAIM_MAX THEN
@@ -370,23 +372,16 @@ BEGIN
         RAISE EXCEPTION 'node is % bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(v_node)
             USING ERRCODE = 'HF001';
     END IF;
-    -- Locked, so that nobody settles between reading and settling.
-    PERFORM 1 FROM leases l
-        WHERE l.token = p_lease AND l.subscription_id = p_pull.subscription_id FOR UPDATE;
-    SELECT array_agg(c) FILTER (WHERE c.position IS NOT NULL) AS left,
-           (array_agg(c) FILTER (WHERE c.position IS NULL))[1] AS answer
-        INTO v_found
-        FROM lease_read(p_pull.namespace_id, p_pull.subscription_id, p_lease) c;
-    v_answer := v_found.answer;
-    IF v_answer.status = HF_OK AND p_positions IS NOT NULL THEN
-        SELECT p INTO v_missing FROM unnest(p_positions) p
-            WHERE p NOT IN (SELECT c.position FROM unnest(v_found.left) c) ORDER BY p LIMIT 1;
-        IF FOUND THEN
-            v_answer.status := HF_STALE;
-            v_answer.message := format('position %s is not in the lease (any more)', v_missing);
-        END IF;
+    -- Locked, so that no other session settles between reading and settling.
+    IF (lease_hold(p_pull.namespace_id, p_pull.subscription_id, p_lease)).token IS NULL THEN
+        v_fault := 'the lease has ended: its events were handed out again or are settled';
     END IF;
-    PERFORM pull_answer(p_pull, v_answer.status, v_answer.message, false);
+    v_left := ARRAY(SELECT e FROM lease_events(p_pull.namespace_id, p_pull.subscription_id, p_lease) e);
+    IF v_fault IS NULL THEN
+        SELECT format('position %s is not in the lease (any more)', p) INTO v_fault FROM unnest(p_positions) p
+            WHERE p NOT IN (SELECT e.position FROM unnest(v_left) e) ORDER BY p LIMIT 1;
+    END IF;
+    PERFORM pull_answer(p_pull, CASE WHEN v_fault IS NULL THEN HF_OK ELSE HF_STALE END, v_fault, false);
     SELECT array_agg(ROW(
                CASE WHEN p_bury OR c.attempts + 1 >= v_max THEN OUTCOME_DEAD ELSE OUTCOME_RETRY END,
                c.position,
@@ -397,7 +392,7 @@ BEGIN
                CASE WHEN p_bury THEN 'rejected' WHEN c.attempts + 1 >= v_max THEN 'attempts' END,
                v_error, CAUSE_HANDLER)::pull_outcome ORDER BY c.position)
         INTO v_outcomes
-        FROM unnest(v_found.left) c WHERE p_positions IS NULL OR c.position = ANY (p_positions);
+        FROM unnest(v_left) c WHERE p_positions IS NULL OR c.position = ANY (p_positions);
     PERFORM pull_apply(p_pull, p_lease, v_node, v_now, coalesce(v_outcomes, '{}'));
 END
 $$;

@@ -53,11 +53,15 @@ SELECT status, message, generation, stale, due
     FROM holdfast.change_checkpoints($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
 -- name: change_claim
-SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events, waited,
-       unhandled, status, message, lease, expires_at, wake_at, paused, more, owners, owner_renewals, careful
+SELECT status, message, lease, expires_at, wake_at, paused, more, careful, owners, owner_renewals, unhandled
     FROM holdfast.claim_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                                     $15, $16, $17, $18);
+
+-- name: claim_events
+-- The events of the lease $2 that change_claim has made for the subscription $1, in the same transaction.
+SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
+       emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events, waited
+    FROM holdfast.lease_events_{namespace}($1, $2);
 
 -- name: change_settle_lease
 SELECT status, message, ring
@@ -342,10 +346,15 @@ ORDER BY position;
 -- ---- Leases -------------------------------------------------------------------------------------
 
 -- name: lease_read
-SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events, waited,
-       unhandled, status, message
-    FROM holdfast.lease_read($1, $2, $3);
+-- What is left in the lease $2 of the subscription $1: at least one row, whose position is NULL if there is no
+-- event, and whose last column says whether the lease is held.
+SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
+       e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, e.attempts, e.uncounted, e.story, e.cause,
+       e.unit_first, e.unit_events, e.waited, h.held
+    FROM (SELECT EXISTS (SELECT FROM holdfast.read_leases() l JOIN holdfast.read_subscriptions() s ON s.id = l.subscription_id
+                         WHERE l.token = $2 AND l.subscription_id = $1 AND l.piece IS NULL
+                             AND s.namespace_id = {namespace})) h (held)
+    LEFT JOIN holdfast.lease_events_{namespace}($1, $2) e ON true;
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 

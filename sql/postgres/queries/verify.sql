@@ -65,7 +65,8 @@ listed (what, definition) AS (
            CASE WHEN p.prokind IN ('f', 'p') THEN pg_get_functiondef(p.oid) ELSE p.prokind::text END
     FROM pg_proc p
     WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
-        AND p.proname NOT IN (SELECT v.name || s.id FROM spaces s, (VALUES ('append_'), ('claim_'), ('log_'), ('times_'), ('drawn_')) v (name))
+        AND p.proname NOT IN (SELECT v.name || s.id FROM spaces s, (VALUES ('append_'), ('claim_'), ('lease_events_'),
+                                                                ('log_'), ('times_'), ('drawn_')) v (name))
     UNION ALL
     SELECT format('type %s', t.typname),
            concat_ws(' ', t.typtype, format_type(t.typbasetype, t.typtypmod), t.typnotnull, t.typdefault)
@@ -138,7 +139,8 @@ SELECT format('function %s %s', v.name,
               CASE WHEN p.oid IS NULL THEN 'is missing' ELSE 'is not as this program made it' END)
     FROM holdfast.read_namespaces() n
     CROSS JOIN (VALUES ('{' || 'namespace}')) mark (text) -- in one piece it would be filled in here
-    CROSS JOIN LATERAL (VALUES ('append_', holdfast.append_source()), ('claim_', holdfast.claim_source())) w (name, source)
+    CROSS JOIN LATERAL (VALUES ('append_', holdfast.append_source()), ('claim_', holdfast.claim_source()),
+                               ('lease_events_', holdfast.lease_events_source())) w (name, source)
     CROSS JOIN LATERAL (SELECT w.name || n.id, replace(w.source, mark.text, n.id::text)) v (name, source)
     LEFT JOIN pg_proc p ON p.proname = v.name AND p.pronamespace = 'holdfast'::regnamespace
     WHERE n.removing_at IS NULL AND (p.oid IS NULL OR strpos(v.source, p.prosrc) = 0)

@@ -244,31 +244,37 @@ CREATE TYPE holdfast.event AS (
     checksum    bigint
 );
 
--- A row of a claim: an event with its story, or (position NULL, the last row) the claim's answer.
-CREATE TYPE holdfast.claimed AS (
-    position       bigint,
-    id             uuid,
-    type           text,
-    payload        json,
-    key            text,
-    tenant         text,
-    metadata       json,
-    producer       text,
-    schedule_id    text,
-    key_version    bigint,
-    hash           bigint,
-    emitted_at     timestamptz,
-    entered_at     timestamptz,
-    checksum       bigint,
-    attempts       integer,
-    uncounted      integer,
-    story          text,
-    cause          text,
-    unit_first     bigint,
-    unit_events    integer,
-    waited         boolean,
-    unhandled      boolean,
-    -- the answer
+-- An event of a lease, with what is known of its attempts. waited: it has a row in retries.
+CREATE TYPE holdfast.leased_event AS (
+    position    bigint,
+    id          uuid,
+    type        text,
+    payload     json,
+    key         text,
+    tenant      text,
+    metadata    json,
+    producer    text,
+    schedule_id text,
+    key_version bigint,
+    hash        bigint,
+    emitted_at  timestamptz,
+    entered_at  timestamptz,
+    checksum    bigint,
+    attempts    integer,
+    uncounted   integer,
+    story       text,
+    cause       text,
+    unit_first  bigint,
+    unit_events integer,
+    waited      boolean
+);
+
+-- What a claim answers. status: HF_NOTFOUND, HF_MISUSE, HF_INVALID, HF_CONFLICT, with a message. lease NULL: an
+-- empty batch. wake_at: when to look again; NULL: not known, or there is more. paused: the subscription is.
+-- more: the claim stopped at a limit. careful: record each attempt before it runs (functions/claims.sql).
+-- owners, owner_renewals: those who have leases that are over but kept, if it was looked for them: to be
+-- handed in as frozen if they are. unhandled: positions that no pattern matches.
+CREATE TYPE holdfast.claim_batch AS (
     status         integer,
     message        text,
     lease          uuid,
@@ -276,9 +282,70 @@ CREATE TYPE holdfast.claimed AS (
     wake_at        timestamptz,
     paused         boolean,
     more           boolean,
+    careful        boolean,
     owners         uuid[],
     owner_renewals bigint[],
-    careful        boolean
+    unhandled      bigint[]
+);
+
+-- A claim on its way through its steps (functions/claims.sql).
+CREATE TYPE holdfast_private.claiming AS (
+    -- what was asked for
+    namespace_id    integer,
+    subscription_id bigint,
+    lease           uuid,
+    token           uuid,                       -- of the process that claims
+    node_name       text,
+    regex           text,                       -- of the patterns; NULL: every type
+    unhandled_too   boolean,
+    max             integer,
+    bytes_max       bigint,
+    lease_ms        bigint,
+    bound           boolean,
+    kept            boolean,
+    now             timestamptz,
+    clock           timestamptz,                -- the server's, when the claim began
+    -- where the subscription is
+    stored          holdfast_private.checkpoints_0,     -- the journal's newest row
+    cursor          bigint,
+    holes           holdfast_private.hole[],
+    turn            boolean,
+    leases_from     timestamptz,
+    kept_from       timestamptz,
+    waiting         boolean,                    -- there are retries
+    alone           boolean,                    -- one of kind ALONE is due
+    ahead           boolean,                    -- one is above the cursor
+    free            uuid[],                     -- leases that no process holds
+    -- how far the claim has come
+    reading         boolean,                    -- more may be handed out
+    rows_left       integer,                    -- that may be read of the log and of holes
+    portion         integer,                    -- how many rows are read at once
+    positions       int8multirange,             -- what is handed out
+    unhandled       int8multirange,             -- that of it which no pattern matches
+    count           integer,
+    bytes           bigint,
+    has_retries     boolean,                    -- some of it has rows in retries
+    -- the answer
+    status          integer,
+    message         text,
+    paused          boolean,
+    more            boolean,
+    careful         boolean,
+    expires_at      timestamptz,
+    owners          uuid[],
+    owner_renewals  bigint[]
+);
+
+-- Rows of the log that a claim has read: how many, up to which position, which; those that it takes, how many
+-- that are, and the size of their payloads; and those of them that no pattern matches.
+CREATE TYPE holdfast_private.log_part AS (
+    rows      bigint,
+    last      bigint,
+    seen      int8multirange,
+    taken     int8multirange,
+    unhandled int8multirange,
+    count     bigint,
+    bytes     bigint
 );
 
 -- ---- What is stored -----------------------------------------------------------------------------

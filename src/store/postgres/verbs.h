@@ -5,7 +5,8 @@
  * changes.def and verbs.def; a function is in the file that is named after its noun.
  *
  * A change is one statement, a call of a function of the schema: postgres_<change>_fill writes its
- * parameters, postgres_<change>_read takes its answer. round.c stands between them: it sends many
+ * parameters, postgres_<change>_read takes its answer. (A claim has a second one, which reads the
+ * events that the first has leased.) round.c stands between them: it sends many
  * at once, and one again (fill and all) that met a passing trouble. So fill must not change
  * anything, and read answers the status of the change, with its message; anything but HF_OK means
  * that the function has left no trace. *ret_ring is false before; read sets it if others should
@@ -21,6 +22,15 @@
 #include "store/postgres/postgres.h"
 #include "store/retention.h"
 
+/* The second statement of a change, in the same transaction, sent before the first one has its
+ * answer. `read` gets both answers, and is called if that of the first was HF_OK. */
+struct verb_second {
+    enum postgres_query query;
+    void (*fill)(struct params *params, const struct change *change);
+    hf_status (*read)(struct postgres_engine *engine, struct change *change, const PGresult *first,
+                      const PGresult *second);
+};
+
 /* How a change is called. */
 struct verb {
     enum postgres_query query;
@@ -28,6 +38,7 @@ struct verb {
     hf_status (*fill)(struct postgres_engine *engine, struct params *params, struct change *change);
     hf_status (*read)(struct postgres_engine *engine, struct change *change, const PGresult *result,
                       bool *ret_ring);
+    const struct verb_second *second; /* NULL: it is one statement */
     bool sets_commit; /* its last parameter, which is not for `fill`, is synchronous_commit: that
                          saves a statement for those that are sent all the time (commit_mode.h) */
 };
@@ -46,11 +57,11 @@ hf_status postgres_answer(const PGresult *result, int row, int column);
 /* The `read` of a change that answers nothing else, and rings. (answer.c) */
 hf_status postgres_read_ringing(struct postgres_engine *engine, struct change *change,
                                 const PGresult *result, bool *ret_ring);
-/* An event with its story, as change_claim and lease_read answer it, into the batch. On failure the
- * caller takes the entry out again. The last row of such an answer has its status in this column.
- * (claim.c) */
-#define CLAIMED_STATUS 22
-hf_status postgres_claimed_push(struct batch *batch, const PGresult *result, int row);
+/* An event of a lease with its story (the type leased_event of the schema) into the batch. On
+ * failure the caller takes the entry out again. The columns of a query are followed by others from
+ * LEASED_COLUMNS on. (claim.c) */
+#define LEASED_COLUMNS 21
+hf_status postgres_leased_push(struct batch *batch, const PGresult *result, int row);
 
 /* lease.c: the memory of signs of life. */
 hf_status signs_new(struct signs **ret_signs);

@@ -12,9 +12,9 @@
  * (commit_mode.h).
  *
  * Everything is sent before anything is read, and answers come in the order of sending. Within a
- * transaction that is: the settings, if it has any; a result for each statement; the sync, where it
- * commits. What a statement answers is only a draft until then. If any of it failed, the
- * transaction has not happened, and what that means for a change depends on why:
+ * transaction that is: the settings, if it has any; a result for each statement (a claim has two:
+ * verbs.h); the sync, where it commits. What a statement answers is only a draft until then. If any
+ * of it failed, the transaction has not happened, and what that means for a change depends on why:
  *
  *     the trouble may be another's         open again, for a round with smaller portions
  *     the server is going, or has gone     open again, for another connection
@@ -84,10 +84,23 @@ static hf_status send_settings(struct round *round, enum commit_mode mode, bool 
     return session_pipe_send(round->session, POSTGRES_QUERY_TX_SETTINGS);
 }
 
+static void fill_second(struct round *round, const struct change *change)
+{
+    verb_of(change)->second->fill(session_params(round->session), change);
+}
+
 static hf_status send_call(struct round *round, struct change *change)
 {
+    const struct verb_second *second = verb_of(change)->second;
     hf_status status = fill_call(round, change);
-    return status ? status : session_pipe_send(round->session, verb_query(change));
+    if (!status) {
+        status = session_pipe_send(round->session, verb_query(change));
+    }
+    if (!status && second) {
+        fill_second(round, change);
+        status = session_pipe_send(round->session, second->query);
+    }
+    return status;
 }
 
 static hf_status send_calls(struct round *round, struct walk *walk)
@@ -185,21 +198,43 @@ static hf_status read_settings(struct round *round, enum commit_mode mode, bool 
     return status;
 }
 
+/* The answer of the second statement of a change; `first` is that of the first one. */
+static hf_status read_second(struct round *round, struct change *change, const PGresult *first,
+                             struct ending *ending)
+{
+    const struct verb_second *verb = verb_of(change)->second;
+    PGresult *second;
+    hf_status status = session_pipe_next(round->session, &second);
+    if (status) {
+        return status;
+    }
+    hear(round, second, verb->query, ending);
+    if (PQresultStatus(second) == PGRES_TUPLES_OK && !ending->status && !change->draft) {
+        change_draft(change, verb->read(round->engine, change, first, second));
+    }
+    PQclear(second);
+    return HF_OK;
+}
+
 static hf_status read_call(struct round *round, struct change *change, struct ending *ending)
 {
+    const struct verb *verb = verb_of(change);
     PGresult *result;
     hf_status status = session_pipe_next(round->session, &result);
     if (status) {
         return status;
     }
     hear(round, result, verb_query(change), ending);
+    bool ring = false;
     if (PQresultStatus(result) == PGRES_TUPLES_OK) {
-        bool ring = false;
-        change_draft(change, verb_of(change)->read(round->engine, change, result, &ring));
-        ending->ring = ending->ring || (ring && !change->draft);
+        change_draft(change, verb->read(round->engine, change, result, &ring));
     }
+    if (verb->second) {
+        status = read_second(round, change, result, ending);
+    }
+    ending->ring = ending->ring || (ring && !change->draft);
     PQclear(result);
-    return HF_OK;
+    return status;
 }
 
 static hf_status read_calls(struct round *round, struct walk *walk, struct ending *ending)
@@ -405,22 +440,27 @@ static enum postgres_query query_of(const struct change *change)
     return bundle ? bundle->query : verb_query(change);
 }
 
-/* Prepares it. */
+/* Prepares it, and the second one, if the change has two. */
 static hf_status prepare_for(struct round *round, struct change *change)
 {
     struct session *session = round->session;
     const struct bundle *bundle = change->way->bundle;
-    if (session->prepared[query_of(change)]) {
-        return HF_OK;
-    }
-    session->sqlstate[0] = '\0'; /* of what follows */
+    const struct verb_second *second = bundle ? NULL : verb_of(change)->second;
     hf_status status = HF_OK;
-    if (bundle) { /* one change shows the types of the parameters as well as many */
-        bundle->fill(round->engine, session_params(session), change_walk_one, change);
-    } else {
-        status = fill_call(round, change);
+    session->sqlstate[0] = '\0'; /* of what follows */
+    if (!session->prepared[query_of(change)]) {
+        if (bundle) { /* one change shows the types of the parameters as well as many */
+            bundle->fill(round->engine, session_params(session), change_walk_one, change);
+        } else {
+            status = fill_call(round, change);
+        }
+        status = status ? status : prepare(session, query_of(change));
     }
-    return status ? status : prepare(session, query_of(change));
+    if (!status && second && !session->prepared[second->query]) {
+        fill_second(round, change);
+        status = prepare(session, second->query);
+    }
+    return status;
 }
 
 /* The server refuses to prepare the statement of `first`: somebody keeps its table locked, perhaps,

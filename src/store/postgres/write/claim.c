@@ -1,14 +1,16 @@
 /*
  * claim.c - handing out events of a shared subscription under a lease.
  *
- * The function holdfast.change_claim does it all in one statement, under the lock of the
- * subscription's cursor: due retries, what is left of ended leases, positions that were not visible
- * when the cursor passed them, the log after the cursor. It answers a row per event and a last one
- * with the lease. Whatever is handed out is in the lease before the transaction commits, so there
- * is no moment at which an event is neither before the cursor nor in anybody's hands.
+ * Two statements in one transaction. The function holdfast.claim_<id> decides what is handed out,
+ * under the lock of the subscription's cursor: due retries, what is left of ended leases, positions
+ * that were not visible when the cursor passed them, the log after the cursor. It answers the
+ * batch: the lease, and when to look again. The second statement reads the events of that lease.
+ * Both are sent at once, so the token of the lease is made here. Whatever is handed out is in the
+ * lease before the transaction commits, so there is no moment at which an event is neither before
+ * the cursor nor in a lease.
  *
- * What a process must bring is what it has seen of others (lease.h), because only who watches for a
- * while knows that an owner is frozen.
+ * What a process must bring is what it has seen of others (lease.h): that an owner is frozen is
+ * known only to a process that has watched it for a while.
  *
  * A claim whose answer is lost may have happened: its caller, who made the token, renounces the
  * lease by that, or its end comes with time. One that is lost with the server's memory (it may be
@@ -16,43 +18,54 @@
  */
 #include "base/err.h"
 #include "base/point.h"
+#include "base/uuid.h"
 #include "store/batch.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/row.h"
 #include "store/postgres/write/lease.h"
 
-/* Columns after the event's. */
-enum claim_column {
-    CLAIM_ATTEMPTS = EVENT_COLUMNS,
-    CLAIM_UNCOUNTED,
-    CLAIM_STORY,
-    CLAIM_CAUSE,
-    CLAIM_UNIT_FIRST,
-    CLAIM_UNIT_EVENTS,
-    CLAIM_WAITED,
-    CLAIM_UNHANDLED,
-    CLAIM_STATUS = CLAIMED_STATUS,
-    CLAIM_MESSAGE,
-    CLAIM_LEASE,
-    CLAIM_EXPIRES_AT,
-    CLAIM_WAKE_AT,
-    CLAIM_PAUSED,
-    CLAIM_MORE,
-    CLAIM_OWNERS,
-    CLAIM_OWNER_RENEWALS,
-    CLAIM_CAREFUL
+/* Columns of the batch. */
+enum batch_column {
+    BATCH_STATUS,
+    BATCH_MESSAGE,
+    BATCH_LEASE,
+    BATCH_EXPIRES_AT,
+    BATCH_WAKE_AT,
+    BATCH_PAUSED,
+    BATCH_MORE,
+    BATCH_CAREFUL,
+    BATCH_OWNERS,
+    BATCH_OWNER_RENEWALS,
+    BATCH_UNHANDLED
 };
+
+/* Columns of an event after those that all events have. */
+enum leased_column {
+    LEASED_ATTEMPTS = EVENT_COLUMNS,
+    LEASED_UNCOUNTED,
+    LEASED_STORY,
+    LEASED_CAUSE,
+    LEASED_UNIT_FIRST,
+    LEASED_UNIT_EVENTS,
+    LEASED_WAITED,
+    LEASED_END
+};
+_Static_assert(LEASED_END == LEASED_COLUMNS, "the columns of an event of a lease");
 
 static hf_status claim_fill(struct postgres_engine *engine, struct params *params,
                             struct change *change)
 {
     static const uint8_t none[STORE_TOKEN_BYTES];
-    const struct claim *claim = (const struct claim *)change;
-    bool named = memcmp(claim->lease, none, sizeof none) != 0;
+    struct claim *claim = (struct claim *)change;
+    if (memcmp(claim->lease, none, sizeof none) != 0) {
+        memcpy(claim->ret_lease, claim->lease, sizeof claim->ret_lease);
+    } else {
+        random_bytes(claim->ret_lease, sizeof claim->ret_lease);
+    }
     param_int4(params, engine->namespace_id);
     param_int8(params, claim->subscription_id);
     param_int8(params, claim->generation);
-    param_uuid(params, named ? claim->lease : NULL);
+    param_uuid(params, claim->ret_lease);
     param_uuid(params, engine->token);
     param_text(params, engine->node_name);
     param_array(params, PARAM_TEXT, claim->filter.count);
@@ -71,29 +84,35 @@ static hf_status claim_fill(struct postgres_engine *engine, struct params *param
     return HF_OK;
 }
 
-hf_status postgres_claimed_push(struct batch *batch, const PGresult *result, int row)
+static void events_fill(struct params *params, const struct change *change)
+{
+    const struct claim *claim = (const struct claim *)change;
+    param_int8(params, claim->subscription_id);
+    param_uuid(params, claim->ret_lease);
+}
+
+hf_status postgres_leased_push(struct batch *batch, const PGresult *result, int row)
 {
     struct entry *entry;
     hf_status status = event_push(batch, result, row, 0, &entry);
     if (status) {
         return status;
     }
-    entry->attempts = (int32_t)result_int8(result, row, CLAIM_ATTEMPTS, 0);
-    entry->uncounted = (int32_t)result_int8(result, row, CLAIM_UNCOUNTED, 0);
-    entry->attempts_json = arena_text(&batch->arena, result_text(result, row, CLAIM_STORY));
-    entry->cause = cause_of(result_text(result, row, CLAIM_CAUSE));
-    entry->unit.first = result_int8(result, row, CLAIM_UNIT_FIRST, 0);
-    entry->unit.events = (int32_t)result_int8(result, row, CLAIM_UNIT_EVENTS, 0);
-    entry->waited = result_bool(result, row, CLAIM_WAITED);
-    entry->unhandled = result_bool(result, row, CLAIM_UNHANDLED);
+    entry->attempts = (int32_t)result_int8(result, row, LEASED_ATTEMPTS, 0);
+    entry->uncounted = (int32_t)result_int8(result, row, LEASED_UNCOUNTED, 0);
+    entry->attempts_json = arena_text(&batch->arena, result_text(result, row, LEASED_STORY));
+    entry->cause = cause_of(result_text(result, row, LEASED_CAUSE));
+    entry->unit.first = result_int8(result, row, LEASED_UNIT_FIRST, 0);
+    entry->unit.events = (int32_t)result_int8(result, row, LEASED_UNIT_EVENTS, 0);
+    entry->waited = result_bool(result, row, LEASED_WAITED);
     return arena_status(&batch->arena);
 }
 
 /* Owners whose leases should be over, but who may only be slow. */
-static void see_owners(struct postgres_engine *engine, const PGresult *result, int row)
+static void see_owners(struct postgres_engine *engine, const PGresult *result)
 {
-    struct result_array owners = result_array(result, row, CLAIM_OWNERS);
-    struct result_array renewals = result_array(result, row, CLAIM_OWNER_RENEWALS);
+    struct result_array owners = result_array(result, 0, BATCH_OWNERS);
+    struct result_array renewals = result_array(result, 0, BATCH_OWNER_RENEWALS);
     for (size_t i = 0; i < owners.count && i < renewals.count; i++) {
         uint8_t owner[STORE_TOKEN_BYTES];
         bool known = array_uuid(&owners, owner);
@@ -109,35 +128,67 @@ static hf_status claim_read(struct postgres_engine *engine, struct change *chang
 {
     (void)ret_ring;
     struct claim *claim = (struct claim *)change;
-    int last = PQntuples(result) - 1;
-    hf_status status = postgres_answer(result, last, CLAIM_STATUS);
+    hf_status status = postgres_answer(result, 0, BATCH_STATUS);
     if (status) {
         return status;
     }
-    size_t first = claim->batch->count;
-    for (int row = 0; !status && row < last; row++) {
-        status = postgres_claimed_push(claim->batch, result, row);
+    memset(claim->ret_lease, 0, sizeof claim->ret_lease);
+    result_uuid(result, 0, BATCH_LEASE, claim->ret_lease);
+    claim->ret_expires_at_us = skew_local(engine, result_time(result, 0, BATCH_EXPIRES_AT, -1));
+    claim->ret_wake_us = skew_local(engine, result_time(result, 0, BATCH_WAKE_AT, -1));
+    claim->ret_paused = result_bool(result, 0, BATCH_PAUSED);
+    claim->ret_more = result_bool(result, 0, BATCH_MORE);
+    claim->ret_prerecord = result_bool(result, 0, BATCH_CAREFUL);
+    see_owners(engine, result);
+    return HF_OK;
+}
+
+/* The events come by position, and so do the positions that no pattern matches. */
+static void mark_unhandled(struct batch *batch, size_t first, const PGresult *result)
+{
+    struct result_array unhandled = result_array(result, 0, BATCH_UNHANDLED);
+    size_t at = first;
+    for (size_t i = 0; i < unhandled.count; i++) {
+        int64_t position = array_int8(&unhandled, 0);
+        while (at < batch->count && batch->entries[at].event.position < position) {
+            at++;
+        }
+        if (at < batch->count && batch->entries[at].event.position == position) {
+            batch->entries[at].unhandled = true;
+        }
+    }
+}
+
+static hf_status events_read(struct postgres_engine *engine, struct change *change,
+                             const PGresult *first, const PGresult *second)
+{
+    struct batch *batch = ((struct claim *)change)->batch;
+    size_t before = batch->count;
+    int rows = PQntuples(second);
+    hf_status status = HF_OK;
+    for (int row = 0; !status && row < rows; row++) {
+        status = postgres_leased_push(batch, second, row);
     }
     if (status) {
-        claim->batch->count = first;
+        batch->count = before;
         /* The server has leased what we cannot take. */
         return fail(HF_UNKNOWN, "claimed events got lost on their way: %s", err_message());
     }
-    signs_claimed(engine, last);
-    memset(claim->ret_lease, 0, sizeof claim->ret_lease);
-    result_uuid(result, last, CLAIM_LEASE, claim->ret_lease);
-    claim->ret_expires_at_us = skew_local(engine, result_time(result, last, CLAIM_EXPIRES_AT, -1));
-    claim->ret_wake_us = skew_local(engine, result_time(result, last, CLAIM_WAKE_AT, -1));
-    claim->ret_paused = result_bool(result, last, CLAIM_PAUSED);
-    claim->ret_more = result_bool(result, last, CLAIM_MORE);
-    claim->ret_prerecord = result_bool(result, last, CLAIM_CAREFUL);
-    see_owners(engine, result, last);
+    mark_unhandled(batch, before, first);
+    signs_claimed(engine, rows);
     return HF_OK;
 }
+
+static const struct verb_second events = {
+    .query = POSTGRES_QUERY_CLAIM_EVENTS,
+    .fill = events_fill,
+    .read = events_read,
+};
 
 const struct verb postgres_verb_claim = {
     .query = POSTGRES_QUERY_CHANGE_CLAIM,
     .fill = claim_fill,
     .read = claim_read,
+    .second = &events,
     .sets_commit = true,
 };
