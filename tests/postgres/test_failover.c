@@ -5,6 +5,7 @@
  * FAILOVERS in the environment says how many in a row (two if it is not set); each makes a new
  * standby of the server that was promoted before. LOAD_LOG shows what the bus says meanwhile.
  */
+#include "postgres/support_audience.h"
 #include "postgres/support_load.h"
 #include "postgres/support_replica.h"
 #include "postgres/support_side.h"
@@ -185,8 +186,81 @@ static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
     replica_stop(&cluster);
 }
 
+/* ---- Two servers at once --------------------------------------------------------------------- */
+
+/* How many sessions the store has with a server. */
+static int64_t sessions_of(PGconn *pg)
+{
+    return side_number(pg, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'");
+}
+
+/*
+ * The standby is promoted while the old primary lives on, takes no new session, and keeps those
+ * that it has: the next session is one of the new primary. What was read from the old one is not
+ * put together with what the new one says, and no session stays with the old one.
+ */
+static void sessions_of_two_servers_are_not_mixed(void **state)
+{
+    struct fixture *f = *state;
+    if (f->sqlite) {
+        skip();
+    }
+    struct replica old = replica_start();
+    PGconn *pg = replica_open(&old);
+    side_must(pg, "CREATE ROLE app LOGIN");
+    side_must(pg, "ALTER DATABASE " REPLICA_DATABASE " OWNER TO app");
+    struct replica new = replica_standby(&old);
+    replica_url(&old, &new, f->url, sizeof f->url);
+    size_t used = strlen(f->url);
+    snprintf(f->url + used, sizeof f->url - used, "&user=app");
+    struct store *store = fixture_open(f, "mover");
+    struct audience audience;
+    audience_open(&audience, store, 0, false, "*");
+    append_count(store, "t", 2);
+    audience_await(&audience, 2);
+    await_true(pg, "SELECT count(*) FROM pg_stat_replication "
+                   "WHERE replay_lsn >= pg_current_wal_lsn()");
+    replica_promote(&new);
+    PGconn *other = replica_open(&new);
+    await_true(other, "SELECT (NOT pg_is_in_recovery())::integer");
+    side_must(pg, "ALTER ROLE app CONNECTION LIMIT 0");
+    must_hold(side_number(pg, "SELECT count(pg_terminate_backend(pid, 60000)) FROM "
+                              "pg_stat_activity WHERE usename = 'app' AND query LIKE "
+                              "'SELECT t.position%%'") > 0);
+    int64_t next = side_publish(other, f, "t", NULL);
+    int64_t floor = -7;
+    bool more;
+    hf_status status;
+    do {
+        batch_clear(&audience.batch);
+        status = store_reader_next(audience.reader, &audience.filter, 10, &audience.batch, &floor,
+                                   &more);
+        must_equal(0, audience.batch.count);
+    } while (status == HF_UNAVAILABLE);
+    must_answer(HF_STALE, status);
+    audience_close(&audience);
+    audience_open(&audience, store, 2, false, "*");
+    audience_await(&audience, next);
+    must_hold(audience.seen[next]);
+    must_hold(append_one(store, "t", NULL) > next); /* the writer has gone over, too */
+    int64_t begun_ms = mono_ms();
+    while (sessions_of(pg) > 0) {
+        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        store_wake(store);
+        usleep(5000);
+    }
+    must_hold(sessions_of(other) > 0);
+    audience_close(&audience);
+    fixture_close(f, store);
+    PQfinish(pg);
+    PQfinish(other);
+    replica_stop(&old);
+    replica_stop(&new);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(nothing_acknowledged_is_lost_in_a_failover),
+    CLAIM(sessions_of_two_servers_are_not_mixed),
     CLAIM(what_may_not_be_on_the_standby_is_unknown_until_it_is),
 };
 

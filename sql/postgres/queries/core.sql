@@ -63,6 +63,22 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
 SELECT EXISTS (SELECT FROM pg_stat_activity
                WHERE pid = $1 AND coalesce(state, 'hidden') NOT LIKE 'idle%')
 
+-- name: session_kin
+-- Whether one of the processes $1, which began at the times $2, is a process of this server now; when
+-- the server was started; and when the process of this session began. A role that may not see when a
+-- process began (it is not a member of the role that connected) sees instead when the server was
+-- started, or lost its statistics, as it does in a crash.
+WITH process AS (
+    SELECT a.pid, coalesce(a.backend_start,
+                           greatest(pg_postmaster_start_time(),
+                                    pg_stat_get_bgwriter_stat_reset_time())) AS birth
+    FROM pg_stat_activity a)
+SELECT pg_postmaster_start_time(),
+       (SELECT p.birth FROM process p WHERE p.pid = pg_backend_pid()),
+       EXISTS (SELECT FROM process p
+               JOIN unnest($1::integer[], $2::timestamptz[]) k (pid, birth)
+                   ON k.pid = p.pid AND k.birth = p.birth)
+
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED
 
@@ -71,9 +87,6 @@ BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on
 
 -- name: begin_relaxed
 BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off
-
--- name: begin_snapshot
-BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY
 
 -- name: commit
 COMMIT

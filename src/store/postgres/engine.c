@@ -118,6 +118,27 @@ void engine_drop_session(struct postgres_engine *engine, struct session *session
     pthread_mutex_unlock(&open_mutex);
 }
 
+void engine_date_session(struct session *session, uint64_t era, int64_t birth_us)
+{
+    pthread_mutex_lock(&open_mutex);
+    session->era = era;
+    session->birth_us = birth_us;
+    pthread_mutex_unlock(&open_mutex);
+}
+
+size_t engine_list_kin(struct postgres_engine *engine, uint64_t era, struct kin *kin, size_t max)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&open_mutex);
+    for (struct session *at = engine->sessions; at && count < max; at = at->next_open) {
+        if (at->era != 0 && at->era == era && at->birth_us != 0) {
+            kin[count++] = (struct kin){PQbackendPID(at->pg), at->birth_us};
+        }
+    }
+    pthread_mutex_unlock(&open_mutex);
+    return count;
+}
+
 void engine_abandon(void *what)
 {
     struct abandoned *one = mem_alloc(sizeof *one);
@@ -139,6 +160,7 @@ static hf_status engine_copy_names(struct postgres_engine *engine, const char *u
         return status;
     }
     engine->place = engine->address.place;
+    engine->pool.limit = engine->address.sessions_max - POOL_APART;
     engine->namespace_name =
         text_is_absent(options->namespace_name)
             ? mem_dup("", 0)
@@ -196,6 +218,26 @@ static hf_status engine_connect(struct postgres_engine *engine, const struct sto
     return status;
 }
 
+/* What has locks of its own. */
+static hf_status engine_init_rooms(struct postgres_engine *engine)
+{
+    hf_status status = session_pool_init(&engine->pool);
+    if (status) {
+        return status;
+    }
+    status = era_init(&engine->era);
+    if (status) {
+        session_pool_release(&engine->pool);
+        return status;
+    }
+    status = checker_init(&engine->checker);
+    if (status) {
+        era_release(&engine->era);
+        session_pool_release(&engine->pool);
+    }
+    return status;
+}
+
 static struct postgres_engine *engine_new(const struct store_options *options)
 {
     struct postgres_engine *engine = mem_calloc(1, sizeof *engine);
@@ -208,7 +250,7 @@ static struct postgres_engine *engine_new(const struct store_options *options)
     engine->log = options->log;
     engine->keeper.wake_fd = -1;
     random_bytes(engine->token, sizeof engine->token);
-    if (mutex_init(&engine->pool_mutex) != HF_OK) {
+    if (engine_init_rooms(engine) != HF_OK) {
         mem_free(engine);
         return NULL;
     }
@@ -223,10 +265,12 @@ static void engine_end(struct postgres_engine *engine)
     prober_free(engine->prober); /* its thread may be making news */
     keeper_stop(engine);
     signs_free(engine->signs);
-    pool_close(engine);
+    session_pool_close(engine);
     session_release(&engine->writer);
     engine_unlist(engine);
-    pthread_mutex_destroy(&engine->pool_mutex);
+    checker_release(&engine->checker);
+    era_release(&engine->era);
+    session_pool_release(&engine->pool);
     engine_free(engine);
 }
 
@@ -286,7 +330,7 @@ static void engine_give_back(struct postgres_engine *engine)
 static void engine_forget(struct postgres_engine *engine)
 {
     engine_abandon(engine->prober);
-    pool_close(engine);
+    session_pool_close(engine);
     session_release(&engine->writer);
     session_release(&engine->keeper.session);
     signs_free(engine->signs);

@@ -20,21 +20,17 @@
 #include "store/engine.h"
 #include "store/postgres/keeper/keeper.h"
 #include "store/postgres/wire/address.h"
+#include "store/postgres/wire/checker.h"
+#include "store/postgres/wire/era.h"
+#include "store/postgres/wire/pool.h"
 #include "store/postgres/wire/session.h"
 #include "store/postgres/wire/skew.h"
 
 #define POSTGRES_VERSION_MIN 140000 /* server_version_num */
-#define POOL_IDLE_MAX 8
-#define OWNED_MAX 1000000 /* partitions that a process has ever taken */
+#define OWNED_MAX 1000000           /* partitions that a process has ever taken */
 
 struct signs;  /* lease.c: what was seen of other processes' signs of life, and when */
 struct prober; /* probe.c: the one that reads the holders of the sequence's lock */
-
-/* Sessions that wait to be taken again; at most POOL_IDLE_MAX. */
-struct idle {
-    struct session *first;
-    int count;
-};
 
 struct postgres_engine {
     struct engine head; /* first: engine.h */
@@ -60,11 +56,12 @@ struct postgres_engine {
     struct session writer; /* apply's */
     struct keeper keeper;
 
-    struct session *sessions;   /* all with a connection; engine.c, for fork */
-    atomic_bool opened;         /* from now on a server that is away is waited for */
-    pthread_mutex_t pool_mutex; /* guards the two lists */
-    struct idle idle_readers;
-    struct idle idle_handlers;
+    struct session *sessions; /* all with a connection; engine.c, for fork and for era.c */
+    atomic_bool opened;       /* from now on a server that is away is waited for */
+    struct session_pool pool;
+    struct era era;
+    struct checker checker;
+    atomic_int_least64_t refused_until_us; /* dial.c: monotonic; the server has no session left */
 
     struct set64 owned; /* partition.c: partition -> the writer's connection that took it */
     struct signs *signs;
@@ -83,6 +80,10 @@ struct postgres_engine {
  * use. */
 void engine_add_session(struct postgres_engine *engine, struct session *session);
 void engine_drop_session(struct postgres_engine *engine, struct session *session);
+/* engine.c: notes the era of a session, and when its server's process began. */
+void engine_date_session(struct session *session, uint64_t era, int64_t birth_us);
+/* engine.c: the server's processes of sessions of this era, at most `max`. Returns how many. */
+size_t engine_list_kin(struct postgres_engine *engine, uint64_t era, struct kin *kin, size_t max);
 /* engine.c: in a forked child, keeps what must neither be used nor freed. */
 void engine_abandon(void *what);
 

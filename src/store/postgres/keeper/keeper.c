@@ -43,7 +43,8 @@
  *   subscriptions: an idle process makes one per IDLE_MS. While somebody stands by for an owner in
  *   another process, there is one per GUARD_MS.
  *
- * The house: months ahead of time, the journal's rotation, and the rows of dead processes.
+ * The house: months ahead of time, the journal's rotation, the rows of dead processes, and sessions
+ * of this process that have not been used for a while.
  *
  * Whatever fails here is tried again; the engine works without the keeper, only wake-ups are late.
  */
@@ -668,7 +669,7 @@ static void *keeper_main(void *ctx)
         }
         int64_t wait_us = RETRY_MS * MS;
         hf_status status = HF_OK;
-        if (!session_is_up(&keeper->session)) {
+        if (!session_is_up(&keeper->session) || era_is_over(&keeper->session)) {
             session_close(&keeper->session);
             status = keeper_connect(engine, deadline_after_ms(connect_ms));
             connect_ms = longer_ms(keeper, status, connect_ms);
@@ -690,6 +691,7 @@ static void *keeper_main(void *ctx)
             log_about(engine->log, HF_LOG_WARN, NULL, "keeper: %s", err_message());
         }
         told = status != HF_OK;
+        session_pool_trim(engine);
         bool connected = keeper->session.pg && PQstatus(keeper->session.pg) == CONNECTION_OK;
         rest(keeper, status == HF_OK ? wait_us : RETRY_MS * MS, connected && !status);
     }

@@ -24,6 +24,7 @@
 #define IDS_FEW 200000000
 #define CONNECTIONS_PERCENT 90
 #define ENCRYPTION_BYTES_MAX 200
+#define SESSIONS_BYTES_MAX 80
 
 #define ADVICE_PREPARED                                                                            \
     "checkpoints wait for it: as that role or a superuser, in this database, ROLLBACK PREPARED "   \
@@ -176,6 +177,16 @@ static struct encryption encryption_of(PGconn *pg)
     return is;
 }
 
+/* What this process has open: at most so many, and apart from those what handlers have. */
+static void say_sessions(struct postgres_engine *engine, struct doctor *doctor)
+{
+    char told[SESSIONS_BYTES_MAX];
+    struct session_pool_counts counts = session_pool_count(engine);
+    snprintf(told, sizeof told, "%d of %d, and %d of handlers", counts.open,
+             (int)engine->address.sessions_max, counts.handlers);
+    doctor_say(doctor, "sessions", told, NULL);
+}
+
 static void say_all(struct postgres_engine *engine, struct doctor *doctor, const PGresult *result,
                     bool pooled)
 {
@@ -185,6 +196,7 @@ static void say_all(struct postgres_engine *engine, struct doctor *doctor, const
     doctor_say(doctor, "durability", power ? "power" : "process",
                power ? NULL : "what was published last may be lost if the server crashes");
     doctor_say(doctor, "pooler", pooled ? "yes" : "no", NULL);
+    say_sessions(engine, doctor);
     doctor_say(doctor, "wake_up", pooled ? "looking every second" : "LISTEN",
                pooled ? "behind a transaction pooler LISTEN is impossible: give consumers the "
                         "server's own address"

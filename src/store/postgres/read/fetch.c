@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "store/postgres/wire/row.h"
 
-#define QUERIES_MAX 4
+#define QUERIES_MAX 5
 
 typedef void (*fill_fn)(struct params *params, const struct fetch *fetch);
 
@@ -20,7 +20,7 @@ struct fetch_query {
     struct fetched **ret_rows; /* NULL: they do not matter */
 };
 
-static void fill_settings(struct params *params, const struct fetch *fetch)
+static void fill_nothing(struct params *params, const struct fetch *fetch)
 {
     (void)params;
     (void)fetch;
@@ -156,9 +156,13 @@ hf_status fetch_run(struct fetch *fetch, struct session *session)
 {
     struct fetch_query queries[QUERIES_MAX] = {
         {fetch->many ? POSTGRES_QUERY_READ_SETTINGS : POSTGRES_QUERY_READ_SETTINGS_FEW,
-         fill_settings, NULL},
+         fill_nothing, NULL},
     };
     size_t count = 1;
+    if (fetch->asks_start) {
+        queries[count++] =
+            (struct fetch_query){POSTGRES_QUERY_READ_SERVER_START, fill_nothing, &fetch->start_row};
+    }
     if (fetch->tail) {
         queries[count++] =
             (struct fetch_query){POSTGRES_QUERY_READ_TAIL, fill_tail, &fetch->tail_rows};
@@ -179,6 +183,7 @@ hf_status fetch_run(struct fetch *fetch, struct session *session)
 
 void fetch_release(struct fetch *fetch)
 {
+    fetched_done(fetch->start_row);
     fetched_done(fetch->tail_rows);
     fetched_done(fetch->late_rows);
     fetched_done(fetch->large_rows);

@@ -14,13 +14,15 @@ struct fetch {
     struct partition_set owned; /* wanted partitions; total 0: all */
     int64_t limit;              /* of the rows of each answer */
     bool many;                  /* so many rows will probably come */
+    bool asks_start;            /* when was the server started that answers this? */
     bool tail;                  /* 1. what is visible after `after` */
     int64_t after;
     const struct gap_hole *holes; /* 2. what is visible in these ranges */
     size_t hole_count;
     const int64_t *positions; /* 3. large events, as a whole */
     size_t position_count;
-    struct fetched *tail_rows; /* the answers; NULL if not asked for */
+    struct fetched *start_row; /* the answers; NULL if not asked for */
+    struct fetched *tail_rows;
     struct fetched *late_rows;
     struct fetched *large_rows;
 };

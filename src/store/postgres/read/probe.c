@@ -3,10 +3,10 @@
  * docs/ordering.md.
  *
  * A look gets its number before its statement is sent, and is published when its answer is there;
- * that is all that the proof asks of it. The memory of who was first seen when (struct gap_watch)
- * outlives the prober's connection: an id that means somebody else on another server, or after a
- * restart, can only make a hole wait longer. A reader believes only looks at the server that it
- * reads from itself.
+ * that is all that the proof asks of it. Looks are made on whatever session is free. The memory of
+ * who was first seen when (struct gap_watch) outlives them, and the era (era.h), too: an id that
+ * means somebody else on another server, or after a restart, can only make a hole wait longer. A
+ * reader believes only looks of its own era.
  *
  * When a look fails nothing is proven, and holes wait. A server that refuses to show its locks is
  * told to the readers as `blind`, and to the log once.
@@ -41,7 +41,6 @@ struct prober {
     bool asking;    /* readers wait for a look */
     struct proof proof;
     struct gap_watch watch;
-    struct session *session; /* the thread's alone; NULL while no reader watches */
 };
 
 /* ---- A look ---------------------------------------------------------------------------------- */
@@ -106,18 +105,9 @@ static void log_blind(struct prober *prober, bool was_blind)
     }
 }
 
-static void let_session_go(struct prober *prober)
-{
-    struct session *session = prober->session;
-    prober->session = NULL;
-    pthread_mutex_unlock(&prober->mutex);
-    session_give(prober->engine, session);
-    pthread_mutex_lock(&prober->mutex);
-}
-
 /* One look on this session, without the mutex. */
 static hf_status look(struct prober *prober, struct session *session, uint64_t number,
-                      int64_t *ret_server_start_us)
+                      struct proof *ret_proof)
 {
     struct holders holders = {0};
     session->deadline = deadline_after_ms(prober->engine->timeout_ms);
@@ -127,7 +117,8 @@ static hf_status look(struct prober *prober, struct session *session, uint64_t n
     }
     status = gap_watch_look(&prober->watch, number, holders.list, holders.count);
     mem_free(holders.list);
-    *ret_server_start_us = holders.server_start_us;
+    ret_proof->era = session->era;
+    ret_proof->server_start_us = holders.server_start_us;
     return status;
 }
 
@@ -140,8 +131,8 @@ static hf_status look_and_publish(struct prober *prober, struct session *session
     uint64_t was_oldest = prober->proof.look.oldest;
     prober->looking = true;
     pthread_mutex_unlock(&prober->mutex);
-    int64_t server_start_us = 0;
-    hf_status status = look(prober, session, number, &server_start_us);
+    struct proof proof = {.era = 0};
+    hf_status status = look(prober, session, number, &proof);
     bool blind = status == HF_DENIED && session->sqlstate[0] != '\0';
     if (blind) {
         log_blind(prober, was_blind);
@@ -155,40 +146,38 @@ static hf_status look_and_publish(struct prober *prober, struct session *session
         return status;
     }
     prober->proof.look = prober->watch.look;
-    prober->proof.server_start_us = server_start_us;
+    prober->proof.era = proof.era;
+    prober->proof.server_start_us = proof.server_start_us;
     bool answered = prober->asking && number > prober->asked;
     prober->asking = prober->asking && !answered;
     *ret_call = answered || prober->proof.look.oldest != was_oldest;
     return HF_OK;
 }
 
-/* The thread's look: on a session of its own, another one after a failure. True if it worked. */
+/* The thread's look. The mutex is held, and let go meanwhile. True if it worked. */
 static bool look_by_thread(struct prober *prober)
 {
     bool call = false;
-    hf_status status = HF_OK;
-    if (!prober->session) {
-        struct session *session = NULL;
-        pthread_mutex_unlock(&prober->mutex);
-        status = session_take(prober->engine, &session);
-        pthread_mutex_lock(&prober->mutex);
-        prober->session = session;
-    }
+    struct session *session = NULL;
+    pthread_mutex_unlock(&prober->mutex);
+    hf_status status = session_take(prober->engine, &session);
+    pthread_mutex_lock(&prober->mutex);
     while (prober->looking && !prober->stop) {
         cond_wait_until(&prober->changed, &prober->mutex, DEADLINE_NEVER);
     }
     if (!status && !prober->stop) {
-        status = look_and_publish(prober, prober->session, &call);
+        status = look_and_publish(prober, session, &call);
     }
-    if (status && prober->session) {
-        session_close(prober->session);
-        let_session_go(prober);
+    call = call && prober->watchers > 0;
+    pthread_mutex_unlock(&prober->mutex);
+    if (status && session) {
+        session_close(session);
     }
-    if (call && prober->watchers > 0) {
-        pthread_mutex_unlock(&prober->mutex);
+    session_give(prober->engine, session);
+    if (call) {
         keeper_wake(prober->engine);
-        pthread_mutex_lock(&prober->mutex);
     }
+    pthread_mutex_lock(&prober->mutex);
     return status == HF_OK;
 }
 
@@ -206,11 +195,7 @@ static void *prober_main(void *ctx)
     while (!prober->stop) {
         struct deadline due = later(wanted, next);
         if (prober->watchers == 0) {
-            if (prober->session) {
-                let_session_go(prober);
-            } else {
-                cond_wait_until(&prober->changed, &prober->mutex, DEADLINE_NEVER);
-            }
+            cond_wait_until(&prober->changed, &prober->mutex, DEADLINE_NEVER);
             wanted = deadline_after_ms(PROBE_DELAY_MS);
         } else if (!deadline_passed(due)) {
             cond_wait_until(&prober->changed, &prober->mutex, due);
@@ -219,7 +204,6 @@ static void *prober_main(void *ctx)
             next = deadline_after_ms(good ? PROBE_PERIOD_MS : RETRY_PERIOD_MS);
         }
     }
-    let_session_go(prober);
     pthread_mutex_unlock(&prober->mutex);
     return NULL;
 }
@@ -332,6 +316,13 @@ void prober_ask(struct prober *prober)
 
 /* ---- Now ------------------------------------------------------------------------------------- */
 
+/* What one look of postgres_now has shown. */
+struct now_look {
+    struct holders holders;
+    int64_t head;
+    uint64_t era;
+};
+
 static hf_status read_head(struct session *session, int64_t *ret_head)
 {
     PGresult *result;
@@ -344,28 +335,63 @@ static hf_status read_head(struct session *session, int64_t *ret_head)
     return status;
 }
 
-/* Looks until no holder is left that the first look has seen. */
-static hf_status await_holders(struct session *session, struct gap_watch *watch,
-                               struct deadline deadline)
+/* Reads who publishes, and before that, if it is the first look, the head; on a session that is
+ * borrowed for it, because the one that waits may have to wait for long. The caller frees the
+ * list. */
+static hf_status look_now(struct postgres_engine *engine, bool first, struct now_look *look)
 {
+    struct session *session;
+    hf_status status = session_take(engine, &session);
+    if (status) {
+        return status;
+    }
+    uint64_t era = first ? session->era : look->era;
+    if (first) {
+        status = read_head(session, &look->head);
+    }
+    if (!status) {
+        status = read_holders(session, &look->holders);
+    }
+    if (!status && session->era != era) {
+        mem_free(look->holders.list);
+        status = fail(HF_UNAVAILABLE, "%s: the server was restarted", engine->place);
+    }
+    look->era = era;
+    session_give(engine, session);
+    return status;
+}
+
+static hf_status fail_held(const struct holders *holders)
+{
+    return holders->pid < 0
+               ? fail(HF_TIMEOUT, "a prepared transaction has published and does not end")
+               : fail(HF_TIMEOUT,
+                      "a transaction of the server's process %" PRId64
+                      " has published and does not end",
+                      holders->pid);
+}
+
+/* Looks until no holder is left that the first look has seen. */
+static hf_status await_holders(struct postgres_engine *engine, struct gap_watch *watch,
+                               struct deadline deadline, int64_t *ret_head)
+{
+    struct now_look look = {.head = 0};
     for (uint64_t number = 1;; number++) {
-        struct holders holders = {0};
-        session->deadline = deadline_after_ms(session->engine->timeout_ms);
-        hf_status status = read_holders(session, &holders);
+        look.holders = (struct holders){0};
+        hf_status status = look_now(engine, number == 1, &look);
         if (!status) {
-            status = gap_watch_look(watch, number, holders.list, holders.count);
-            mem_free(holders.list);
+            status = gap_watch_look(watch, number, look.holders.list, look.holders.count);
+            mem_free(look.holders.list);
         }
-        if (status || watch->look.oldest > 1) {
+        if (status) {
             return status;
         }
+        if (watch->look.oldest > 1) {
+            *ret_head = look.head;
+            return HF_OK;
+        }
         if (deadline_passed(deadline)) {
-            return holders.pid < 0
-                       ? fail(HF_TIMEOUT, "a prepared transaction has published and does not end")
-                       : fail(HF_TIMEOUT,
-                              "a transaction of the server's process %" PRId64
-                              " has published and does not end",
-                              holders.pid);
+            return fail_held(&look.holders);
         }
         struct deadline next = deadline_earlier(deadline, deadline_after_ms(NOW_PERIOD_MS));
         int64_t left_us = next.mono_us - clock_mono_us();
@@ -382,27 +408,9 @@ static hf_status await_holders(struct session *session, struct gap_watch *watch,
  */
 hf_status postgres_now(struct engine *engine, struct deadline deadline, int64_t *ret_position)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take(self, &session);
-    if (status) {
-        return status;
-    }
     struct gap_watch watch;
-    int64_t head = 0;
     gap_watch_init(&watch);
-    uint64_t number = session->number;
-    status = read_head(session, &head);
-    if (!status) {
-        status = await_holders(session, &watch, deadline);
-    }
-    if (!status && session->number != number) {
-        status = fail(HF_UNAVAILABLE, "%s: the connection was lost", self->place);
-    }
+    hf_status status = await_holders(postgres_of(engine), &watch, deadline, ret_position);
     gap_watch_release(&watch);
-    session_give(self, session);
-    if (!status) {
-        *ret_position = head;
-    }
     return status;
 }

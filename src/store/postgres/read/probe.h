@@ -2,8 +2,9 @@
  * probe.h - who holds the lock of the sequence: the looks that the gap proof (base/gap.h) rests on.
  *
  * One prober serves all readers of an engine. It looks only while a reader watches, that is, has
- * holes in what it has read: then at most every PROBE_PERIOD_MS, by a thread of its own. When a
- * look may have decided something it makes news, and the readers come and read.
+ * holes in what it has read: then at most every PROBE_PERIOD_MS, by a thread of its own, on a
+ * session that it borrows for the look. When a look may have decided something it makes news, and
+ * the readers come and read.
  */
 #ifndef HF_STORE_POSTGRES_READ_PROBE_H
 #define HF_STORE_POSTGRES_READ_PROBE_H
@@ -17,7 +18,8 @@
 /* What is known. */
 struct proof {
     struct gap_look look;    /* complete */
-    int64_t server_start_us; /* of the server that it was made on */
+    uint64_t era;            /* of the session that it was made on */
+    int64_t server_start_us; /* of the server that it was made on: a pooler may have several */
     bool blind;              /* the server does not let us see its locks */
 };
 

@@ -17,11 +17,15 @@
  *
  * The proof needs looks at the lock's holders; probe.c makes them while there are holes.
  *
- * What was read is true only for the life of the server: one that crashes forgets whose
- * transactions had which names, and may give the same positions again. So a reader keeps one
- * session all its life, and when that has lost its connection the reader is over: HF_UNAVAILABLE
- * once, then HF_STALE. The caller opens another one at its checkpoint. Behind a pooler the
- * connection says nothing about the server, so it is asked when it was started.
+ * A reader has no session: it borrows one of the pool for each call that asks the server something,
+ * whichever is free. What was read is true only for the life of the server: one that crashes
+ * forgets whose transactions had which names, and may give the same positions again. So a reader
+ * belongs to an era (era.h), and puts together only what was seen through sessions of it. When the
+ * pool gives it one of another era the reader is over: HF_UNAVAILABLE once, then HF_STALE. The
+ * caller opens another one at its checkpoint. A connection that is lost while the server lives on
+ * costs nothing but the answer that was waited for. Behind a pooler a connection says nothing about
+ * the server, so the server is asked with every fetch when it was started, in the same transaction,
+ * and a lost connection ends the reader.
  *
  * Memory: one fetch is bounded in rows, and rows in bytes, because texts above READ_LARGE_BYTES are
  * fetched when they are handed up (queries/read.sql).
@@ -63,11 +67,11 @@ enum cut {
 };
 
 struct postgres_reader {
-    struct reader head; /* first: engine.h */
-    struct session *session;
-    uint64_t number;         /* of the session's connection */
-    int64_t server_start_us; /* of the server; 0: not asked yet */
-    bool over;               /* the connection was lost */
+    struct reader head;      /* first: engine.h */
+    struct session *session; /* borrowed; NULL between calls */
+    uint64_t era;            /* in which everything was read; 0: nothing yet */
+    int64_t server_start_us; /* behind a pooler: of the server; 0: not known yet */
+    bool over;               /* its era is, or may be */
     bool strict;
     bool watching;  /* the prober knows of our holes */
     bool told_full; /* the log knows that there are too many holes */
@@ -112,40 +116,60 @@ static struct postgres_engine *engine_of(const struct postgres_reader *reader)
 static hf_status lose(struct postgres_reader *reader)
 {
     reader->over = true;
-    return fail(HF_UNAVAILABLE, "%s: the connection that the log was read on was lost",
+    return fail(HF_UNAVAILABLE,
+                "%s: the server that the log was read from may have been restarted since",
                 engine_of(reader)->place);
 }
 
-static bool is_connected(const struct postgres_reader *reader)
+/* Borrows a session for the rest of the call. */
+static hf_status borrow(struct postgres_reader *reader)
 {
-    const struct session *session = reader->session;
-    return !session_is_lost(session) && session->number == reader->number;
+    if (reader->session) {
+        return HF_OK;
+    }
+    hf_status status = session_take(engine_of(reader), &reader->session);
+    if (status) {
+        return status;
+    }
+    if (reader->era == 0) {
+        reader->era = reader->session->era;
+    }
+    return reader->session->era == reader->era ? HF_OK : lose(reader);
 }
 
-static hf_status ask_server_start(struct postgres_reader *reader, int64_t *ret_us)
+static void give_back(struct postgres_reader *reader)
 {
-    PGresult *result;
-    session_params(reader->session);
-    hf_status status = session_query(reader->session, POSTGRES_QUERY_READ_SERVER_START, &result);
-    if (!status) {
-        *ret_us = result_time(result, 0, 0, 0);
-        PQclear(result);
-    }
-    return is_connected(reader) ? status : lose(reader);
+    session_give(engine_of(reader), reader->session);
+    reader->session = NULL;
 }
 
-/* Whether it is still the same server, where the connection does not tell. */
-static hf_status check_server(struct postgres_reader *reader)
+/* After an answer, or none: whether the session still is what it was when it was borrowed. */
+static hf_status check_session(struct postgres_reader *reader, hf_status status)
 {
-    int64_t start_us = 0;
-    hf_status status = HF_OK;
-    if (session_has(reader->session, SESSION_POOLED)) {
-        status = ask_server_start(reader, &start_us);
-        if (!status && start_us != reader->server_start_us) {
-            status = lose(reader);
-        }
+    struct session *session = reader->session;
+    if (!session_is_lost(session)) {
+        return session->era == reader->era ? status : lose(reader);
     }
-    return status;
+    bool pooled = reader->server_start_us != 0;
+    give_back(reader);
+    if (pooled) {
+        return lose(reader);
+    }
+    return status ? status
+                  : fail(HF_UNAVAILABLE, "%s: the connection was lost", engine_of(reader)->place);
+}
+
+/* Behind a pooler: whether the server that has answered is the one of the answers before. */
+static hf_status check_server(struct postgres_reader *reader, const struct fetch *fetch)
+{
+    if (!fetch->start_row) {
+        return HF_OK;
+    }
+    int64_t start_us = result_time(fetch->start_row->result, 0, 0, 0);
+    if (reader->server_start_us == 0) {
+        reader->server_start_us = start_us;
+    }
+    return start_us == reader->server_start_us ? HF_OK : lose(reader);
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
@@ -163,16 +187,19 @@ static struct fetch fetch_of(const struct postgres_reader *reader, int64_t limit
 
 static hf_status ask(struct postgres_reader *reader, struct fetch *fetch)
 {
-    struct session *session = reader->session;
-    hf_status status = fetch_run(fetch, session);
-    if (!is_connected(reader)) {
-        return lose(reader);
+    hf_status status = borrow(reader);
+    if (status) {
+        return status;
     }
+    struct session *session = reader->session;
+    fetch->asks_start = session_has(session, SESSION_POOLED);
+    status = fetch_run(fetch, session);
     if (status &&
         (strcmp(session->sqlstate, "2201B") == 0 || strncmp(session->sqlstate, "54", 2) == 0)) {
         reader->plain = true; /* its limits are lower than ours: the next call asks for all */
     }
-    return status ? status : check_server(reader);
+    status = check_session(reader, status);
+    return status ? status : check_server(reader, fetch);
 }
 
 /* ---- Taking what was read -------------------------------------------------------------------- */
@@ -219,6 +246,13 @@ static void enqueue(struct postgres_reader *reader, struct fetched *rows, int64_
     }
 }
 
+/* Whether a look was made at the server that the reader reads from, in the same life. */
+static bool is_same_server(const struct postgres_reader *reader, const struct proof *proof)
+{
+    return proof->era == reader->era &&
+           (reader->server_start_us == 0 || proof->server_start_us == reader->server_start_us);
+}
+
 static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
                            const struct proof *proof)
 {
@@ -235,7 +269,7 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
     int64_t through = cut   ? reader->found[rows - 1]
                       : all ? INT64_MAX
                             : reader->gap.holes[fetch->hole_count - 1].last;
-    bool same = proof->server_start_us == reader->server_start_us;
+    bool same = is_same_server(reader, proof);
     int64_t skipped = reader->gap.skipped;
     int64_t floor = gap_floor(&reader->gap);
     int64_t taken = 0;
@@ -331,13 +365,10 @@ static hf_status watch(struct postgres_reader *reader)
         }
         return HF_OK;
     }
-    if (reader->server_start_us == 0) {
-        status = ask_server_start(reader, &reader->server_start_us);
-    }
-    if (!status && reader->gap.holes[reader->gap.count - 1].witness == 0) {
+    if (reader->gap.holes[reader->gap.count - 1].witness == 0) {
         prober_ask(prober);
     }
-    if (!status && !reader->watching) {
+    if (!reader->watching) {
         status = prober_watch(prober);
         reader->watching = status == HF_OK;
     }
@@ -406,11 +437,16 @@ static bool may_look(const struct postgres_reader *reader, int64_t now_us)
 static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
 {
     int64_t floor = gap_floor(&reader->gap);
-    hf_status status = prober_look(engine_of(reader)->prober, reader->session);
-    if (!is_connected(reader)) {
-        return lose(reader);
+    hf_status status = borrow(reader);
+    if (status) {
+        return status;
     }
-    status = status == HF_OK ? fetch_more(reader) : HF_OK; /* a look that fails proves nothing */
+    bool looked = prober_look(engine_of(reader)->prober, reader->session) == HF_OK;
+    status = check_session(reader, HF_OK);
+    if (status) {
+        return status;
+    }
+    status = looked ? fetch_more(reader) : HF_OK; /* a look that fails proves nothing */
     reader->vain_us = gap_floor(&reader->gap) == floor ? now_us : -1;
     return status;
 }
@@ -602,17 +638,6 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     gap_init(&reader->gap, after);
     buf_init(&reader->wanted.patterns, REGEX_BUF_BYTES);
     buf_init(&reader->wanted.regex, REGEX_BUF_BYTES);
-    hf_status status = session_take(postgres_of(engine), &reader->session);
-    if (!status) {
-        reader->number = reader->session->number;
-        status = session_has(reader->session, SESSION_POOLED)
-                     ? ask_server_start(reader, &reader->server_start_us)
-                     : HF_OK;
-    }
-    if (status) {
-        postgres_reader_close(&reader->head);
-        return status;
-    }
     *ret_reader = &reader->head;
     return HF_OK;
 }
@@ -632,7 +657,6 @@ void postgres_reader_close(struct reader *reader)
     wanted_release(&self->wanted);
     mem_free(self->runs);
     mem_free(self->found);
-    session_give(engine, self->session);
     mem_free(self);
 }
 
@@ -720,31 +744,39 @@ static hf_status make_ready(struct postgres_reader *self, const struct filter *f
     return status;
 }
 
-hf_status postgres_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
-                               struct batch *batch, int64_t *ret_floor, bool *ret_more)
+/* Hands up what there is, or what the server has. */
+static hf_status next(struct postgres_reader *self, const struct filter *filter, int32_t max,
+                      struct batch *batch)
 {
-    struct postgres_reader *self = reader_of(reader);
-    if (self->over) {
-        return fail(HF_STALE, "the connection that the log was read on was lost: begin again at "
-                              "the checkpoint");
-    }
-    if (!is_connected(self)) {
-        return lose(self);
-    }
-    self->session->deadline = deadline_after_ms(engine_of(self)->timeout_ms);
-    if (self->rows == 0) {
-        self->rows = max < READ_ROWS_FIRST ? READ_ROWS_FIRST
-                     : max > READ_ROWS_MAX ? READ_ROWS_MAX
-                                           : max;
-    }
     hf_status status = set_filter(self, filter);
     size_t ready = 0;
     if (!status) {
         status = make_ready(self, filter, (size_t)max, &ready);
     }
-    if (!status) {
-        status = hand_up(self, filter, ready, batch);
+    return status ? status : hand_up(self, filter, ready, batch);
+}
+
+hf_status postgres_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
+                               struct batch *batch, int64_t *ret_floor, bool *ret_more)
+{
+    struct postgres_reader *self = reader_of(reader);
+    if (self->over) {
+        return fail(HF_STALE, "what was known of the log is not true any more: begin again at the "
+                              "checkpoint");
     }
+    if (atomic_load(&engine_of(self)->poisoned)) {
+        return fail(HF_MISUSE, "this handle belongs to the parent process");
+    }
+    if (self->era != 0 && self->era != era_now(engine_of(self))) {
+        return lose(self);
+    }
+    if (self->rows == 0) {
+        self->rows = max < READ_ROWS_FIRST ? READ_ROWS_FIRST
+                     : max > READ_ROWS_MAX ? READ_ROWS_MAX
+                                           : max;
+    }
+    hf_status status = next(self, filter, max, batch);
+    give_back(self);
     if (status) {
         return status;
     }

@@ -21,6 +21,7 @@
 
 #define PLACE_BYTES_MAX 512
 #define LISTS_BYTES_MAX 65536
+#define OURS "holdfast_" /* what the names of our own parameters begin with */
 #define CONNECT_MS 5000
 #define CONNECT_MIN_S 2   /* libpq's own rule */
 #define NOT_YET "not yet" /* no sslmode */
@@ -33,6 +34,63 @@ static const struct address_default wanted[] = {
     {"keepalives_count", "2"},
     {"tcp_user_timeout", "8000"},
 };
+
+/* ---- What is ours ---------------------------------------------------------------------------- */
+
+/* Reads "sessions=N", which ends at `end`. */
+static hf_status read_ours(struct address *address, const char *name, const char *end)
+{
+    const char *value = memchr(name, '=', (size_t)(end - name));
+    size_t length = value ? (size_t)(value - name) : (size_t)(end - name);
+    if (length != strlen("sessions") || strncmp(name, "sessions", length) != 0) {
+        return fail(HF_INVALID,
+                    "the database URL is not valid: there is no parameter " OURS
+                    "%.*s; Holdfast has " OURS "sessions",
+                    (int)(length < 64 ? length : 64), name);
+    }
+    long number = 0;
+    const char *at = value ? value + 1 : end;
+    bool digits = at < end && end - at <= 4;
+    for (; digits && at < end; at++) {
+        digits = isdigit((unsigned char)*at);
+        number = number * 10 + (*at - '0');
+    }
+    if (!digits || number < ADDRESS_SESSIONS_MIN || number > ADDRESS_SESSIONS_MAX) {
+        return fail(HF_INVALID,
+                    "the database URL is not valid: " OURS
+                    "sessions takes a number from %d to %d, the sessions of the server that this "
+                    "process may have open; %d is the default",
+                    ADDRESS_SESSIONS_MIN, ADDRESS_SESSIONS_MAX, ADDRESS_SESSIONS_DEFAULT);
+    }
+    address->sessions_max = (int32_t)number;
+    return HF_OK;
+}
+
+/* Takes our parameters out of the URL, which gets shorter in place. */
+static hf_status take_ours(struct address *address)
+{
+    char *into = strchr(address->url, '?');
+    hf_status status = HF_OK;
+    if (!into) {
+        return HF_OK;
+    }
+    char separator = '?';
+    for (const char *at = into; *at && !status;) {
+        const char *name = at + 1;
+        size_t length = strcspn(name, "&");
+        at = name + length;
+        if (strncmp(name, OURS, strlen(OURS)) == 0) {
+            status = read_ours(address, name + strlen(OURS), at);
+        } else {
+            *into++ = separator;
+            memmove(into, name, length);
+            into += length;
+            separator = '&';
+        }
+    }
+    *into = status ? *into : '\0';
+    return status;
+}
 
 /* ---- What is given --------------------------------------------------------------------------- */
 
@@ -245,10 +303,16 @@ static hf_status name_place(struct address *address, const PQconninfoOption *giv
 hf_status address_init(struct address *address, const char *url)
 {
     PQconninfoOption *given = NULL;
-    *address = (struct address){.url = mem_dup(url, strlen(url))};
-    hf_status status = address->url ? check_url(url) : fail(HF_NOMEM, "no memory for names");
+    *address = (struct address){
+        .url = mem_dup(url, strlen(url)),
+        .sessions_max = ADDRESS_SESSIONS_DEFAULT,
+    };
+    hf_status status = address->url ? take_ours(address) : fail(HF_NOMEM, "no memory for names");
     if (!status) {
-        status = read_given(url, &given);
+        status = check_url(address->url);
+    }
+    if (!status) {
+        status = read_given(address->url, &given);
     }
     if (!status) {
         status = split_hosts(address, given);

@@ -9,6 +9,10 @@
  *     connect_timeout             per host; kept by dial.c, because libpq leaves it to its callers
  *     target_session_attrs        read-write, if there are several hosts
  *
+ * One parameter of the URL is not libpq's but ours, and is taken out before libpq sees it:
+ *
+ *     holdfast_sessions=N         how many sessions a store may have open (wire/pool.h)
+ *
  * Several hosts are walked by us and not by libpq, which would wait for the first that is silent as
  * long as we let it wait at all.
  */
@@ -21,9 +25,12 @@
 
 #define ADDRESS_HOSTS_MAX 16
 #define ADDRESS_SETTINGS_MAX 16 /* with the NULL at the end */
+#define ADDRESS_SESSIONS_DEFAULT 8
+#define ADDRESS_SESSIONS_MIN 4 /* the writer's, the keeper's, the checker's, one for reading */
+#define ADDRESS_SESSIONS_MAX 1000
 
 struct address {
-    char *url;   /* the libpq URI as given, NUL-terminated; may hold a password */
+    char *url;   /* the libpq URI, without what is ours, NUL-terminated; may hold a password */
     char *place; /* "host:port/database" for messages; no password */
     char *lists; /* owns what hosts points to */
     size_t host_count;
@@ -37,7 +44,8 @@ struct address {
         const char *keyword;
         const char *value;
     } defaults[ADDRESS_SETTINGS_MAX];
-    int64_t connect_ms; /* for one host; -1: as long as the caller waits */
+    int64_t connect_ms;   /* for one host; -1: as long as the caller waits */
+    int32_t sessions_max; /* open at one time, besides those that are lent to handlers */
 };
 
 /* Parameters for libpq, ended by NULL. */

@@ -11,9 +11,15 @@
  * first. If the server does not answer that, or says that the backend is idle or gone, no answer
  * will come any more. The check runs twice: between two statements that were sent ahead a backend
  * is idle, too, for a moment.
+ *
+ * Only one thread of a store checks at a time, so that the second connection has a place among the
+ * sessions of the store that no other takes (pool.h). When a server falls silent many sessions are
+ * to be checked at once: a thread that waited for the check of another, which the server did not
+ * answer, takes that for the answer to its own.
  */
 #include <poll.h>
 
+#include "base/thread.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/wire/row.h"
 
@@ -43,17 +49,68 @@ static enum finding ask(struct session *asker, int pid, bool pooled)
     return finding;
 }
 
-bool session_backend_is_lost(struct session *session)
+static enum finding check(struct session *session)
 {
     struct session asker;
     int pid = PQbackendPID(session->pg);
-    session_init(&asker, session->engine, SESSION_READER);
+    bool pooled = session_has(session, SESSION_POOLED);
+    session_init(&asker, session->engine, SESSION_CHECKER);
     asker.deadline = deadline_earlier(session->deadline, deadline_after_ms(ASK_MS));
-    enum finding finding = ask(&asker, pid, session_has(session, SESSION_POOLED));
+    enum finding finding = ask(&asker, pid, pooled);
     if (finding == FINDING_IDLE && !session_wait(session, POLLIN, deadline_after_ms(TWICE_MS))) {
-        finding = ask(&asker, pid, session_has(session, SESSION_POOLED));
+        finding = ask(&asker, pid, pooled);
     }
     session_release(&asker);
+    return finding;
+}
+
+/* Checks when no other thread does. */
+static enum finding check_in_turn(struct session *session)
+{
+    struct checker *checker = &session->engine->checker;
+    enum finding finding = FINDING_AT_WORK; /* if there was no time to ask */
+    pthread_mutex_lock(&checker->mutex);
+    uint64_t unanswered = checker->unanswered;
+    while (checker->busy && !deadline_passed(session->deadline)) {
+        cond_wait_until(&checker->done, &checker->mutex, session->deadline);
+    }
+    if (checker->unanswered != unanswered) {
+        finding = FINDING_NO_SERVER;
+    } else if (!checker->busy) {
+        checker->busy = true;
+        pthread_mutex_unlock(&checker->mutex);
+        finding = check(session);
+        pthread_mutex_lock(&checker->mutex);
+        checker->busy = false;
+        checker->unanswered += finding == FINDING_NO_SERVER;
+        pthread_cond_broadcast(&checker->done);
+    }
+    pthread_mutex_unlock(&checker->mutex);
+    return finding;
+}
+
+bool session_backend_is_lost(struct session *session)
+{
+    enum finding finding = check_in_turn(session);
     /* What came meanwhile counts more. */
     return finding != FINDING_AT_WORK && !session_wait(session, POLLIN, deadline_after_ms(0));
+}
+
+hf_status checker_init(struct checker *checker)
+{
+    *checker = (struct checker){.busy = false};
+    hf_status status = mutex_init(&checker->mutex);
+    if (!status) {
+        status = cond_init(&checker->done);
+        if (status) {
+            pthread_mutex_destroy(&checker->mutex);
+        }
+    }
+    return status;
+}
+
+void checker_release(struct checker *checker)
+{
+    pthread_cond_destroy(&checker->done);
+    pthread_mutex_destroy(&checker->mutex);
 }

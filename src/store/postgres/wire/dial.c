@@ -13,16 +13,23 @@
  *
  * Between two attempts there is a pause that grows, and no two processes pause alike: a server that
  * comes back is not met by all of them at the same moment.
+ *
+ * A server that has no session left (53300) is not asked again for some seconds, by no thread of
+ * this store: whatever becomes free meanwhile is left to others, among them the administrator who
+ * wants to find out what is going on.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/wire/address.h"
 #include "store/postgres/wire/commit_mode.h"
+#include "store/postgres/wire/era.h"
 #include "store/postgres/wire/errors.h"
 #include "store/postgres/wire/row.h"
 
@@ -30,6 +37,9 @@
 #define RETRY_LAST_MS 1000 /* the longest such pause; the real one is between half of it and all */
 
 #define NAP_US 50000 /* one piece of a pause */
+
+#define REFUSED_MS 5000      /* the pause after 53300; the real one is between half of it and all */
+#define REFUSED_LOG_MS 60000 /* between two messages about that */
 
 /* ---- One host -------------------------------------------------------------------------------- */
 
@@ -164,6 +174,9 @@ static hf_status connect_host(struct session *session, size_t host, struct deadl
     if (!status) {
         status = hello(session);
     }
+    if (!status && session->kind != SESSION_HANDLER && session->kind != SESSION_CHECKER) {
+        status = era_join(session);
+    }
     session->deadline = before;
     if (status) {
         session_close(session);
@@ -172,6 +185,48 @@ static hf_status connect_host(struct session *session, size_t host, struct deadl
     session->facts |= SESSION_GREETED;
     session->number = atomic_fetch_add(&session->engine->connections, 1) + 1;
     return HF_OK;
+}
+
+/* ---- No session left ------------------------------------------------------------------------- */
+
+int64_t session_refused_until_us(const struct postgres_engine *engine)
+{
+    return atomic_load(&engine->refused_until_us);
+}
+
+bool session_is_refused(const struct postgres_engine *engine)
+{
+    int64_t until_us = session_refused_until_us(engine);
+    return until_us > 0 && clock_mono_us() < until_us;
+}
+
+static bool has_no_session(const struct session *session)
+{
+    return strcmp(session->sqlstate, "53300") == 0;
+}
+
+/* Begins the pause. The thread's message says what the server said. */
+static void note_refusal(struct postgres_engine *engine)
+{
+    int64_t now_us = clock_mono_us();
+    int64_t half_us = REFUSED_MS * INT64_C(500);
+    int64_t until_us = now_us + half_us + (int64_t)(random_u64() % (uint64_t)half_us);
+    int64_t before_us = atomic_exchange(&engine->refused_until_us, until_us);
+    if (before_us == 0 || now_us - before_us > REFUSED_LOG_MS * INT64_C(1000)) {
+        log_about(engine->log, HF_LOG_WARN, NULL, "%s; this process asks again every few seconds",
+                  err_message());
+    }
+}
+
+/* The pause lasts: the server is not asked. */
+static hf_status fail_refused(struct session *session)
+{
+    snprintf(session->sqlstate, sizeof session->sqlstate, "53300");
+    return fail(HF_UNAVAILABLE,
+                "cannot connect to %s: a moment ago the server had no connection left (53300); "
+                "this process asks again every few seconds: raise max_connections, or use fewer "
+                "processes",
+                session->engine->place);
 }
 
 /* ---- All hosts ------------------------------------------------------------------------------- */
@@ -183,7 +238,7 @@ static bool is_worth_waiting(const struct session *session, hf_status status)
     if (session_hurries(session)) {
         return false;
     }
-    return strcmp(session->sqlstate, "57P03") == 0 || strcmp(session->sqlstate, "53300") == 0 ||
+    return strcmp(session->sqlstate, "57P03") == 0 || has_no_session(session) ||
            (atomic_load(&session->engine->opened) && status == HF_UNAVAILABLE);
 }
 
@@ -193,6 +248,12 @@ static hf_status connect_any(struct session *session, struct deadline deadline, 
     size_t count = engine->address.host_count;
     size_t first = atomic_load(&engine->host);
     hf_status status = HF_OK;
+    bool full = false;
+    if (session_is_refused(engine)) {
+        status = fail_refused(session);
+        *ret_wait = is_worth_waiting(session, status);
+        return status;
+    }
     for (size_t i = 0; i < count; i++) {
         size_t host = (first + i) % count;
         status = connect_host(session, host, deadline);
@@ -201,17 +262,24 @@ static hf_status connect_any(struct session *session, struct deadline deadline, 
             return HF_OK;
         }
         *ret_wait = *ret_wait || is_worth_waiting(session, status);
+        full = full || has_no_session(session);
         if (status != HF_UNAVAILABLE || deadline_passed(deadline)) {
             break;
         }
     }
+    if (full) {
+        note_refusal(engine);
+    }
     return status;
 }
 
-/* Between half and all of it, in short pieces: when the store is left the pause ends. */
+/* Between half and all of it, but not less than a refusal lasts, in short pieces: when the store is
+ * left the pause ends. */
 static void nap(const struct session *session, int64_t ms)
 {
     int64_t us = ms * 500 + (int64_t)(random_u64() % (uint64_t)(ms * 500));
+    int64_t refused_us = session_refused_until_us(session->engine) - clock_mono_us();
+    us = refused_us > us ? refused_us : us;
     for (; us > 0 && !session_hurries(session); us -= NAP_US) {
         struct timespec time = {.tv_nsec = (us < NAP_US ? us : NAP_US) * 1000};
         nanosleep(&time, NULL);
@@ -226,7 +294,9 @@ static hf_status connect_patiently(struct session *session, struct deadline dead
     for (int64_t pause_ms = RETRY_FIRST_MS; status && wait; pause_ms *= 2) {
         int64_t left_ms = deadline_left_ms(deadline);
         pause_ms = pause_ms > RETRY_LAST_MS ? RETRY_LAST_MS : pause_ms;
-        if (left_ms >= 0 && left_ms <= pause_ms) {
+        int64_t refused_us = session_refused_until_us(session->engine) - clock_mono_us();
+        int64_t least_ms = refused_us > pause_ms * 1000 ? refused_us / 1000 : pause_ms;
+        if (left_ms >= 0 && left_ms <= least_ms) {
             break;
         }
         nap(session, pause_ms);

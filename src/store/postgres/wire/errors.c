@@ -35,8 +35,8 @@ static const struct meaning {
     {"42883", HF_SCHEMA, NULL},
     {"53100", HF_NOSPACE, "the server's disk is full"},
     {"53300", HF_UNAVAILABLE,
-     "the server has no connection left: raise max_connections, or use "
-     "fewer processes"},
+     "the server has no connection left: raise max_connections, or use fewer processes, or fewer "
+     "sessions for each (holdfast_sessions)"},
     {"53", HF_UNAVAILABLE, NULL},
     {"55P03", HF_BUSY,
      "it did not get a lock that another transaction holds, and changed nothing: end that "

@@ -1,39 +1,54 @@
 /*
- * pool.c - sessions for queries, readers and handlers.
+ * pool.c - sessions for readers, queries and handlers. See pool.h.
  *
- * A query takes a session, reads, and gives it back. Taking never waits for another thread: up to
- * POOL_IDLE_MAX sessions are kept, and when all are in use another one is opened for the occasion.
- * So a listing's callback may run other queries.
+ * A place in the pool is a session that is idle, or the right to open one while fewer than `limit`
+ * are open. The thread that gives a session back hands the place to the first that waits, so a
+ * thread that comes later cannot overtake it.
  *
- * Handlers have sessions of their own, and as many are kept: however many handlers rest, a query
- * finds the session of the query before. What an application does to a connection (settings,
+ * A server may refuse to open another session because it has none left (dial.c makes the pause
+ * then). As long as this process has sessions, a thread that was refused waits for one of those
+ * instead, and the pool opens none until the pause is over.
+ *
+ * Handlers have sessions of their own: what an application does to a connection (settings,
  * temporary tables) must not meet a reader. One that is not idle when it comes back is closed.
  */
+#include "store/postgres/wire/pool.h"
+
+#include <string.h>
+
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/thread.h"
+#include "base/time/clock.h"
 #include "store/postgres/postgres.h"
+#include "store/postgres/wire/era.h"
 
-static struct idle *idle_of(struct postgres_engine *engine, enum session_kind kind)
-{
-    return kind == SESSION_READER ? &engine->idle_readers : &engine->idle_handlers;
-}
+/* A thread that waits for a place; on its stack. */
+struct waiter {
+    struct waiter *next;
+    pthread_cond_t served;
+    bool done;               /* it has a place, counted in pool->taken */
+    struct session *session; /* the idle session that it gets; NULL: it opens one */
+};
 
-static struct session *take_idle(struct postgres_engine *engine, enum session_kind kind)
+/* ---- Idle sessions --------------------------------------------------------------------------- */
+
+static struct session *pop(struct idle *idle)
 {
-    bool alone = atomic_load(&engine->poisoned); /* and the mutex may be held for ever */
-    if (!alone) {
-        pthread_mutex_lock(&engine->pool_mutex);
-    }
-    struct idle *idle = idle_of(engine, kind);
     struct session *session = idle->first;
     if (session) {
         idle->first = session->next;
         idle->count--;
     }
-    if (!alone) {
-        pthread_mutex_unlock(&engine->pool_mutex);
-    }
     return session;
+}
+
+static void push(struct idle *idle, struct session *session)
+{
+    session->idle_us = clock_mono_us();
+    session->next = idle->first;
+    idle->first = session;
+    idle->count++;
 }
 
 static void drop(struct session *session)
@@ -42,59 +57,283 @@ static void drop(struct session *session)
     mem_free(session);
 }
 
-static hf_status take(struct postgres_engine *engine, enum session_kind kind,
-                      struct deadline deadline, struct session **ret_session)
+static void drop_all(struct session *list)
 {
-    if (atomic_load(&engine->poisoned)) {
-        return fail(HF_MISUSE, "this handle belongs to the parent process");
+    while (list) {
+        struct session *next = list->next;
+        drop(list);
+        list = next;
     }
-    struct session *session = take_idle(engine, kind);
-    if (!session) {
-        session = mem_alloc(sizeof *session);
-        if (!session) {
-            return fail(HF_NOMEM, "no memory for a connection");
-        }
-        session_init(session, engine, kind);
+}
+
+/* Takes those out that have been idle since `before_us`, but for the first few. Later in the list
+ * is longer idle. */
+static struct session *cut_old(struct idle *idle, int64_t before_us)
+{
+    struct session **at = &idle->first;
+    int kept = 0;
+    while (*at && (kept < POOL_IDLE_KEPT || (*at)->idle_us > before_us)) {
+        at = &(*at)->next;
+        kept++;
     }
-    session->deadline = deadline;
-    if (!session_is_up(session)) {
-        session_close(session);
+    struct session *old = *at;
+    *at = NULL;
+    idle->count = kept;
+    return old;
+}
+
+void session_pool_trim(struct postgres_engine *engine)
+{
+    struct session_pool *pool = &engine->pool;
+    int64_t before_us = clock_mono_us() - POOL_IDLE_MS * INT64_C(1000);
+    pthread_mutex_lock(&pool->mutex);
+    struct session *readers = cut_old(&pool->readers, before_us);
+    struct session *handlers = cut_old(&pool->handlers, before_us);
+    pthread_mutex_unlock(&pool->mutex);
+    drop_all(readers);
+    drop_all(handlers);
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* Whether a thread may have a place now. A server that has just refused a session is not asked
+ * again while there are others to wait for. */
+static bool has_place(const struct postgres_engine *engine)
+{
+    const struct session_pool *pool = &engine->pool;
+    int open = pool->taken + pool->readers.count;
+    return pool->readers.first || open == 0 || (open < pool->limit && !session_is_refused(engine));
+}
+
+/* Serves those that wait, in their order, as far as there are places. The mutex is held. */
+static void serve(struct postgres_engine *engine)
+{
+    struct session_pool *pool = &engine->pool;
+    while (pool->first && has_place(engine)) {
+        struct waiter *waiter = pool->first;
+        pool->first = waiter->next;
+        pool->last = pool->first ? pool->last : NULL;
+        waiter->session = pop(&pool->readers);
+        waiter->done = true;
+        pool->taken++;
+        pthread_cond_signal(&waiter->served);
     }
-    hf_status status = session_connect(session, deadline);
+}
+
+static void leave_queue(struct session_pool *pool, const struct waiter *waiter)
+{
+    struct waiter *before = NULL;
+    struct waiter **at = &pool->first;
+    while (*at && *at != waiter) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = waiter->next;
+        pool->last = pool->last == waiter ? before : pool->last;
+    }
+}
+
+static hf_status fail_full(const struct postgres_engine *engine)
+{
+    return fail(HF_TIMEOUT,
+                "all %d sessions with %s that this process has for reading were in use until the "
+                "time was over: holdfast_sessions in the URL (now %d) allows more",
+                engine->pool.limit, engine->place, (int)engine->address.sessions_max);
+}
+
+/* A place that need not be waited for. */
+static bool take_free_place(struct postgres_engine *engine, struct session **ret_session)
+{
+    struct session_pool *pool = &engine->pool;
+    pthread_mutex_lock(&pool->mutex);
+    bool is_free = !pool->first && has_place(engine);
+    if (is_free) {
+        *ret_session = pop(&pool->readers);
+        pool->taken++;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return is_free;
+}
+
+/* Waits for a place. *ret_session is NULL if the caller is to open one. */
+static hf_status take_place(struct postgres_engine *engine, struct deadline deadline,
+                            struct session **ret_session)
+{
+    struct session_pool *pool = &engine->pool;
+    struct waiter self = {.next = NULL};
+    if (take_free_place(engine, ret_session)) {
+        return HF_OK;
+    }
+    hf_status status = cond_init(&self.served);
     if (status) {
-        drop(session);
         return status;
     }
+    pthread_mutex_lock(&pool->mutex);
+    *(pool->first ? &pool->last->next : &pool->first) = &self;
+    pool->last = &self;
+    serve(engine);
+    while (!self.done && !deadline_passed(deadline)) {
+        /* The end of a refusal wakes nobody: each that waits looks for itself. */
+        struct deadline refused = {session_refused_until_us(engine)};
+        bool is_sooner = session_is_refused(engine) && refused.mono_us < deadline.mono_us;
+        cond_wait_until(&self.served, &pool->mutex, is_sooner ? refused : deadline);
+        serve(engine);
+    }
+    if (!self.done) {
+        leave_queue(pool, &self);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    pthread_cond_destroy(&self.served);
+    if (!self.done) {
+        return fail_full(engine);
+    }
+    *ret_session = self.session;
+    return HF_OK;
+}
+
+/* Gives a place back, with a session that can be used again, or without one. */
+static void give_place(struct postgres_engine *engine, struct session *session)
+{
+    struct session_pool *pool = &engine->pool;
+    pthread_mutex_lock(&pool->mutex);
+    pool->taken--;
+    if (session) {
+        push(&pool->readers, session);
+    }
+    serve(engine);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+static hf_status session_new(struct postgres_engine *engine, enum session_kind kind,
+                             struct session **ret_session)
+{
+    struct session *session = mem_alloc(sizeof *session);
+    if (!session) {
+        return fail(HF_NOMEM, "no memory for a connection");
+    }
+    session_init(session, engine, kind);
     *ret_session = session;
     return HF_OK;
+}
+
+/* Lets go of a connection that cannot be used: it was lost, or belongs to an era that is over. */
+static void close_unusable(struct session *session)
+{
+    if (!session_is_up(session) || era_is_over(session)) {
+        session_close(session);
+    }
+}
+
+/* Whether this process has sessions of the pool that a thread could wait for, besides its own. */
+static bool has_others(struct session_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    bool others = pool->taken > 1 || pool->readers.count > 0;
+    pthread_mutex_unlock(&pool->mutex);
+    return others;
+}
+
+/* Connects. *ret_wait: the server has no session left, and others of ours are to be waited for. */
+static hf_status connect_place(struct session *session, struct deadline deadline, bool *ret_wait)
+{
+    if (session->pg) {
+        return HF_OK;
+    }
+    hf_status status = session_connect_once(session, deadline);
+    *ret_wait = status && strcmp(session->sqlstate, "53300") == 0 &&
+                has_others(&session->engine->pool) && !deadline_passed(deadline);
+    return status != HF_UNAVAILABLE || *ret_wait ? status : session_connect(session, deadline);
 }
 
 hf_status session_take(struct postgres_engine *engine, struct session **ret_session)
 {
-    return take(engine, SESSION_READER, deadline_after_ms(engine->timeout_ms), ret_session);
-}
-
-hf_status session_take_snapshot(struct postgres_engine *engine, struct session **ret_session)
-{
-    struct session *session = NULL;
-    hf_status status = session_take(engine, &session);
-    if (status || !session) {
-        return status;
+    struct deadline deadline = deadline_after_ms(engine->timeout_ms);
+    if (atomic_load(&engine->poisoned)) {
+        return fail(HF_MISUSE, "this handle belongs to the parent process");
     }
-    status = session_script(session, postgres_queries[POSTGRES_QUERY_BEGIN_SNAPSHOT].sql);
-    if (status) {
-        session_give(engine, session);
-        return status;
+    for (;;) {
+        struct session *session = NULL;
+        hf_status status = take_place(engine, deadline, &session);
+        if (status) {
+            return status;
+        }
+        bool wait = false;
+        status = session ? HF_OK : session_new(engine, SESSION_READER, &session);
+        if (!status) {
+            session->deadline = deadline;
+            close_unusable(session);
+            status = connect_place(session, deadline, &wait);
+        }
+        if (!status) {
+            *ret_session = session;
+            return HF_OK;
+        }
+        if (session) {
+            drop(session);
+        }
+        give_place(engine, NULL);
+        if (!wait) {
+            return status;
+        }
     }
-    session->in_tx = true;
-    *ret_session = session;
-    return HF_OK;
 }
 
 hf_status session_take_handler(struct postgres_engine *engine, struct deadline deadline,
                                struct session **ret_session)
 {
-    return take(engine, SESSION_HANDLER, deadline, ret_session);
+    struct session_pool *pool = &engine->pool;
+    if (atomic_load(&engine->poisoned)) {
+        return fail(HF_MISUSE, "this handle belongs to the parent process");
+    }
+    pthread_mutex_lock(&pool->mutex);
+    struct session *session = pop(&pool->handlers);
+    pool->lent++;
+    pthread_mutex_unlock(&pool->mutex);
+    hf_status status = session ? HF_OK : session_new(engine, SESSION_HANDLER, &session);
+    if (!status) {
+        session->deadline = deadline;
+        if (!session_is_up(session)) {
+            session_close(session);
+        }
+        status = session_connect(session, deadline);
+    }
+    if (status) {
+        pthread_mutex_lock(&pool->mutex);
+        pool->lent--;
+        pthread_mutex_unlock(&pool->mutex);
+        if (session) {
+            drop(session);
+        }
+        return status;
+    }
+    *ret_session = session;
+    return HF_OK;
+}
+
+/* ---- Giving back ----------------------------------------------------------------------------- */
+
+static bool is_clean(const struct session *session)
+{
+    return session->pg && PQstatus(session->pg) == CONNECTION_OK &&
+           PQtransactionStatus(session->pg) == PQTRANS_IDLE &&
+           PQpipelineStatus(session->pg) == PQ_PIPELINE_OFF;
+}
+
+static void give_handler(struct session_pool *pool, struct session *session)
+{
+    pthread_mutex_lock(&pool->mutex);
+    pool->lent--;
+    bool keep = is_clean(session) && pool->handlers.count < POOL_HANDLERS_KEPT;
+    if (keep) {
+        push(&pool->handlers, session);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    if (!keep) {
+        drop(session);
+    }
 }
 
 void session_give(struct postgres_engine *engine, struct session *session)
@@ -110,30 +349,49 @@ void session_give(struct postgres_engine *engine, struct session *session)
         session->deadline = deadline_after_ms(engine->timeout_ms);
         session_rollback(session);
     }
-    bool keep = session->pg && PQstatus(session->pg) == CONNECTION_OK &&
-                PQtransactionStatus(session->pg) == PQTRANS_IDLE &&
-                PQpipelineStatus(session->pg) == PQ_PIPELINE_OFF;
-    struct idle *idle = idle_of(engine, session->kind);
-    pthread_mutex_lock(&engine->pool_mutex);
-    keep = keep && idle->count < POOL_IDLE_MAX;
-    if (keep) {
-        session->next = idle->first;
-        idle->first = session;
-        idle->count++;
+    if (session->kind == SESSION_HANDLER) {
+        give_handler(&engine->pool, session);
+        return;
     }
-    pthread_mutex_unlock(&engine->pool_mutex);
+    bool keep = is_clean(session);
     if (!keep) {
-        drop(session);
+        drop(session); /* before its place is given to another */
     }
+    give_place(engine, keep ? session : NULL);
 }
 
-void pool_close(struct postgres_engine *engine)
+/* ---- The whole ------------------------------------------------------------------------------- */
+
+hf_status session_pool_init(struct session_pool *pool)
 {
-    struct session *session;
-    while ((session = take_idle(engine, SESSION_READER))) {
-        drop(session);
-    }
-    while ((session = take_idle(engine, SESSION_HANDLER))) {
-        drop(session);
-    }
+    *pool = (struct session_pool){.limit = 1};
+    return mutex_init(&pool->mutex);
+}
+
+void session_pool_release(struct session_pool *pool)
+{
+    pthread_mutex_destroy(&pool->mutex);
+}
+
+/* In a forked child the mutex may be held for ever, and no other thread is there. */
+void session_pool_close(struct postgres_engine *engine)
+{
+    struct session_pool *pool = &engine->pool;
+    drop_all(pool->readers.first);
+    drop_all(pool->handlers.first);
+    pool->readers = (struct idle){0};
+    pool->handlers = (struct idle){0};
+}
+
+struct session_pool_counts session_pool_count(struct postgres_engine *engine)
+{
+    struct session_pool *pool = &engine->pool;
+    int apart = engine->namespace_id > 0 ? 2 : 1; /* without a namespace there is no keeper */
+    pthread_mutex_lock(&pool->mutex);
+    struct session_pool_counts counts = {
+        .open = apart + pool->taken + pool->readers.count,
+        .handlers = pool->lent + pool->handlers.count,
+    };
+    pthread_mutex_unlock(&pool->mutex);
+    return counts;
 }

@@ -31,6 +31,7 @@
 #define LEAVE_SILENCE_MS 1000 /* the same when the store is left: see store_leave */
 #define CANCEL_WAIT_MS 1000   /* for the answer to a cancelled statement of the application's */
 #define CANCELS_MAX 8         /* requests to stop that are under way, of the whole process */
+#define FAREWELLS_MAX 3       /* reads from an idle connection: why it ends, then its end */
 #define NAME_BYTES 80
 #define STREAM_LOOK_ROWS 256 /* after so many rows the clock is read again */
 
@@ -218,6 +219,8 @@ static void session_reset(struct session *session)
     session->in_tx = false;
     session->unsure = false;
     session->facts = 0;
+    session->era = 0;
+    session->birth_us = 0;
 }
 
 void session_init(struct session *session, struct postgres_engine *engine, enum session_kind kind)
@@ -271,8 +274,10 @@ bool session_is_up(struct session *session)
         return false;
     }
     struct pollfd fd = {.fd = PQsocket(session->pg), .events = POLLIN};
-    if (poll(&fd, 1, 0) > 0 && !PQconsumeInput(session->pg)) {
-        return false;
+    for (int i = 0; i < FAREWELLS_MAX && poll(&fd, 1, 0) > 0; i++) {
+        if (!PQconsumeInput(session->pg)) {
+            return false;
+        }
     }
     return PQstatus(session->pg) == CONNECTION_OK;
 }

@@ -27,8 +27,8 @@
  * Lost connections
  *   A session that lost its connection connects again at the next statement outside a transaction.
  *   session_query on a SESSION_READER also runs its statement again, once: it only reads. A caller
- *   that keeps something in memory that is only true while the server lives compares
- *   session->number: it rises with every connection.
+ *   that keeps something in memory that is only true while the server lives compares session->era
+ *   (era.h). session->number rises with every connection.
  *
  * Poolers
  *   Behind a transaction pooler (the server's process is not the one that the connection named)
@@ -49,6 +49,7 @@ enum session_kind {
     SESSION_WRITER,  /* apply's */
     SESSION_KEEPER,  /* the keeper's: LISTEN, the advisory lock, renewals */
     SESSION_READER,  /* of the pool: reads, and is given back */
+    SESSION_CHECKER, /* backend_check.c's: asks about a session that has fallen silent */
     SESSION_HANDLER, /* of the pool: a handler's transaction */
     SESSION_FOREIGN  /* the application's; it is neither closed nor connected again */
 };
@@ -64,6 +65,8 @@ struct session {
     PGconn *pg; /* NULL: not connected */
     enum session_kind kind;
     uint64_t number;          /* of the connection; 0: never connected */
+    uint64_t era;             /* era.h; 0: not connected, or a kind that keeps nothing in mind */
+    int64_t birth_us;         /* of the server's process: struct kin */
     struct deadline deadline; /* of the statements that follow */
     struct params params;
     unsigned facts; /* enum session_fact: what is known of the connection; 0 without one */
@@ -74,6 +77,7 @@ struct session {
     char sqlstate[6];          /* of the last failure; "" if the server did not say */
     bool unanswered;           /* the last attempt to connect ended because its time was over */
     struct session *next;      /* pool.c's */
+    int64_t idle_us;           /* pool.c's: since when it has been idle */
     struct session *next_open; /* engine.c's: all sessions with a connection */
 };
 
@@ -173,19 +177,11 @@ bool session_leaves_open(const struct session *session, const char *sqlstate);
  * that could not be had, a server that shuts down. */
 bool postgres_is_passing(const char *sqlstate);
 
-/* ---- The pool (pool.c) ----------------------------------------------------------------------- */
+/* ---- A server that has no session left (dial.c) ---------------------------------------------- */
 
-/* A session for the calling thread, connected, its deadline set by the store's timeout. Does not
- * wait: if all are in use another one is opened. HF_MISUSE in a forked child. */
-hf_status session_take(struct postgres_engine *engine, struct session **ret_session);
-/* The same, and all statements until session_give see one snapshot (REPEATABLE READ). */
-hf_status session_take_snapshot(struct postgres_engine *engine, struct session **ret_session);
-/* The same for a handler's transaction, which is not begun yet. */
-hf_status session_take_handler(struct postgres_engine *engine, struct deadline deadline,
-                               struct session **ret_session);
-/* Ends what is open and keeps the session for the next; NULL is allowed. */
-void session_give(struct postgres_engine *engine, struct session *session);
-/* Closes those that are not in use. */
-void pool_close(struct postgres_engine *engine);
+/* Whether the server has refused a session because it has none left, so that none is asked for
+ * until a pause is over; and until when, on the monotonic clock. */
+bool session_is_refused(const struct postgres_engine *engine);
+int64_t session_refused_until_us(const struct postgres_engine *engine);
 
 #endif

@@ -150,7 +150,7 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
     struct postgres_engine *engine = postgres_of(base);
     struct session *session = &engine->writer;
     session->publishes = has_events(changes);
-    if (!session_is_up(session)) {
+    if (!session_is_up(session) || era_is_over(session)) {
         session_close(session);
     }
     hf_status status = session_connect(session, deadline);

@@ -201,6 +201,14 @@ static void fill_query(struct postgres_engine *engine, struct params *params,
     param_int8(params, offset > 0 ? offset : 0);
 }
 
+/* What is read at once. */
+struct page {
+    int64_t after; /* ids between these two, neither included */
+    int64_t before;
+    int64_t rows; /* at most */
+    int64_t offset;
+};
+
 /* Hands up the rows of a page. ret_over: the callback has had enough. */
 static hf_status hand_up_page(const PGresult *result, hf_dead_letter_fn found, void *ctx,
                               bool *ret_over)
@@ -219,51 +227,68 @@ static hf_status hand_up_page(const PGresult *result, hf_dead_letter_fn found, v
     return HF_OK;
 }
 
-static hf_status list(struct postgres_engine *engine, struct session *session,
-                      const struct dead_query *query, hf_dead_letter_fn found, void *ctx)
+/* One page, on a session that is given back before any of it is handed up: the callback may make
+ * queries of its own. */
+static hf_status read_page(struct engine *engine, const struct dead_query *query,
+                           const struct page *page, bool oldest_first, PGresult **ret_result)
 {
-    int64_t after = query->after_dead_id >= 0 ? query->after_dead_id : 0;
-    int64_t before = query->before_dead_id >= 0 ? query->before_dead_id : INT64_MAX;
-    int64_t offset = query->offset;
-    int64_t left = query->limit >= 0 ? query->limit : INT64_MAX;
-    bool over = false;
-    hf_status status = HF_OK;
-    while (!status && !over && left > 0) {
-        int64_t rows = left < PAGE_ROWS ? left : PAGE_ROWS;
-        fill_query(engine, session_params(session), query, after, before, rows, offset);
-        PGresult *result;
-        status = session_query_once(
-            session, query->oldest_first ? POSTGRES_QUERY_DEAD_OLDEST : POSTGRES_QUERY_DEAD_NEWEST,
-            &result);
-        if (status) {
-            return status;
-        }
-        int count = PQntuples(result);
-        if (count > 0) {
-            int64_t last = result_int8(result, count - 1, DEAD_ID, 0);
-            after = query->oldest_first ? last : after;
-            before = query->oldest_first ? before : last;
-        }
-        status = hand_up_page(result, found, ctx, &over);
-        PQclear(result);
-        over = over || count < rows;
-        left -= count;
-        offset = 0;
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(
+        &lookup, engine, oldest_first ? POSTGRES_QUERY_DEAD_OLDEST : POSTGRES_QUERY_DEAD_NEWEST);
+    lookup.plan_anew = true;
+    fill_query(postgres_of(engine), params, query, page->after, page->before, page->rows,
+               page->offset);
+    if (pg_lookup_run(&lookup)) {
+        *ret_result = lookup.result;
+        lookup.result = NULL;
     }
+    return pg_lookup_end(&lookup);
+}
+
+/* From the oldest on: letters that come while the pages are read are no part of the list, or it
+ * would not end while a callback makes new ones. */
+static hf_status bound_page(struct engine *engine, const struct dead_query *query,
+                            struct page *page)
+{
+    struct page newest = {.after = page->after, .before = page->before, .rows = 1};
+    PGresult *result = NULL;
+    hf_status status = read_page(engine, query, &newest, false, &result);
+    if (!status && PQntuples(result) > 0) {
+        page->before = result_int8(result, 0, DEAD_ID, 0) + 1;
+    }
+    PQclear(result);
     return status;
 }
 
 hf_status postgres_dead_list(struct engine *engine, const struct dead_query *query,
                              hf_dead_letter_fn found, void *ctx)
 {
-    struct postgres_engine *self = postgres_of(engine);
-    struct session *session;
-    hf_status status = session_take_snapshot(self, &session);
-    if (status) {
-        return status;
+    int64_t left = query->limit >= 0 ? query->limit : INT64_MAX;
+    struct page page = {
+        .after = query->after_dead_id >= 0 ? query->after_dead_id : 0,
+        .before = query->before_dead_id >= 0 ? query->before_dead_id : INT64_MAX,
+        .offset = query->offset,
+    };
+    bool over = false;
+    hf_status status = HF_OK;
+    if (query->oldest_first && left > PAGE_ROWS) {
+        status = bound_page(engine, query, &page);
     }
-    status = list(self, session, query, found, ctx);
-    session_give(self, session);
+    while (!status && !over && left > 0) {
+        PGresult *result = NULL;
+        page.rows = left < PAGE_ROWS ? left : PAGE_ROWS;
+        status = read_page(engine, query, &page, query->oldest_first, &result);
+        int count = PQntuples(result);
+        if (count > 0) {
+            int64_t last = result_int8(result, count - 1, DEAD_ID, 0);
+            *(query->oldest_first ? &page.after : &page.before) = last;
+            status = hand_up_page(result, found, ctx, &over);
+        }
+        PQclear(result);
+        over = over || count < page.rows;
+        left -= count;
+        page.offset = 0;
+    }
     return status;
 }
 

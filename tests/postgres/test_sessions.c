@@ -1,0 +1,236 @@
+/*
+ * test_sessions.c - how many sessions a store has with its server: the limit, the turn of those who
+ * wait, a server that has none left, and those that are not used any more.
+ */
+#include "postgres/support_cluster.h"
+#include "postgres/support_proxy.h"
+#include "postgres/support_side.h"
+#include "support/crowd.h"
+#include "support/make.h"
+
+#include <libpq-fe.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/time/clock.h"
+#include "store/transfer.h"
+
+#define THREADS 6
+#define SCARCE 3 /* sessions that a role may have: writer, keeper, and one to read */
+#define WORK_MS 3000
+#define HOUR_US INT64_C(3600000000)
+
+static void add_to_url(struct fixture *f, const char *parameter)
+{
+    size_t used = strlen(f->url);
+    snprintf(f->url + used, sizeof f->url - used, "&%s", parameter);
+}
+
+static void skip_without_server(const struct fixture *f)
+{
+    if (f->sqlite) {
+        skip();
+    }
+}
+
+static hf_status open_with(struct fixture *f, const char *parameter, struct store **ret_store)
+{
+    char url[sizeof f->url + 64];
+    struct store_options options = fixture_options(f, "limited");
+    snprintf(url, sizeof url, "%s&%s", f->url, parameter);
+    return store_open(url, &options, ret_store);
+}
+
+/* ---- The limit ------------------------------------------------------------------------------- */
+
+static void a_limit_that_makes_no_sense_is_refused(void **state)
+{
+    static const char *const wrong[] = {"3", "0", "-1", "1001", "99999999999", "8x", "", "many"};
+    struct fixture *f = *state;
+    struct store *store = NULL;
+    char parameter[64];
+    skip_without_server(f);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(parameter, sizeof parameter, "holdfast_sessions=%s", wrong[i]);
+        must_answer(HF_INVALID, open_with(f, parameter, &store));
+        must_say("holdfast_sessions takes a number from 4 to 1000");
+    }
+    must_answer(HF_INVALID, open_with(f, "holdfast_sessions", &store));
+    must_answer(HF_INVALID, open_with(f, "holdfast_session=8", &store));
+    must_say("there is no parameter holdfast_session;");
+    must_answer(HF_OK, open_with(f, "holdfast_sessions=4", &store));
+    store_close(store);
+    must_answer(HF_OK, open_with(f, "holdfast_sessions=1000&connect_timeout=9", &store));
+    store_close(store);
+}
+
+/* ---- Waiting for a turn ---------------------------------------------------------------------- */
+
+struct turns {
+    struct store *store;
+    atomic_int gone;
+    int order[THREADS]; /* who was the nth to be served; written by who has the session */
+    hf_status status[THREADS];
+};
+
+struct turn {
+    struct turns *turns;
+    int index;
+};
+
+static void take_turn(int index, void *ctx)
+{
+    const struct turn *turn = ctx;
+    struct turns *turns = turn->turns;
+    struct exporter *exporter = NULL;
+    (void)index;
+    turns->status[turn->index] = store_export_open(turns->store, &exporter);
+    if (exporter) {
+        turns->order[atomic_fetch_add(&turns->gone, 1)] = turn->index;
+        store_export_close(exporter);
+    }
+}
+
+static void those_who_wait_for_a_session_are_served_in_their_order(void **state)
+{
+    struct fixture *f = *state;
+    static struct turns turns;
+    static struct turn turn[THREADS];
+    static struct crowd crowds[THREADS];
+    struct exporter *exporter;
+    skip_without_server(f);
+    add_to_url(f, "holdfast_sessions=4"); /* one to read */
+    turns = (struct turns){.store = fixture_open(f, "queue")};
+    must_answer(HF_OK, store_export_open(turns.store, &exporter)); /* which has it */
+    for (int i = 0; i < THREADS; i++) {
+        turn[i] = (struct turn){&turns, i};
+        crowd_start(&crowds[i], 1, take_turn, &turn[i]);
+        crowd_settle(&crowds[i]);
+    }
+    must_equal(0, atomic_load(&turns.gone));
+    store_export_close(exporter);
+    for (int i = 0; i < THREADS; i++) {
+        crowd_join(&crowds[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        must_answer(HF_OK, turns.status[i]);
+        must_equal(i, turns.order[i]);
+    }
+}
+
+static void a_call_that_finds_no_session_in_time_says_what_to_do(void **state)
+{
+    struct fixture *f = *state;
+    struct exporter *exporter;
+    int64_t head;
+    int64_t first;
+    skip_without_server(f);
+    add_to_url(f, "holdfast_sessions=4");
+    fixture_close(f, fixture_open(f, "maker")); /* which takes its time */
+    struct store_options options = fixture_options(f, "hasty");
+    options.timeout_ms = 2000;
+    struct store *store = fixture_open_with(f, &options);
+    must_answer(HF_OK, store_export_open(store, &exporter));
+    must_answer(HF_TIMEOUT, store_head(store, &head, &first));
+    must_say("holdfast_sessions in the URL (now 4)");
+    append_one(store, "t", NULL); /* writing needs none of them */
+    store_export_close(exporter);
+    must_answer(HF_OK, store_head(store, &head, &first));
+}
+
+/* ---- A server that has none left ------------------------------------------------------------- */
+
+struct work {
+    struct store *store;
+    atomic_int done;
+    atomic_int failed;
+};
+
+static void ask_again_and_again(int index, void *ctx)
+{
+    struct work *work = ctx;
+    int64_t begun_ms = mono_ms();
+    (void)index;
+    while (mono_ms() - begun_ms < WORK_MS) {
+        int64_t head;
+        int64_t first;
+        hf_status status = store_head(work->store, &head, &first);
+        atomic_fetch_add(status == HF_OK ? &work->done : &work->failed, 1);
+    }
+}
+
+/* The server refuses the second session to read with. All threads share the first one, and the
+ * server is not asked over and over. */
+static void a_server_without_sessions_is_asked_rarely(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct cluster cluster;
+    char url[sizeof f->url];
+    cluster_start(&cluster);
+    cluster_database(&cluster, "hf", f->url, sizeof f->url);
+    PGconn *root = side_open(f);
+    side_must(root, "CREATE ROLE scarce LOGIN CONNECTION LIMIT %d", SCARCE);
+    side_must(root, "ALTER DATABASE hf OWNER TO scarce");
+    struct proxy *proxy = proxy_start(cluster.dir);
+    add_to_url(f, "user=scarce");
+    proxy_url(proxy, f->url, url, sizeof url);
+    snprintf(f->url, sizeof f->url, "%s", url);
+    static struct work work;
+    work = (struct work){.store = fixture_open(f, "scarce")};
+    int64_t before = proxy_connections(proxy);
+    crowd_run(THREADS, ask_again_and_again, &work);
+    int64_t asked = proxy_connections(proxy) - before;
+    print_message("# %d answers, %d connections asked for\n", atomic_load(&work.done), (int)asked);
+    must_equal(0, atomic_load(&work.failed));
+    must_hold(atomic_load(&work.done) > THREADS);
+    must_hold(asked <= 1 + THREADS + 2); /* the first of each thread at the same moment, at most */
+    fixture_close(f, work.store);
+    PQfinish(root);
+    proxy_stop(proxy);
+    cluster_stop(&cluster);
+}
+
+/* ---- Sessions that are not used -------------------------------------------------------------- */
+
+static int64_t count_sessions(PGconn *pg)
+{
+    return side_number(pg, "SELECT count(*) FROM pg_stat_activity WHERE datname = "
+                           "current_database() AND application_name = 'idle'");
+}
+
+static void sessions_that_are_not_used_are_closed(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    static struct work work;
+    work = (struct work){.store = fixture_open(f, "idle")};
+    PGconn *pg = side_open(f);
+    crowd_run(THREADS, ask_again_and_again, &work);
+    must_equal(0, atomic_load(&work.failed));
+    int64_t most = count_sessions(pg);
+    print_message("# %d sessions at first\n", (int)most);
+    must_hold(most > 4 && most <= 8);
+    clock_fake_set(clock_wall_us(), clock_mono_us());
+    clock_fake_advance(HOUR_US);
+    store_wake(work.store);
+    int64_t begun_ms = mono_ms();
+    while (count_sessions(pg) > 4 && mono_ms() - begun_ms < PATIENCE_MS) {
+        usleep(5000);
+    }
+    int64_t left = count_sessions(pg);
+    clock_fake_off();
+    must_equal(4, left); /* writer, keeper, and two that are kept */
+    fixture_close(f, work.store);
+    PQfinish(pg);
+}
+
+static const struct CMUnitTest claims[] = {
+    CLAIM(a_limit_that_makes_no_sense_is_refused),
+    CLAIM(those_who_wait_for_a_session_are_served_in_their_order),
+    CLAIM(a_call_that_finds_no_session_in_time_says_what_to_do),
+    CLAIM(a_server_without_sessions_is_asked_rarely),
+    CLAIM(sessions_that_are_not_used_are_closed),
+};
+
+FIXTURE_MAIN("sessions", claims, NULL)
