@@ -67,6 +67,8 @@ typedef struct hf_options {
  *       files on network filesystems are refused (HF_INVALID).
  *   "postgres://..." or "postgresql://...": a database of a server (14 or newer), shared by many
  *       machines. The URL is libpq's, the database must exist; the tables are in schema `holdfast`.
+ *       One parameter is ours: holdfast_sessions=N, 4 to 1000, is how many sessions with the server
+ *       the bus may have open (8), besides one for each transactional handler that runs.
  *       The engine is libholdfast-postgres.so, which the first such URL loads; HF_UNAVAILABLE if it
  *       is missing or of another build. A static library has it in itself or not.
  * An older schema is migrated; a newer one is refused (HF_SCHEMA), and so is one that is to be
