@@ -103,7 +103,7 @@ patiently full.db "
     UPDATE holdfast_events SET key_version = 3, schedule_id = 'e' || place, producer = 'p' || place,
         tenant = 't' || place, metadata = '{\"p\":  ' || place || '}';
     UPDATE holdfast_subscriptions SET generation = 9, wanted = 4, paused_at = 5, paused_by = 'b' || id,
-        paused_reason = 'r' || id, breaker = '{\"b\": ' || id || '}', crew = 0, dropped_through = 2,
+        paused_reason = 'r' || id, breaker = '{\"b\": ' || id || '}', members_version = 0, dropped_through = 2,
         dropped = id;
     UPDATE holdfast_partitions SET checkpoint_at = 7, last_event_id = x'00112233445566778899aabbccddeeff',
         epoch = 8, turn = subscription_id = 2, owner = NULL, owner_name = NULL, span = 0,

@@ -139,7 +139,7 @@ for level in "REPEATABLE READ" SERIALIZABLE; do
 done
 
 # The owner of the schema may be a role that is not told how old the transactions of others are.
-sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast TO plain" >/dev/null
+sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast, holdfast_private TO plain" >/dev/null
 held="SET ROLE plain; SELECT holdfast_private.is_held('{holdfast_private.leases,holdfast_private.settled}'::regclass[], "
 is "what is not used is not held" "$held '1 hour')" f
 ask old "BEGIN; SELECT count(*) FROM holdfast_private.leases" >/dev/null

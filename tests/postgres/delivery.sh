@@ -39,18 +39,18 @@ sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[20
 # ---- Members ------------------------------------------------------------------------------------
 
 D=00000000-0000-4000-8000-00000000000d # which is unknown
-muster() { # TOKEN: the call, where one member is enough
-    echo "SELECT status, crew, members FROM holdfast.change_members_refresh(1, 1, '$1', false, 1, NULL, NULL, NULL)"
+refresh() { # TOKEN: the call, where one member is enough
+    echo "SELECT status, members_version, members FROM holdfast.change_members_refresh(1, 1, '$1', false, 1, NULL, NULL, NULL)"
 }
 sql "INSERT INTO holdfast_private.members (subscription_id, token) VALUES (1, '$A'), (1, '$D')" >/dev/null
-is "who is one too many is refused" "$(muster $B)" "11|0|"
-is "and has changed nothing" "SELECT token FROM holdfast_private.members ORDER BY id; SELECT crew FROM holdfast_private.subscriptions WHERE id = 1" "$A $D 0"
-is "a member strikes the dead off" "$(muster $A)" "0|1|{$A}"
+is "who is one too many is refused" "$(refresh $B)" "11|0|"
+is "and has changed nothing" "SELECT token FROM holdfast_private.members ORDER BY id; SELECT members_version FROM holdfast_private.subscriptions WHERE id = 1" "$A $D 0"
+is "a member strikes the dead off" "$(refresh $A)" "0|1|{$A}"
 sql "DELETE FROM holdfast_private.members" >/dev/null
 open first
 open second
-ask first "BEGIN; $(muster $A)" >/dev/null
-tell second "$(muster $B)"
+ask first "BEGIN; $(refresh $A)" >/dev/null
+tell second "$(refresh $B)"
 ok "of two that join at once, the second waits" blocked second
 ask first "COMMIT" >/dev/null
 ok "and is refused if there is room for one" like "11|*|" "$(hear second | cut -d'{' -f1)"

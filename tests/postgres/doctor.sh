@@ -46,7 +46,7 @@ sql "ALTER TABLE holdfast_private.retries SET (autovacuum_enabled = false)"
 exits 7 "findings have an exit code of their own" doctor --json
 said "a weak default is not ours: commits still wait for the disk" ok synchronous_commit '"value":"on"'
 said "sessions that are ended when they are idle" warn idle_session_timeout 'idle_session_timeout = 0'
-said "a table that is not vacuumed is named" warn not_vacuumed 'holdfast\.retries'
+said "a table that is not vacuumed is named" warn not_vacuumed 'holdfast_private\.retries'
 sql "ALTER DATABASE $base RESET idle_session_timeout"
 sql "ALTER TABLE holdfast_private.retries RESET (autovacuum_enabled)"
 

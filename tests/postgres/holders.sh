@@ -103,7 +103,7 @@ asks "until it has ended" a "$holders" "0|0"
 ask g "SELECT pg_advisory_unlock_all()" >/dev/null
 shut g
 
-fails "no role declares itself a publisher" "SET ROLE neighbour; SELECT holdfast_private.publishing(1)" "42501: *secret*"
+fails "no role declares itself a publisher" "SET ROLE neighbour; SELECT holdfast_private.publishing(1)" "42501: *holdfast_private*"
 fails "or computes the key" "SET ROLE neighbour; SELECT holdfast_private.draw(1)" "42501: *"
 
 # A gap, while they hold all this: it ends.

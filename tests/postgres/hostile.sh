@@ -30,11 +30,18 @@ house() {
     scenario 0 a boss >/dev/null
 }
 
+# speak ROLE: what the server answers to the statements on standard input.
+speak() {
+    PGUSER=$1 PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -v ON_ERROR_STOP=0 -v VERBOSITY=terse 2>&1
+}
+
 # scenario ROUND NAMESPACE ROLE: publishes, subscribes from the start, claims, fails, dead-letters, delays, owns a
-# partition; prints every answer, without what differs from run to run.
+# partition; prints every answer, without what differs from run to run, and then what the tables hold, which only the
+# owner of the schema can see.
 scenario() {
-    local round=$1 name=$2 role=$3 token=00000000-0000-4000-8000-0000000000$1$1
-    PGUSER=$role PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -v ON_ERROR_STOP=0 -v VERBOSITY=terse 2>&1 <<SQL
+    local round=$1 name=$2 role=$3 token=00000000-0000-4000-8000-0000000000$1$1 number audit
+    number=$(PGUSER=boss sql "SELECT id FROM holdfast_private.namespaces WHERE name = '$name'")
+    speak "$role" <<SQL
 SELECT position, duplicate FROM holdfast.publish('$name', 'order.placed', '{"round": $round}', key => 'k1');
 SELECT index, position, duplicate FROM holdfast.publish_many('$name', '{order.paid,order.sent,order.lost,order.paid}', '{1,2,3,4}', keys => '{k1,k2,NULL,k3}');
 SELECT position, duplicate FROM holdfast.publish('$name', 'x', id => '00000000-0000-4000-8000-0000000001$round$round');
@@ -53,17 +60,22 @@ CREATE TEMP TABLE again AS SELECT * FROM holdfast.claim('$name', 'jobs$round', 1
 SELECT position, type, payload, attempt FROM again ORDER BY 1;
 SELECT holdfast.ack('$name', 'jobs$round', max(lease)) FROM again;
 SELECT subscription, position, type, payload, reason, error, attempts FROM holdfast.dead_letters WHERE namespace = '$name' AND subscription = 'jobs$round';
-SELECT r.status, r.count FROM holdfast.dead_letters d, holdfast_private.namespaces n, holdfast.change_dead_retry(n.id, ARRAY[d.id], '{"edited": $round}', clock_timestamp()) r WHERE n.name = '$name' AND d.namespace = '$name' AND d.subscription = 'jobs$round';
+SELECT r.status, r.count FROM holdfast.dead_letters d, holdfast.change_dead_retry($number, ARRAY[d.id], '{"edited": $round}', clock_timestamp()) r WHERE d.namespace = '$name' AND d.subscription = 'jobs$round';
 SELECT position, payload, attempt FROM holdfast.claim('$name', 'jobs$round', 100);
-SELECT p.node_name, p.dead FROM holdfast_private.namespaces n, holdfast.process_beat(n.id, '$token', 'node', false) p WHERE n.name = '$name' ORDER BY 1;
-SELECT a.status, a.epoch, a.checkpoint, t.status, t.message FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id, holdfast.change_acquire(n.id, s.id, 0, '$token', 'node', false, NULL, NULL) a,
-    LATERAL holdfast.change_settle(n.id, s.id, 0, '$token', a.epoch, 0, 2, NULL, clock_timestamp()) t WHERE n.name = '$name' AND s.name = 'audit$round' AND a.status = 0;
+SELECT p.node_name, p.dead FROM holdfast.process_beat($number, '$token', 'node', false) p ORDER BY 1;
+SQL
+    audit=$(PGUSER=boss sql "SELECT id FROM holdfast_private.subscriptions WHERE namespace_id = $number AND name = 'audit$round'")
+    speak "$role" <<SQL
+SELECT a.status, a.epoch, a.checkpoint, t.status, t.message FROM holdfast.change_acquire($number, $audit, 0, '$token', 'node', false, NULL, NULL) a,
+    LATERAL holdfast.change_settle($number, $audit, 0, '$token', a.epoch, 0, 2, NULL, clock_timestamp()) t WHERE a.status = 0;
 SELECT holdfast.create_schedule('$name', 'clock$round', '@hourly', 'tock') IS NOT NULL;
 SELECT position > 0 FROM holdfast.run_schedule('$name', 'clock$round');
 SELECT holdfast.heartbeat('$name', 'node$round') IS NOT NULL;
 SELECT subscription, head, checkpoint, retrying, held, dead FROM holdfast.stats('$name');
 SELECT position, type, payload, key, key_version FROM holdfast.event_log WHERE namespace = '$name' ORDER BY position;
-SELECT s.name, s.start, s.generation, s.crew, c.partition, c.epoch, c.checkpoint, c.holes FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 5;
+SQL
+    speak boss <<SQL
+SELECT s.name, s.start, s.generation, s.members_version, c.partition, c.epoch, c.checkpoint, c.holes FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 5;
 SELECT s.name, r.position, r.kind, r.attempts FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.retries r ON r.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
 SELECT s.name, c.position, c.payload FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.copies c ON c.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 2;
 SELECT s.name, l.count, l.positions FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id JOIN holdfast_private.leases l ON l.subscription_id = s.id WHERE n.name = '$name' ORDER BY 1, 3::text;
@@ -225,7 +237,7 @@ if [ "$grants" = t ]; then
     # boss SQL: as the owner of the schema, who waits for none of them.
     boss() { PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -v ON_ERROR_STOP=1 -c "$1" 2>&1; }
     ok "(a viewer holds the gates of all node ids)" same 64 "$(sql "SELECT 64 - count(*) FROM (SELECT FROM holdfast_private.gates WHERE namespace_id = 1 AND gate > 1 FOR UPDATE SKIP LOCKED) g")"
-    ok "(and a lock on the table grants)" same t "$(sql "SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'holdfast_private.grants'::regclass AND l.mode = 'RowExclusiveLock' AND a.usename = 'a_viewer'")"
+    ok "and no lock on the table grants" same f "$(sql "SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'holdfast_private.grants'::regclass AND l.mode = 'RowExclusiveLock' AND a.usename = 'a_viewer'")"
     ok "meanwhile the owner of the schema makes a namespace" same "t" "$(boss "SELECT holdfast.create_namespace('c')")"
     ok "grants" same "t" "$(boss "SELECT holdfast.namespace_grant('viewer', 'a', 'b_owner')")"
     ok "takes back" same "t" "$(boss "SELECT holdfast.namespace_revoke('viewer', 'a', 'b_owner')")"
@@ -258,8 +270,9 @@ done
 if [ "$grants" = t ]; then
     PGUSER=a_publisher open publisher
     event=$(sql "SELECT holdfast_private.new_id(now())")
+    ahead=$(sql "SELECT holdfast_private.new_id(now() + interval '30 hours')")
     ask publisher "SELECT FROM holdfast.publish_later('a', 'due', '1', now() - interval '1 s', id => '$event')" >/dev/null
-    ask publisher "BEGIN; SELECT FROM holdfast.publish('a', 'due', id => '$event'); SELECT FROM holdfast.publish('a', 'ahead', id => holdfast_private.new_id(now() + interval '30 hours'))" >/dev/null
+    ask publisher "BEGIN; SELECT FROM holdfast.publish('a', 'due', id => '$event'); SELECT FROM holdfast.publish('a', 'ahead', id => '$ahead')" >/dev/null
     PGUSER=$b_role sql "SELECT FROM holdfast.publish_later('b', 'due', '1', now() - interval '1 s')" >/dev/null
     ok "a tick for all passes over what is locked in a" like "*namespace a is passed over: canceling statement due to lock timeout*" \
         "$(PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -c "SELECT FROM holdfast.tick()" 2>&1)"

@@ -20,7 +20,7 @@ static void add_members(PGconn *pg, const struct fixture *f, int64_t id, int cou
               (long long)side_namespace(pg, f), count, (long long)id);
 }
 
-static hf_status muster(struct store *store, int64_t id,
+static hf_status refresh(struct store *store, int64_t id,
                         struct members_refresh *ret_members_refresh)
 {
     *ret_members_refresh =
@@ -37,10 +37,10 @@ static hf_status members_refresh_among(struct fixture *f, int others,
     struct store *store = fixture_open(f, "a");
     PGconn *pg = side_open(f);
     int64_t id = subscribe_ordered(store, "s", 2);
-    must_answer(HF_OK, muster(store, id, ret_members_refresh));
+    must_answer(HF_OK, refresh(store, id, ret_members_refresh));
     add_members(pg, f, id, others);
     PQfinish(pg);
-    return muster(store, id, ret_members_refresh);
+    return refresh(store, id, ret_members_refresh);
 }
 
 static void as_many_members_as_there_may_be_are_told(void **state)
@@ -62,4 +62,4 @@ static const struct CMUnitTest claims[] = {
     CLAIM(more_members_than_there_may_be_are_refused),
 };
 
-FIXTURE_MAIN("muster", claims, NULL)
+FIXTURE_MAIN("refresh", claims, NULL)

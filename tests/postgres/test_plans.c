@@ -105,7 +105,7 @@ static void the_tail_is_read_by_index_whether_many_or_few_rows_are_expected(void
 static void plain_appends_are_inserted_as_they_are_unnested(void **state)
 {
     struct scene s = scene_of(*state);
-    side_must(s.pg, "SET search_path = pg_catalog, holdfast");
+    side_must(s.pg, "SET search_path = pg_catalog, holdfast_private");
     side_must(
         s.pg,
         "DO $do$ DECLARE v_sql text := replace(substring(holdfast.append_source() "

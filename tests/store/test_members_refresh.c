@@ -75,7 +75,7 @@ static void members_are_counted_in_the_order_of_joining(void **state)
     must_equal(0, refresh(a, id).ret_self);
 }
 
-static void the_crew_number_rises_only_when_the_crew_changes(void **state)
+static void the_version_of_the_members_rises_only_when_they_change(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -94,7 +94,7 @@ static void the_crew_number_rises_only_when_the_crew_changes(void **state)
     must_hold(refresh(a, id).ret_members_version > members_version);
 }
 
-static void a_change_of_the_crew_rings(void **state)
+static void a_change_of_the_members_rings(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -213,7 +213,7 @@ static void a_frozen_member_is_found_among_many(void **state)
     }
 }
 
-static void mustering_for_nothing_or_for_shared_work_is_refused(void **state)
+static void refreshing_members_for_nothing_or_for_shared_work_is_refused(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct members_refresh none = members_refresh_of(4711);
@@ -501,14 +501,14 @@ static void a_reader_hands_up_only_what_is_of_the_wanted_partitions(void **state
 
 static const struct CMUnitTest claims[] = {
     CLAIM(members_are_counted_in_the_order_of_joining),
-    CLAIM(the_crew_number_rises_only_when_the_crew_changes),
-    CLAIM(a_change_of_the_crew_rings),
+    CLAIM(the_version_of_the_members_rises_only_when_they_change),
+    CLAIM(a_change_of_the_members_rings),
     CLAIM(whose_partitions_are_is_told),
     CLAIM(a_member_that_closes_is_gone),
     CLAIM(a_dead_member_is_struck_off_and_what_it_owned_is_free),
     CLAIM(a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_newest),
     CLAIM(a_frozen_member_is_found_among_many),
-    CLAIM(mustering_for_nothing_or_for_shared_work_is_refused),
+    CLAIM(refreshing_members_for_nothing_or_for_shared_work_is_refused),
     CLAIM(members_go_with_their_subscription),
     CLAIM(checkpoints_of_several_partitions_move_at_once),
     CLAIM(a_mark_of_a_lost_partition_is_left_out),

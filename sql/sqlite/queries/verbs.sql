@@ -15,7 +15,7 @@ SELECT id, name, patterns, options, mode, partitions, generation, created_at, st
 -- A row per partition that ?3 owns; one without a partition if there is none.
 -- hot
 -- name: subscription_standing
-SELECT s.generation, s.crew, p.partition, p.epoch
+SELECT s.generation, s.members_version, p.partition, p.epoch
     FROM holdfast_subscriptions s
     LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.owner = ?3
     WHERE s.id = ?2 AND s.namespace_id = ?1 ORDER BY p.partition;
@@ -155,7 +155,7 @@ SELECT s.wanted, s.partitions,
 
 -- name: wish_fulfilled
 UPDATE holdfast_subscriptions
-    SET partitions = wanted, wanted = NULL, generation = generation + 1, crew = crew + 1
+    SET partitions = wanted, wanted = NULL, generation = generation + 1, members_version = members_version + 1
     WHERE id = ?1;
 
 -- name: partition_renew
@@ -183,15 +183,15 @@ UPDATE OR REPLACE holdfast_settled
 -- ---- Members ------------------------------------------------------------------------------------
 
 -- name: members_changed
-UPDATE holdfast_subscriptions SET crew = crew + 1 WHERE id = ?1;
+UPDATE holdfast_subscriptions SET members_version = members_version + 1 WHERE id = ?1;
 
 -- name: members_changed_by
-UPDATE holdfast_subscriptions SET crew = crew + 1
+UPDATE holdfast_subscriptions SET members_version = members_version + 1
     WHERE id IN (SELECT subscription_id FROM holdfast_partitions WHERE owner = ?1
                  UNION SELECT subscription_id FROM holdfast_members WHERE token = ?1);
 
 -- name: members_get
-SELECT crew FROM holdfast_subscriptions WHERE id = ?1;
+SELECT members_version FROM holdfast_subscriptions WHERE id = ?1;
 
 -- name: member_add
 INSERT INTO holdfast_members (subscription_id, joined, token, assigned)

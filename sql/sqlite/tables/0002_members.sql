@@ -8,4 +8,4 @@ CREATE TABLE holdfast_members (
 ) STRICT, WITHOUT ROWID;
 
 -- Rises when the members change or a partition is given back: then each of them looks at its share.
-ALTER TABLE holdfast_subscriptions ADD COLUMN crew INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE holdfast_subscriptions ADD COLUMN members_version INTEGER NOT NULL DEFAULT 0;
