@@ -103,7 +103,7 @@ static void a_lease_of_what_is_dropped_is_refused(void **state)
 static void what_was_settled_goes_with_its_event(void **state)
 {
     struct scene *scene = *state;
-    const char *dot = scene->path ? "_" : ".";
+    const char *dot = scene->path ? "_" : "_private.";
     hf_subscription_options options = quick_options();
     const char *all[] = {"*"};
     char sql[256];

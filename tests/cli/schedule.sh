@@ -127,7 +127,7 @@ exits 0 "a time is fine, too" publish later '{}' --at 2100-01-01T00:00:00Z
 has "it waits" out '^waits  id '
 exits 2 "not both" publish later '{}' --at 2100-01-01T00:00:00Z --delay 1h
 exits 2 "how long ago is no time to come" publish later '{}' --at 10m
-has "and what is allowed is said" err "--at takes a time \(2026-01-31T12:00:00Z\), not '10m'"
+has "and what is allowed is said" err "--at takes a time \(18:00, .*2026-01-31T12:00:00Z\), not '10m'"
 exits 2 "a place of the log is no time" schedule next @daily --after start
 has "and here a duration is" err '--after takes a time .*, now, or how long ago'
 exits 2 "how many times is said once" schedule next @daily 3 --count 7

@@ -131,7 +131,7 @@ findings "and nothing else (both namespaces have a position 1, 2 ...)" 10
 exits 1 "a damaged event is not shown" tail --from start --limit 1
 has "but named" err 'event at position 1 is damaged: its checksum does not match'
 hf sub create late --on '*.new' --from start
-exits 0 "a worker goes on" work late --exec 'cat >>ran' --until-empty --max-time 120s
+exits 7 "a worker goes on, and says that something died" work late --exec 'cat >>ran' --until-empty --max-time 120s
 is "and gets what is whole" "$(wc -l <ran)" 1
 hf dlq list --reason corrupt --subscription late --json
 is "the others are dead letters" "$(wc -l <out)" 6
