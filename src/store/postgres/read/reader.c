@@ -150,9 +150,8 @@ static hf_status check_session(struct postgres_reader *reader, hf_status status)
     if (!session_is_lost(session)) {
         return session->era == reader->era ? status : lose(reader);
     }
-    bool pooled = reader->server_start_us != 0;
     give_back(reader);
-    if (pooled) {
+    if (reader->server_start_us != 0) { /* a pooler */
         return lose(reader);
     }
     return status ? status
@@ -443,10 +442,9 @@ static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
     }
     bool looked = prober_look(engine_of(reader)->prober, reader->session) == HF_OK;
     status = check_session(reader, HF_OK);
-    if (status) {
-        return status;
+    if (!status && looked) { /* a look that fails proves nothing */
+        status = fetch_more(reader);
     }
-    status = looked ? fetch_more(reader) : HF_OK; /* a look that fails proves nothing */
     reader->vain_us = gap_floor(&reader->gap) == floor ? now_us : -1;
     return status;
 }
@@ -685,8 +683,11 @@ static hf_status ask_regex(struct postgres_reader *reader, const struct filter *
         buf_append_text(&wanted->regex, buf_text(&before->regex));
         return buf_status(&wanted->regex);
     }
-    hf_status status = regex_ask(reader->session, filter, &wanted->regex);
-    return is_connected(reader) ? status : lose(reader);
+    hf_status status = borrow(reader);
+    if (status) {
+        return status;
+    }
+    return check_session(reader, regex_ask(reader->session, filter, &wanted->regex));
 }
 
 static bool wanted_equal(const struct wanted *a, const struct wanted *b)
