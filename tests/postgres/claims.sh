@@ -236,6 +236,10 @@ head=$(sql "SELECT holdfast.head(1)")
 sql "SELECT FROM holdfast.publish_many('default', array_fill('u'::text, ARRAY[12000]), NULL); $publish" >/dev/null
 is "so is the log" "SELECT claim(9, p_patterns => '{t}'); SELECT claim(9, p_patterns => '{t}')" "/ more $((head + 12001)) / wake 10"
 
+fresh 10001
+is "a claim hands out as many as it is asked for, up to 10000" "SELECT claim(1000) LIKE '% more', claim(9001) LIKE '% more';
+    SELECT count FROM holdfast_private.leases WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions) ORDER BY count" "t|t 1000 9001"
+
 # Patterns as long as they may be, and types that they match to the last segment: each comparison takes long.
 fresh 0
 head=$(sql "SELECT holdfast.head(1)")

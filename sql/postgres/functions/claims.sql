@@ -69,7 +69,8 @@ CREATE OR REPLACE FUNCTION holdfast_private.claim_rows_max(p_regex text) RETURNS
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    RETURN coalesce(least(10000, greatest(50, 4000000 / octet_length(p_regex))), 10000);
+    RETURN CASE WHEN p_regex IS NULL THEN 10000
+                ELSE least(10000, greatest(50, 4000000 / octet_length(p_regex))) END;
 END
 $$;
 
