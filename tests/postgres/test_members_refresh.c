@@ -21,7 +21,7 @@ static void add_members(PGconn *pg, const struct fixture *f, int64_t id, int cou
 }
 
 static hf_status refresh(struct store *store, int64_t id,
-                        struct members_refresh *ret_members_refresh)
+                         struct members_refresh *ret_members_refresh)
 {
     *ret_members_refresh =
         (struct members_refresh){.change = {.kind = CHANGE_MEMBERS_REFRESH, .now_us = T0},

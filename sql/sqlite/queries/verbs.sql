@@ -155,7 +155,8 @@ SELECT s.wanted, s.partitions,
 
 -- name: wish_fulfilled
 UPDATE holdfast_subscriptions
-    SET partitions = wanted, wanted = NULL, generation = generation + 1, members_version = members_version + 1
+    SET partitions = wanted, wanted = NULL, generation = generation + 1,
+        members_version = members_version + 1
     WHERE id = ?1;
 
 -- name: partition_renew
