@@ -8,7 +8,7 @@ DO $$
 DECLARE
     v_grant record;
 BEGIN
-    LOCK TABLE holdfast_private.grants IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM holdfast_private.gate_take(1, 'granting');
     PERFORM holdfast_private.append_make(n.id), holdfast_private.claim_make(n.id),
             holdfast_private.log_make(n.id)
         FROM holdfast_private.namespaces n WHERE to_regclass('holdfast_private.events_' || n.id) IS NOT NULL;

@@ -308,7 +308,8 @@ BEGIN
 END
 $$;
 
--- The log: a month, or at last the table and the sequences. True: something was left to do.
+-- The log: a month, or at last the table and the sequences. True: something was left to do. Functions go with
+-- what others have made of them: a view needs no right on a function that it calls, and could keep it for ever.
 CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_log(p_id integer) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -326,7 +327,7 @@ BEGIN
         EXECUTE format('DROP TABLE %s', v_month);
     ELSE
         EXECUTE format('DROP FUNCTION IF EXISTS holdfast.log_%1$s(), holdfast.times_%1$s(), '
-                       'holdfast.drawn_%1$s()', p_id);
+                       'holdfast.drawn_%1$s() CASCADE', p_id);
         EXECUTE format('DROP TABLE %s', v_log);
         EXECUTE format('DROP SEQUENCE holdfast_private.%I', 'events_' || p_id || '_position');
         EXECUTE format('DROP SEQUENCE holdfast_private.%I', 'events_' || p_id || '_sleep');
@@ -433,7 +434,7 @@ BEGIN
         DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
         DELETE FROM namespaces n WHERE n.id = v_namespace.id;
         EXECUTE format('DROP FUNCTION IF EXISTS holdfast.append_%1$s, holdfast.claim_%1$s, '
-                       'holdfast.lease_events_%1$s', v_namespace.id);
+                       'holdfast.lease_events_%1$s CASCADE', v_namespace.id);
         more := false;
     END IF;
 END

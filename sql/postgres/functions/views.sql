@@ -6,7 +6,7 @@
 
 -- The newest row of each partition. To be read in a transaction that is READ COMMITTED: TRUNCATE
 -- empties a side for older snapshots too, and a partition without a row means just that: read again.
-CREATE OR REPLACE VIEW holdfast_private.checkpoints AS
+SELECT holdfast_private.view_make('holdfast_private.checkpoints', true, $$
     SELECT p.subscription_id, p.partition, p.epoch, p.owner, p.owner_name,
            j.seq, j.checkpoint, j.checkpoint_at, j.last_event_id, j.turn, j.leases_from, j.kept_from,
            j.holes, j.span, j.span_from, j.span_before
@@ -20,44 +20,31 @@ CREATE OR REPLACE VIEW holdfast_private.checkpoints AS
             (SELECT * FROM holdfast_private.checkpoints_1 c
              WHERE c.subscription_id = p.subscription_id AND c.partition = p.partition
              ORDER BY c.seq DESC LIMIT 1)) both_sides
-        ORDER BY both_sides.seq DESC LIMIT 1) j ON true;
+        ORDER BY both_sides.seq DESC LIMIT 1) j ON true $$);
 
 -- A row per event. Give it a namespace: then only that one's months are looked at.
-CREATE OR REPLACE VIEW holdfast.event_log AS
+SELECT holdfast_private.view_make('holdfast.event_log', true, $$
     SELECT n.name AS namespace, e.position, e.id, e.type, e.key, e.tenant, e.key_version, e.payload,
            e.metadata, e.producer, e.schedule_id, e.emitted_at, e.entered_at
-    FROM holdfast_private.namespaces n JOIN holdfast_private.events e ON e.namespace_id = n.id;
+    FROM holdfast_private.namespaces n JOIN holdfast_private.events e ON e.namespace_id = n.id $$);
 
 -- A row per dead letter, the resolved ones too. reason: why it is one; cause: why its last attempt failed
 -- (handler, undecodable, timeout, transaction, process_died, lease_expired; NULL: none failed). story: every attempt with its time, error and node.
-CREATE OR REPLACE VIEW holdfast.dead_letters AS
+SELECT holdfast_private.view_make('holdfast.dead_letters', true, $$
     SELECT l.id, n.name AS namespace, l.subscription, l.event_id, l.position, l.type, l.key, l.tenant,
            l.key_version, l.payload, l.metadata, l.producer, l.schedule_id, l.emitted_at,
            l.entered_at, l.reason, l.cause, l.error, l.attempts, l.story::json AS story, l.failed_at,
            l.resolved_at, l.resolved_by, l.resolved_note
-    FROM holdfast_private.namespaces n JOIN holdfast_private.letters l ON l.namespace_id = n.id;
+    FROM holdfast_private.namespaces n JOIN holdfast_private.letters l ON l.namespace_id = n.id $$);
 
 -- A row per subscription.
-CREATE OR REPLACE VIEW holdfast.subscription_list AS
+SELECT holdfast_private.view_make('holdfast.subscription_list', true, $$
     SELECT n.name AS namespace, s.name, CASE s.mode WHEN HF_MODE_ORDERED THEN 'ordered' ELSE 'shared' END AS mode,
            s.partitions, s.patterns::json AS patterns, s.options::json AS options, s.paused_at, s.paused_by,
            s.paused_reason, s.created_at
-    FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id;
+    FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id $$);
 
 -- A row per part that a role has in a namespace.
-CREATE OR REPLACE VIEW holdfast.grant_list AS
+SELECT holdfast_private.view_make('holdfast.grant_list', true, $$
     SELECT n.name AS namespace, g.grantee, g.role, g.granted_at
-    FROM holdfast_private.namespaces n JOIN holdfast_private.grants g ON g.namespace_id = n.id;
-
-DO $$
-DECLARE
-    v_view text;
-BEGIN
-    IF current_setting('server_version_num')::integer >= 150000 THEN
-        FOREACH v_view IN ARRAY '{holdfast_private.checkpoints, holdfast.event_log, holdfast.dead_letters,
-            holdfast.subscription_list, holdfast.grant_list}'::text[] LOOP
-            EXECUTE format('ALTER VIEW %s SET (security_invoker = on)', v_view);
-        END LOOP;
-    END IF;
-END
-$$;
+    FROM holdfast_private.namespaces n JOIN holdfast_private.grants g ON g.namespace_id = n.id $$);
