@@ -126,90 +126,86 @@ COMMENT ON FUNCTION holdfast.mend_sequences IS
 COMMENT ON FUNCTION holdfast.stats IS
     'A row per subscription of a namespace (NULL: of all): how far it is and what waits. What '
     'is not known is NULL.';
-COMMENT ON TYPE holdfast.stats IS 'The rows of holdfast.stats().';
-COMMENT ON COLUMN holdfast.stats.namespace IS 'the name of the namespace';
-COMMENT ON COLUMN holdfast.stats.subscription IS
-    'the name of the subscription; NULL: the namespace has none';
-COMMENT ON COLUMN holdfast.stats.head IS 'the newest position of the log';
-COMMENT ON COLUMN holdfast.stats.checkpoint IS 'everything up to this position is settled';
-COMMENT ON COLUMN holdfast.stats.lag IS 'how many positions lie between checkpoint and head';
-COMMENT ON COLUMN holdfast.stats.oldest_waiting IS
-    'how long the oldest event that is not settled has been in the log';
-COMMENT ON COLUMN holdfast.stats.in_flight IS
-    'events under a lease; NULL: the subscription is ordered';
-COMMENT ON COLUMN holdfast.stats.retrying IS 'events that failed and wait for their next attempt';
-COMMENT ON COLUMN holdfast.stats.held IS 'events that wait behind an earlier one of their key';
-COMMENT ON COLUMN holdfast.stats.blocked IS
-    'dead events that keep their keys back until somebody decides';
-COMMENT ON COLUMN holdfast.stats.dead IS 'dead letters that are not resolved';
-COMMENT ON COLUMN holdfast.stats.rate IS
-    'positions per second that the checkpoint has passed lately';
 
-COMMENT ON VIEW holdfast.event_log IS
-    'A row per event. Ask for one namespace: then only its months are read.';
-COMMENT ON COLUMN holdfast.event_log.namespace IS 'the name of the namespace';
-COMMENT ON COLUMN holdfast.event_log.position IS
-    'the place in the log; it rises, with gaps unless the namespace is gapless';
-COMMENT ON COLUMN holdfast.event_log.id IS
-    'the id that guards the event against being stored twice';
-COMMENT ON COLUMN holdfast.event_log.type IS 'what patterns of subscriptions match';
-COMMENT ON COLUMN holdfast.event_log.key IS 'events of one key and tenant are delivered in order';
-COMMENT ON COLUMN holdfast.event_log.tenant IS 'the other half of the key';
-COMMENT ON COLUMN holdfast.event_log.key_version IS
-    'the version of the key, if the publisher expected one';
-COMMENT ON COLUMN holdfast.event_log.payload IS 'the bytes that were published';
-COMMENT ON COLUMN holdfast.event_log.metadata IS 'what the publisher said about the event';
-COMMENT ON COLUMN holdfast.event_log.producer IS 'who published it';
-COMMENT ON COLUMN holdfast.event_log.schedule_id IS 'the schedule that fired it; NULL: none';
-COMMENT ON COLUMN holdfast.event_log.emitted_at IS 'when it happened, by the publisher''s clock';
-COMMENT ON COLUMN holdfast.event_log.entered_at IS
-    'when it entered the log, by the server''s clock';
+SELECT holdfast_private.comment_make('holdfast.stats', '{
+    "": "The rows of holdfast.stats().",
+    "namespace": "the name of the namespace",
+    "subscription": "the name of the subscription; NULL: the namespace has none",
+    "head": "the newest position of the log",
+    "checkpoint": "everything up to this position is settled",
+    "lag": "how many positions lie between checkpoint and head",
+    "oldest_waiting": "how long the oldest event that is not settled has been in the log",
+    "in_flight": "events under a lease; NULL: the subscription is ordered",
+    "retrying": "events that failed and wait for their next attempt",
+    "held": "events that wait behind an earlier one of their key",
+    "blocked": "dead events that keep their keys back until somebody decides",
+    "dead": "dead letters that are not resolved",
+    "rate": "positions per second that the checkpoint has passed lately"
+}');
 
-COMMENT ON VIEW holdfast.dead_letters IS
-    'A row per dead letter, the resolved ones too: a complete copy of its event.';
-COMMENT ON COLUMN holdfast.dead_letters.id IS 'the number by which it is retried or resolved';
-COMMENT ON COLUMN holdfast.dead_letters.namespace IS 'the name of the namespace';
-COMMENT ON COLUMN holdfast.dead_letters.subscription IS 'the subscription that could not handle it';
-COMMENT ON COLUMN holdfast.dead_letters.event_id IS 'the id of the event';
-COMMENT ON COLUMN holdfast.dead_letters.position IS 'the position of the event in the log';
-COMMENT ON COLUMN holdfast.dead_letters.type IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.key IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.tenant IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.key_version IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.payload IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.metadata IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.producer IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.schedule_id IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.emitted_at IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.entered_at IS 'of the event';
-COMMENT ON COLUMN holdfast.dead_letters.reason IS 'why it is dead: a word, for programs';
-COMMENT ON COLUMN holdfast.dead_letters.cause IS
-    'what made the last attempt fail: a word, for programs';
-COMMENT ON COLUMN holdfast.dead_letters.error IS 'what the last attempt said, for people';
-COMMENT ON COLUMN holdfast.dead_letters.attempts IS 'how many attempts were recorded';
-COMMENT ON COLUMN holdfast.dead_letters.story IS 'every attempt with its time, error and node';
-COMMENT ON COLUMN holdfast.dead_letters.failed_at IS 'when it died';
-COMMENT ON COLUMN holdfast.dead_letters.resolved_at IS
-    'when somebody resolved it; NULL: it is open';
-COMMENT ON COLUMN holdfast.dead_letters.resolved_by IS 'who did';
-COMMENT ON COLUMN holdfast.dead_letters.resolved_note IS 'and what they wrote about it';
+SELECT holdfast_private.comment_make('holdfast.event_log', '{
+    "": "A row per event. Ask for one namespace: then only its months are read.",
+    "namespace": "the name of the namespace",
+    "position": "the place in the log; it rises, with gaps unless the namespace is gapless",
+    "id": "the id that guards the event against being stored twice",
+    "type": "what patterns of subscriptions match",
+    "key": "events of one key and tenant are delivered in order",
+    "tenant": "the other half of the key",
+    "key_version": "the version of the key, if the publisher expected one",
+    "payload": "the bytes that were published",
+    "metadata": "what the publisher said about the event",
+    "producer": "who published it",
+    "schedule_id": "the schedule that fired it; NULL: none",
+    "emitted_at": "when it happened, by the publisher''s clock",
+    "entered_at": "when it entered the log, by the server''s clock"
+}');
 
-COMMENT ON VIEW holdfast.subscription_list IS 'A row per subscription, with its definition.';
-COMMENT ON COLUMN holdfast.subscription_list.namespace IS 'the name of the namespace';
-COMMENT ON COLUMN holdfast.subscription_list.name IS 'the name of the subscription';
-COMMENT ON COLUMN holdfast.subscription_list.mode IS 'ordered or shared';
-COMMENT ON COLUMN holdfast.subscription_list.partitions IS 'in how many parts it is delivered';
-COMMENT ON COLUMN holdfast.subscription_list.patterns IS 'the types that it gets, an array';
-COMMENT ON COLUMN holdfast.subscription_list.options IS
-    'its options; those that are not named have their defaults (option_rows)';
-COMMENT ON COLUMN holdfast.subscription_list.paused_at IS 'since when it is paused; NULL: it is not';
-COMMENT ON COLUMN holdfast.subscription_list.paused_by IS 'the role or node that paused it';
-COMMENT ON COLUMN holdfast.subscription_list.paused_reason IS 'why';
-COMMENT ON COLUMN holdfast.subscription_list.created_at IS 'when it was made';
+SELECT holdfast_private.comment_make('holdfast.dead_letters', '{
+    "": "A row per dead letter, the resolved ones too: a complete copy of its event.",
+    "id": "the number by which it is retried or resolved",
+    "namespace": "the name of the namespace",
+    "subscription": "the subscription that could not handle it",
+    "event_id": "the id of the event",
+    "position": "the position of the event in the log",
+    "type": "of the event",
+    "key": "of the event",
+    "tenant": "of the event",
+    "key_version": "of the event",
+    "payload": "of the event",
+    "metadata": "of the event",
+    "producer": "of the event",
+    "schedule_id": "of the event",
+    "emitted_at": "of the event",
+    "entered_at": "of the event",
+    "reason": "why it is dead: a word, for programs",
+    "cause": "what made the last attempt fail: a word, for programs",
+    "error": "what the last attempt said, for people",
+    "attempts": "how many attempts were recorded",
+    "story": "every attempt with its time, error and node",
+    "failed_at": "when it died",
+    "resolved_at": "when somebody resolved it; NULL: it is open",
+    "resolved_by": "who did",
+    "resolved_note": "and what they wrote about it"
+}');
 
-COMMENT ON VIEW holdfast.grant_list IS
-    'A row per part that a role of the server has in a namespace (namespace_grant).';
-COMMENT ON COLUMN holdfast.grant_list.namespace IS 'the name of the namespace';
-COMMENT ON COLUMN holdfast.grant_list.grantee IS 'the role of the server';
-COMMENT ON COLUMN holdfast.grant_list.role IS 'viewer, publisher, consumer or owner';
-COMMENT ON COLUMN holdfast.grant_list.granted_at IS 'when it was granted';
+SELECT holdfast_private.comment_make('holdfast.subscription_list', '{
+    "": "A row per subscription, with its definition.",
+    "namespace": "the name of the namespace",
+    "name": "the name of the subscription",
+    "mode": "ordered or shared",
+    "partitions": "in how many parts it is delivered",
+    "patterns": "the types that it gets, an array",
+    "options": "its options; those that are not named have their defaults (option_rows)",
+    "paused_at": "since when it is paused; NULL: it is not",
+    "paused_by": "the role or node that paused it",
+    "paused_reason": "why",
+    "created_at": "when it was made"
+}');
+
+SELECT holdfast_private.comment_make('holdfast.grant_list', '{
+    "": "A row per part that a role of the server has in a namespace (namespace_grant).",
+    "namespace": "the name of the namespace",
+    "grantee": "the role of the server",
+    "role": "viewer, publisher, consumer or owner",
+    "granted_at": "when it was granted"
+}');

@@ -15,35 +15,13 @@ CREATE OR REPLACE FUNCTION holdfast_private.ticket_make(p_caller oid, p_secret b
     RETURN oidsend(p_caller) || sha256(p_secret || oidsend(p_caller) || int4send(pg_backend_pid())
                                        || timestamptz_send(transaction_timestamp()));
 
--- view_make: makes a view, or makes it anew if its text is not the one that it was made of (meta has the hash of that).
--- Only who has a view to itself can make it anew, and whoever reads it, or knows its number (publishers.sql), can
--- keep a lock on it: so most migrations leave it alone. p_invoker: it is read with the rights of its
--- reader, from PostgreSQL 15 on.
-CREATE OR REPLACE FUNCTION holdfast_private.view_make(p_view text, p_invoker boolean, p_text text) RETURNS void
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_option text := CASE WHEN NOT p_invoker THEN 'security_barrier'
-                          WHEN current_setting('server_version_num')::integer >= 150000
-                              THEN 'security_invoker' END;
-    v_hash   text := md5(concat(v_option, p_text));
-BEGIN
-    IF to_regclass(p_view) IS NULL
-       OR NOT EXISTS (SELECT FROM meta m WHERE m.name = 'view ' || p_view AND m.value = v_hash) THEN
-        EXECUTE format('CREATE OR REPLACE VIEW %s %s AS %s', p_view, 'WITH (' || v_option || ')', p_text);
-        INSERT INTO meta (name, value) VALUES ('view ' || p_view, v_hash)
-            ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-    END IF;
-END
-$$;
-
 -- tickets: a view of one row, the ticket of its reader. A view reads tables with the rights of its owner and
 -- computes expressions as its reader: so it knows the secret, and current_user is the role that reads. There is
 -- no value that a reader could give.
-SELECT holdfast_private.view_make('holdfast_private.tickets', false, $$
+SELECT holdfast_private.view_make('holdfast_private.tickets', 'security_barrier = on', $view$
     SELECT holdfast_private.ticket_make(holdfast_private.role_id(), s.secret) AS ticket
-    FROM holdfast_private.secret s $$);
+    FROM holdfast_private.secret s
+$view$);
 
 CREATE OR REPLACE FUNCTION holdfast.read_tickets() RETURNS SETOF bytea
     LANGUAGE sql STABLE

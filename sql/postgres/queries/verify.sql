@@ -11,7 +11,8 @@
 -- Rights and settings of storage are left to the administrator. What each namespace has of its own is left
 -- out (verify_log looks at it), but not what lies on its tables: none of ours does. Constraints of the kind n
 -- are those of NOT NULL columns, which only newer servers list. A role that does not see all namespaces sees
--- their tables. `server`: definitions are written by the
+-- their tables. A view that is locked has no
+-- digest (locked): any role that may use the schema holdfast can lock its views. `server`: definitions are written by the
 -- server, and another version may write them otherwise.
 -- name: schema_objects
 WITH log AS MATERIALIZED (
@@ -28,7 +29,7 @@ listed (what, definition) AS (
                                           WHEN 'm' THEN 'materialized view' WHEN 'f' THEN 'foreign table'
                                           ELSE 'table' END, o.relname),
            concat_ws(' ', o.relkind, o.relpersistence, o.relrowsecurity, o.relforcerowsecurity,
-                     CASE WHEN o.relkind = 'v' THEN concat(o.reloptions, pg_get_viewdef(o.oid)) END,
+                     CASE WHEN o.relkind = 'v' THEN concat(o.reloptions, v.text) END,
                      CASE WHEN o.relkind = 'p' THEN pg_get_partkeydef(o.oid) END,
                      (SELECT concat_ws(' ', s.seqtypid::regtype, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle)
                       FROM pg_sequence s WHERE s.seqrelid = o.oid),
@@ -37,7 +38,8 @@ listed (what, definition) AS (
                                                   pg_get_expr(d.adbin, d.adrelid)), ', ' ORDER BY a.attnum)
                       FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
                       WHERE a.attrelid = o.oid AND a.attnum > 0 AND NOT a.attisdropped AND o.relkind <> 'S'))
-    FROM own o
+           || CASE WHEN o.relkind = 'v' AND v.text IS NULL THEN NULL ELSE '' END
+    FROM own o CROSS JOIN LATERAL (SELECT CASE WHEN o.relkind = 'v' THEN holdfast.view_text(o.oid) END AS text) v
     WHERE o.relkind NOT IN ('i', 'I') AND NOT o.is_log
         AND NOT (o.relkind = 'S' AND o.relname IN (SELECT 'events_' || s.id || v.name
                                                    FROM spaces s, (VALUES ('_position'), ('_sleep')) v (name)))
@@ -75,7 +77,7 @@ listed (what, definition) AS (
     UNION ALL
     SELECT format('operator %s(%s, %s)', p.oprname, p.oprleft::regtype, p.oprright::regtype), p.oprcode::text
     FROM pg_operator p WHERE p.oprnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace))
-SELECT (jsonb_object_agg(l.what, md5(l.definition))
+SELECT (jsonb_object_agg(l.what, coalesce(md5(l.definition), 'locked'))
         || jsonb_build_object('server', current_setting('server_version_num')::integer / 10000))::text
 FROM listed l;
 
@@ -95,7 +97,7 @@ SELECT format('%s %s', c.what, CASE WHEN c.found IS NULL THEN 'is missing'
 FROM compared c, wanted w, found f
 WHERE c.what <> 'server'
     AND (c.found IS NULL OR c.wanted IS NULL
-         OR (c.found <> c.wanted AND w.objects -> 'server' = f.objects -> 'server'))
+         OR (c.found <> c.wanted AND 'locked' NOT IN (c.found, c.wanted) AND w.objects -> 'server' = f.objects -> 'server'))
 UNION ALL
 SELECT 'the schema was not made by a program of this version: what its objects have to be is not recorded'
 WHERE NOT EXISTS (SELECT FROM wanted)
