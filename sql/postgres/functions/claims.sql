@@ -63,12 +63,16 @@ BEGIN
 END
 $$;
 
--- How many rows a claim may compare with an expression: 10000, or fewer if it is longer than 400 bytes. It is
--- inlined.
+-- How many rows a claim may compare with an expression: 10000, or fewer if it is longer than 400 bytes.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_rows_max(p_regex text) RETURNS integer
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE WHEN $1 IS NULL THEN 10000
-                ELSE least(10000, greatest(50, 4000000 / octet_length($1))) END;
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN CASE WHEN p_regex IS NULL THEN 10000
+                ELSE least(10000, greatest(50, 4000000 / octet_length(p_regex))) END;
+END
+$$;
 
 -- ---- What is handed out -------------------------------------------------------------------------
 
@@ -221,6 +225,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.claim_values(p_caller oid, p_node_na
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
+    IF p_caller IS NULL THEN
+        RETURN;
+    END IF;
     PERFORM text_check(p_caller, 'node name', p_node_name, 255);
     IF p_patterns IS NOT NULL THEN
         PERFORM fault_check(patterns_fault('of the claim', p_patterns));
@@ -571,10 +578,7 @@ BEGIN
           AND p_claim.bytes + p_part.bytes < p_claim.bytes_max THEN
         p_claim.cursor := p_part.last;
         p_claim.more := p_claim.more OR p_part.rows >= least(p_claim.max - p_claim.count, p_claim.rows_left);
-        p_claim.positions := p_claim.positions + p_part.taken;
-        p_claim.unhandled := coalesce(p_claim.unhandled + p_part.unhandled, p_claim.unhandled);
-        p_claim.count := p_claim.count + p_part.count;
-        p_claim.bytes := p_claim.bytes + p_part.bytes;
+        p_claim := claim_add(p_claim, p_part);
         p_claim.reading := false;
     END IF;
     RETURN p_claim;
@@ -765,16 +769,13 @@ CREATE OR REPLACE FUNCTION holdfast.claim_{namespace}(
     SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
-    caller oid;                                 -- NULL: one that is believed
-    c      claiming;
-    seen   record;                              -- the holders of publishers' locks
-    part   log_part;
-    rows   record;
+    c    claiming;
+    seen record;                                -- the holders of publishers' locks
+    part log_part;
+    rows record;
 BEGIN
-    caller := consumer_admit(p_ticket, {namespace}, p_token, p_now);
-    IF caller IS NOT NULL THEN
-        PERFORM claim_values(caller, p_node_name, p_patterns, p_frozen, p_frozen_renewals, p_frozen_ms);
-    END IF;
+    PERFORM claim_values(consumer_admit(p_ticket, {namespace}, p_token, p_now), p_node_name, p_patterns,
+                         p_frozen, p_frozen_renewals, p_frozen_ms);
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;
@@ -786,7 +787,7 @@ BEGIN
                    NULL)::claim_batch;
     END IF;
     c := claim_apart(c, p_look, p_frozen, p_frozen_renewals, p_frozen_ms);
-    IF c.reading AND (c.waiting OR c.holes <> '{}' OR c.free <> '{}') THEN
+    IF c.reading THEN
         c := claim_waiting(c);
     END IF;
     IF c.reading AND c.holes <> '{}' THEN
@@ -926,13 +927,10 @@ CREATE OR REPLACE FUNCTION holdfast.change_claim(
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_caller oid;
-    v_batch  claim_batch;
+    v_batch claim_batch;
 BEGIN
-    v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
-    IF v_caller IS NOT NULL THEN
-        PERFORM claim_values(v_caller, p_node_name, p_patterns, p_frozen, p_frozen_renewals, p_frozen_ms);
-    END IF;
+    PERFORM claim_values(consumer_admit(p_ticket, p_namespace_id, p_token, p_now), p_node_name, p_patterns,
+                         p_frozen, p_frozen_renewals, p_frozen_ms);
     IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
         v_batch.status := HF_NOTFOUND;
         v_batch.message := format('there is no namespace with id %s', p_namespace_id);
