@@ -382,10 +382,11 @@ struct checkpoints {
 
 /*
  * Claims events of a shared subscription under a new lease. In this order, up to `max` events and
- * STORE_BATCH_BYTES_MAX: retries that are due; what expired or orphaned leases held; the log after
- * the cursor, moving the cursor past what was looked at. Never past the head. An empty batch makes
- * no lease and moves at most the cursor. A paused subscription gives an empty batch. HF_CONFLICT if
- * a generation is given and it is not the stored one: the filter may be of older patterns.
+ * STORE_BATCH_BYTES_MAX: retries that are due, the earliest due first; what expired or orphaned
+ * leases held; the log after the cursor, moving the cursor past what was looked at. Never past the
+ * head. The batch itself is in the order of the log. An empty batch makes no lease and moves at
+ * most the cursor. A paused subscription gives an empty batch. HF_CONFLICT if a generation is given
+ * and it is not the stored one: the filter may be of older patterns.
  *
  *   lease:   a random token, made by the caller if it wants to be able to renounce the lease when
  *            the answer is lost; until expires_at = now_us + lease_ms no other claim gets these

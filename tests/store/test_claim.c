@@ -442,6 +442,26 @@ static void due_retries_come_by_due_time(void **state)
     must_read("1", list_batch(take(*state, s.store, s.id, 2, T0 + 30).batch));
 }
 
+static void a_batch_is_in_the_order_of_the_log(void **state)
+{
+    struct scene s = scene_of(*state, 7);
+    struct claim claim = take(*state, s.store, s.id, 5, T0);
+    must_answer(HF_OK, finish(s.store, &claim, OUTCOME_RETRY, "4", T0, T0 + 10));
+    must_answer(HF_OK, finish(s.store, &claim, OUTCOME_RETRY, "2", T0, T0 + 30));
+    must_answer(HF_OK, finish(s.store, &claim, OUTCOME_RETRY, "5", T0, T0 + 20));
+    must_answer(HF_OK, release_all(s.store, &claim)); /* 1 3 */
+    struct claim again = take(*state, s.store, s.id, 10, T0 + 30);
+    must_read("1 2 3 4 5 6 7", list_batch(again.batch));
+    for (size_t i = 0; i < again.batch->count; i++) { /* an entry has moved as a whole */
+        const struct entry *entry = &again.batch->entries[i];
+        int64_t position = entry->event.position;
+        must_equal(position == 2 || position == 4 || position == 5, entry->waited);
+    }
+    must_answer(HF_OK, finish(s.store, &again, OUTCOME_DONE, "4 1 7", T0 + 30, 0));
+    must_answer(HF_OK, finish_all(s.store, &again, T0 + 30));
+    must_equal(7, progress_of(s.store, s.id).checkpoint);
+}
+
 /* ---- When to look again ---------------------------------------------------------------------- */
 
 static void the_wake_hint_is_the_next_retry_or_lease(void **state)
@@ -586,6 +606,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(everything_left_is_released_together),
     CLAIM(due_retries_come_first_then_orphans_then_the_log),
     CLAIM(due_retries_come_by_due_time),
+    CLAIM(a_batch_is_in_the_order_of_the_log),
     CLAIM(the_wake_hint_is_the_next_retry_or_lease),
     CLAIM(concurrent_claimers_get_every_event_exactly_once),
     CLAIM(claimers_in_other_processes_get_every_event_exactly_once),

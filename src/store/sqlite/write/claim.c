@@ -11,6 +11,10 @@
  *                         v
  *                       lease of the next claim, or retries
  *
+ * That order says which events a claim takes when there are more than it may take; of retries,
+ * those that have been due for longest. In the batch all of them come in the order of the log, so
+ * that events of one key that are retried together keep their order.
+ *
  * A retry that is handed out keeps its row, marked as leased (kind 4), because its story is there.
  *
  * A piece of a suspect lease (orphan.c) makes up a batch of its own; a retry whose last attempt was
@@ -296,11 +300,24 @@ static hf_status take(struct work *work)
     return status;
 }
 
-static int compare_positions(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
-    int64_t left = *(const int64_t *)a;
-    int64_t right = *(const int64_t *)b;
+    int64_t left = ((const struct entry *)a)->event.position;
+    int64_t right = ((const struct entry *)b)->event.position;
     return left < right ? -1 : left > right;
+}
+
+/* Puts our entries of the batch into the order of the log, in which they usually are. */
+static void sort_entries(struct work *work)
+{
+    struct entry *entries = work->claim->batch->entries + work->first;
+    size_t count = work->claim->batch->count - work->first;
+    for (size_t i = 1; i < count; i++) {
+        if (entries[i - 1].event.position > entries[i].event.position) {
+            qsort(entries, count, sizeof *entries, compare_entries);
+            return;
+        }
+    }
 }
 
 /* The new lease, with everything that is in the batch. */
@@ -313,13 +330,9 @@ static hf_status grant(struct work *work, struct lease *lease)
     if (!lease->positions) {
         return fail(HF_NOMEM, "no memory for a lease of %zu events", count);
     }
-    bool sorted = true;
+    sort_entries(work);
     for (size_t i = 0; i < count; i++) {
         lease->positions[i] = batch->entries[work->first + i].event.position;
-        sorted = sorted && (i == 0 || lease->positions[i - 1] < lease->positions[i]);
-    }
-    if (!sorted) {
-        qsort(lease->positions, count, sizeof *lease->positions, compare_positions);
     }
     lease->count = count;
     lease->subscription_id = claim->subscription_id;
