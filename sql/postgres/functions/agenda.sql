@@ -1,9 +1,10 @@
--- Schedules, the ledger of their firings, and events that enter the log when they are due. As in subscriptions.sql:
--- one function per change of src/store/agenda.h.
+-- Schedules, the ledger of their firings, and events that enter the log when they are due. As in
+-- subscriptions.sql: one function per change of src/store/agenda.h.
 --
--- Nobody leads. Of several processes that fire one planned time the first to lock the schedule's row
--- moves next_at on; the others wait for its commit, look at the row again, and find it moved. The events
--- and the ledger are written in the same transaction, so whoever dies before the commit has done nothing.
+-- No process leads. Of several processes that fire one planned time the first to lock the
+-- schedule's row moves next_at on; the others wait for its commit, look at the row again, and find
+-- it moved. The events and the ledger are written in the same transaction, so a process that dies
+-- before the commit has done nothing.
 
 -- agenda: when the earliest schedule or delayed event of the namespace is due; NULL: nothing is.
 CREATE OR REPLACE FUNCTION holdfast.agenda(p_namespace_id integer) RETURNS timestamptz
@@ -16,7 +17,7 @@ AS $$
                  (SELECT min(d.due_at) FROM read_delayed() d WHERE d.namespace_id = p_namespace_id))
 $$;
 
--- Whoever keeps something for later keeps its namespace from being removed meanwhile. HF003.
+-- A caller that keeps something for later keeps its namespace from being removed meanwhile. HF003.
 CREATE OR REPLACE FUNCTION holdfast_private.namespace_hold(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -31,9 +32,9 @@ $$;
 
 -- ---- Schedules ----------------------------------------------------------------------------------
 
--- change_schedule_put: `struct schedule_put`. p_driver: 'pg_cron', or NULL; its job is made, changed and
--- removed here (schedule_drive). One that loses its job loses it first, because it may get what the job
--- could not have. p_paused: from the beginning, if it is made.
+-- change_schedule_put: `struct schedule_put`. p_driver: 'pg_cron', or NULL; its job is made,
+-- changed and removed here (schedule_drive). One that loses its job loses it first, because it may
+-- get what the job could not have. p_paused: from the beginning, if it is made.
 CREATE OR REPLACE FUNCTION holdfast.change_schedule_put(
     p_namespace_id integer, p_id uuid, p_name text, p_expression text, p_zone text, p_type text,
     p_payload json, p_key text, p_tenant text, p_metadata json, p_policy integer, p_cap integer,
@@ -53,15 +54,17 @@ BEGIN
     IF v_caller IS NOT NULL THEN
         PERFORM cron_parse(p_expression);
         PERFORM fault_check(schedule_fault(p_namespace_id, p_name, p_zone, p_type, p_payload, p_key,
-                                           p_tenant, p_metadata, ('{skip,once,all}'::text[])[p_policy], p_cap, p_grace_us / 1000));
+                                           p_tenant, p_metadata,
+                                           ('{skip,once,all}'::text[])[p_policy], p_cap,
+                                           p_grace_us / 1000));
         PERFORM times_check(v_caller, 'next time', p_next);
         PERFORM clock_check(v_caller, p_now);
         PERFORM text_check(v_caller, 'reason', concat(p_paused_by, p_paused_reason), 4096);
     END IF;
     PERFORM namespace_hold(p_namespace_id);
     INSERT INTO schedules (id, namespace_id, name, expression, zone, type, payload, key, tenant,
-                           metadata, policy, cap, grace_us, next_at, created_at, paused_at, paused_by,
-                           paused_reason)
+                           metadata, policy, cap, grace_us, next_at, created_at, paused_at,
+                           paused_by, paused_reason)
         VALUES (p_id, p_namespace_id, p_name, p_expression, p_zone, p_type, p_payload, p_key,
                 p_tenant, p_metadata, p_policy, p_cap, p_grace_us, p_next, p_now,
                 CASE WHEN p_paused THEN p_now END, CASE WHEN p_paused THEN p_paused_by END,
@@ -152,13 +155,14 @@ $$;
 
 -- ---- Firing -------------------------------------------------------------------------------------
 
--- Which of these firings are ours: of a schedule that nobody else is at, has fired or has changed. Those
--- now wait for what they are to wait for next. By hand: all whose schedule exists.
+-- Which of these firings are ours: of a schedule that no other transaction has locked, fired or
+-- changed. Those now wait for what they are to wait for next. By hand: all whose schedule exists.
 --
--- What somebody else has locked is passed over, so nobody waits here while it holds other schedules.
+-- A schedule that another transaction has locked is passed over, so no caller waits here while it
+-- holds other schedules.
 CREATE OR REPLACE FUNCTION holdfast_private.fire_take(p_namespace_id integer, p_by_hand boolean,
-                                              p_schedules uuid[], p_generations bigint[],
-                                              p_waited timestamptz[], p_nexts timestamptz[])
+                                                      p_schedules uuid[], p_generations bigint[],
+                                                      p_waited timestamptz[], p_nexts timestamptz[])
     RETURNS boolean[]
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -169,7 +173,8 @@ DECLARE
 BEGIN
     IF p_by_hand THEN
         FOR v_at IN
-            SELECT f.at FROM unnest(p_schedules) WITH ORDINALITY f (id, at) JOIN schedules s ON s.id = f.id
+            SELECT f.at FROM unnest(p_schedules) WITH ORDINALITY f (id, at)
+            JOIN schedules s ON s.id = f.id
             WHERE s.namespace_id = p_namespace_id FOR UPDATE OF s
         LOOP
             v_ours[v_at] := true;
@@ -188,7 +193,8 @@ BEGIN
                          FOR UPDATE SKIP LOCKED) s
             WHERE s.generation = f.generation
                 AND s.next_at = f.waited AND s.paused_at IS NULL)
-        UPDATE schedules s SET next_at = free.next_at FROM free WHERE s.id = free.id RETURNING free.at
+        UPDATE schedules s SET next_at = free.next_at FROM free WHERE s.id = free.id
+            RETURNING free.at
     LOOP
         v_ours[v_at] := true;
     END LOOP;
@@ -196,13 +202,13 @@ BEGIN
 END
 $$;
 
--- Appends those of the events whose firing is ours. Positions in the order of the events, NULL for the
--- others. Where the log's own index guards all ids this is one INSERT, as that of append_<id>
+-- Appends those of the events whose firing is ours. Positions in the order of the events, NULL for
+-- the others. Where the log's own index guards all ids this is one INSERT, as that of append_<id>
 -- (append.sql); else event by event. Locks as append_one does.
 CREATE OR REPLACE FUNCTION holdfast_private.fire_append(
-    p_namespace holdfast_private.namespaces, p_ours boolean[], p_firings integer[], p_ids uuid[], p_types text[],
-    p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
-    p_schedule_ids text[], p_emitted_at timestamptz[], p_hashes bigint[],
+    p_namespace holdfast_private.namespaces, p_ours boolean[], p_firings integer[], p_ids uuid[],
+    p_types text[], p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[],
+    p_producers text[], p_schedule_ids text[], p_emitted_at timestamptz[], p_hashes bigint[],
     OUT positions bigint[], OUT duplicates boolean[])
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -226,13 +232,15 @@ BEGIN
         positions := ARRAY(SELECT CASE WHEN p_ours[f] THEN nextval(p_namespace.sequence) END
                            FROM unnest(p_firings) u (f));
         v_now := clock_timestamp();
-        INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
-                            type, schedule_id, producer, key, tenant, metadata, payload)
+        INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                            namespace_id, type, schedule_id, producer, key, tenant, metadata,
+                            payload)
             SELECT e.position, e.hash,
                    checksum_of(content_of(e.id, e.emitted_at, e.type, e.key, e.tenant, e.metadata,
                                           e.producer, e.schedule_id, e.payload),
-                               e.hash, e.position, v_now, NULL), e.emitted_at, v_now, e.guard_at, e.id,
-                   p_namespace.id, e.type, e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload
+                               e.hash, e.position, v_now, NULL), e.emitted_at, v_now,
+                   e.guard_at, e.id, p_namespace.id, e.type, e.schedule_id, e.producer, e.key,
+                   e.tenant, e.metadata, e.payload
             FROM (SELECT unnest(positions) AS position, unnest(p_hashes) AS hash,
                          unnest(p_emitted_at) AS emitted_at, unnest(v_guards) AS guard_at,
                          unnest(p_ids) AS id, unnest(p_types) AS type,
@@ -249,9 +257,9 @@ BEGIN
     -- What has just been inserted is found, and is no duplicate.
     FOR i IN 1 .. cardinality(p_ids) LOOP
         CONTINUE WHEN NOT p_ours[p_firings[i]];
-        v_done := append_one(p_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i], p_tenants[i],
-                             p_metadata[i], p_producers[i], p_schedule_ids[i], p_emitted_at[i], NULL,
-                             p_hashes[i]);
+        v_done := append_one(p_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
+                             p_tenants[i], p_metadata[i], p_producers[i], p_schedule_ids[i],
+                             p_emitted_at[i], NULL, p_hashes[i]);
         duplicates[i] := v_done.duplicate AND v_done."position" IS DISTINCT FROM positions[i];
         positions[i] := v_done."position";
     END LOOP;
@@ -259,11 +267,11 @@ END
 $$;
 
 -- change_fire: `struct fire`, of many schedules. p_schedules, p_generations, p_waited, p_nexts and
--- p_skipped_... have one element for each firing; the other arrays one for each event, p_firings saying
--- of which firing (from 1). `ours` is false where struct fire answers HF_STALE: nothing was done.
--- Raises HF003: no such namespace. Locks: the schedules' rows, to the end of the transaction; then as
--- append_one does. A plan that was made while there were few schedules must not scan them when there are
--- many.
+-- p_skipped_... have one element for each firing; the other arrays one for each event, p_firings
+-- saying of which firing (from 1). `ours` is false where struct fire answers HF_STALE: nothing was
+-- done. Raises HF003: no such namespace. Locks: the schedules' rows, to the end of the transaction;
+-- then as append_one does. A plan that was made while there were few schedules must not scan them
+-- when there are many.
 CREATE OR REPLACE FUNCTION holdfast.change_fire(
     p_namespace_id integer, p_by_hand boolean, p_node text, p_now timestamptz, p_kept integer,
     p_schedules uuid[], p_generations bigint[], p_waited timestamptz[], p_nexts timestamptz[],
@@ -286,8 +294,8 @@ BEGIN
     status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
-        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
-                             p_producers, p_emitted_at, NULL, p_hashes);
+        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
+                             p_metadata, p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM times_check(v_caller, 'a time of a firing', VARIADIC
                             p_nexts || p_planned || p_skipped_first || p_skipped_last);
         PERFORM clock_check(v_caller, p_now);
@@ -296,8 +304,9 @@ BEGIN
     END IF;
     v_namespace := namespace_of(p_namespace_id);
     ours := fire_take(p_namespace_id, p_by_hand, p_schedules, p_generations, p_waited, p_nexts);
-    v_done := fire_append(v_namespace, ours, p_firings, p_ids, p_types, p_payloads, p_keys, p_tenants,
-                          p_metadata, p_producers, p_schedule_ids, p_emitted_at, p_hashes);
+    v_done := fire_append(v_namespace, ours, p_firings, p_ids, p_types, p_payloads, p_keys,
+                          p_tenants, p_metadata, p_producers, p_schedule_ids, p_emitted_at,
+                          p_hashes);
     positions := v_done.positions;
     duplicates := v_done.duplicates;
     INSERT INTO schedule_runs (schedule_id, planned_at, until_at, fired_at, kind, node)
@@ -312,8 +321,8 @@ BEGIN
         FROM unnest(p_firings, p_planned, positions) e (firing, planned, position)
         WHERE ours[e.firing]
         ON CONFLICT (schedule_id, planned_at) DO NOTHING;
-    -- Looking for a ledger's oldest rows takes longer than the rest. Of many schedules a few have their
-    -- turn, whichever they are: a ledger is somewhat longer for a while.
+    -- Looking for a ledger's oldest rows takes longer than the rest. Of many schedules a few have
+    -- their turn, whichever they are: a ledger is somewhat longer for a while.
     DELETE FROM schedule_runs r
         USING (SELECT s.id, (SELECT o.planned_at FROM schedule_runs o WHERE o.schedule_id = s.id
                              ORDER BY o.planned_at DESC OFFSET p_kept LIMIT 1) AS upto
@@ -325,8 +334,8 @@ $$;
 
 -- ---- Delayed events -----------------------------------------------------------------------------
 
--- change_delay: `struct delay`. Arrays of one length. An id that is in the log answers its position, one
--- that waits already 0.
+-- change_delay: `struct delay`. Arrays of one length. An id that is in the log answers its
+-- position, one that waits already 0.
 CREATE OR REPLACE FUNCTION holdfast.change_delay(
     p_namespace_id integer, p_due timestamptz, p_ids uuid[], p_types text[], p_payloads json[],
     p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
@@ -344,8 +353,8 @@ BEGIN
     status := HF_OK;
     v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
-        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
-                             p_producers, p_emitted_at, NULL, p_hashes);
+        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
+                             p_metadata, p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM times_check(v_caller, 'the time that it waits for', p_due);
     END IF;
     PERFORM namespace_hold(p_namespace_id);
@@ -372,9 +381,10 @@ BEGIN
 END
 $$;
 
--- change_release: `struct release`. One transaction at a time moves events of a namespace, or two could
--- commit in the wrong order; who comes second moves nothing and hears that nothing is left to do now. The
--- checksum goes along, so an event that was damaged while it waited is one that is damaged in the log.
+-- change_release: `struct release`. One transaction at a time moves events of a namespace, or two
+-- could commit in the wrong order; the second one moves nothing and is answered that nothing is
+-- left to do now. The checksum goes along, so an event that was damaged while it waited is one that
+-- is damaged in the log.
 CREATE OR REPLACE FUNCTION holdfast.change_release(p_namespace_id integer, p_max integer,
                                                    p_bytes_max bigint, p_now timestamptz,
                                                    OUT status integer, OUT message text,
@@ -389,10 +399,12 @@ DECLARE
     v_bytes     bigint := 0;
 BEGIN
     status := HF_OK;
-    PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner'), p_now);
+    PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher',
+                              'owner'), p_now);
     v_namespace := namespace_of(p_namespace_id);
     count := 0;
-    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = 1 FOR UPDATE SKIP LOCKED;
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = 1
+        FOR UPDATE SKIP LOCKED;
     IF FOUND THEN
         FOR v_row IN
             SELECT * FROM delayed d WHERE d.namespace_id = p_namespace_id AND d.due_at <= p_now

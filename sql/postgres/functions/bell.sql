@@ -1,13 +1,15 @@
--- The bell: how those who wait for events are woken, and the gates where processes wait for each other.
+-- The bell: how those who wait for events are woken, and the gates where processes wait for each
+-- other.
 
--- The flag of a namespace that says "somebody sleeps" is the value of a sequence: until when, in
--- microseconds. It is seen at once, by everybody, whatever their snapshots, and writing it leaves no
+-- The flag of a namespace that says "a consumer sleeps" is the value of a sequence: until when, in
+-- microseconds. All sessions see it at once, whatever their snapshots, and writing it leaves no
 -- dead row behind.
 
--- gate_lock: locks a gate of the namespace for a moment, to the end of the caller's transaction. Whoever has
--- locked it is through with it in no time; if its transaction goes on all the same, nobody waits longer than
--- this.
-CREATE OR REPLACE FUNCTION holdfast_private.gate_lock(p_namespace_id integer, p_gate integer) RETURNS void
+-- gate_lock: locks a gate of the namespace for a moment, to the end of the caller's transaction. A
+-- session that has locked it needs it for a moment only; if its transaction goes on all the same,
+-- no other waits longer than this.
+CREATE OR REPLACE FUNCTION holdfast_private.gate_lock(p_namespace_id integer, p_gate integer)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '100ms'
@@ -20,8 +22,8 @@ END
 $$;
 
 -- sleep: declares that a consumer of the namespace is going to wait for a NOTIFY on the channel
--- holdfast_<id>, for p_ms (up to an hour) at most. Answers the flag's value: to be handed to holdfast.awake. To be
--- declared before the log is looked at for the last time.
+-- holdfast_<id>, for p_ms (up to an hour) at most. Answers the flag's value: to be handed to
+-- holdfast.awake. To be declared before the log is looked at for the last time.
 CREATE OR REPLACE FUNCTION holdfast.sleep(p_namespace_id integer, p_ms integer,
                                           p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS bigint
@@ -41,9 +43,9 @@ END
 $$;
 
 -- awake: takes the declaration back, if it is still the latest one (p_flag, from holdfast.sleep):
--- for a consumer that has work for a while, so that publishers need not notify. True: taken back. False, too, if
--- somebody is declaring something just now.
--- Whoever sleeps was woken by the same NOTIFY and declares anew before it sleeps again.
+-- for a consumer that has work for a while, so that publishers need not notify. True: taken back.
+-- False, too, if another session is declaring something just now.
+-- A consumer that sleeps was woken by the same NOTIFY and declares anew before it sleeps again.
 CREATE OR REPLACE FUNCTION holdfast.awake(p_namespace_id integer, p_flag bigint,
                                           p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS boolean
@@ -55,7 +57,8 @@ DECLARE
 BEGIN
     PERFORM admit(p_ticket, p_namespace_id, 'wait for', 'viewer', 'publisher', 'consumer', 'owner');
     SELECT n.sleep INTO v_flag FROM namespaces n WHERE n.id = p_namespace_id;
-    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = 0 FOR UPDATE SKIP LOCKED;
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = 0
+        FOR UPDATE SKIP LOCKED;
     IF NOT FOUND OR pg_sequence_last_value(v_flag) IS DISTINCT FROM p_flag THEN
         RETURN false;
     END IF;
@@ -70,9 +73,9 @@ CREATE OR REPLACE FUNCTION holdfast.is_quiet() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN coalesce(current_setting('holdfast.notify', true), '') IN ('off', 'false', 'no', '0');
 
--- ring: notifies the consumers of a namespace, if one of them has declared itself asleep. To be called
--- after what they are to see was written: the NOTIFY goes out with the commit. (Notifying always would
--- serialise the commits of the whole cluster.)
+-- ring: notifies the consumers of a namespace, if one of them has declared itself asleep. To be
+-- called after what they are to see was written: the NOTIFY goes out with the commit. (Notifying
+-- always would serialise the commits of the whole cluster.)
 CREATE OR REPLACE FUNCTION holdfast.ring(p_namespace_id integer, p_sleep regclass) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp

@@ -1,9 +1,11 @@
--- Checks of what comes from outside: the functions for C count on the library, which has checked what it
--- sends. What a role sends need not come from there, so it is checked here, as far as a wrong value would
--- harm more than the call itself. Who passes by all policies (p_caller is NULL) is believed. All raise HF001.
+-- Checks of what comes from outside: the functions for C count on the library, which has checked
+-- what it sends. What a role sends need not come from there, so it is checked here, as far as a
+-- wrong value would harm more than the call itself. Who passes by all policies (p_caller is NULL)
+-- is believed. All raise HF001.
 
 -- A text of at most so many bytes.
-CREATE OR REPLACE FUNCTION holdfast_private.text_check(p_caller oid, p_what text, p_text text, p_bytes_max integer)
+CREATE OR REPLACE FUNCTION holdfast_private.text_check(p_caller oid, p_what text, p_text text,
+                                                       p_bytes_max integer)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -18,7 +20,7 @@ $$;
 
 -- Times that can be stored and shown.
 CREATE OR REPLACE FUNCTION holdfast_private.times_check(p_caller oid, p_what text,
-                                                VARIADIC p_times timestamptz[])
+                                                        VARIADIC p_times timestamptz[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -33,7 +35,8 @@ END
 $$;
 
 -- The caller's clock (p_now of subscriptions.sql), which is the server's, but for a little.
-CREATE OR REPLACE FUNCTION holdfast_private.clock_check(p_caller oid, p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.clock_check(p_caller oid, p_now timestamptz)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -48,7 +51,7 @@ $$;
 
 -- Positions of the log: 0 (before the first) up to the newest.
 CREATE OR REPLACE FUNCTION holdfast_private.positions_check(p_caller oid, p_namespace_id integer,
-                                                    p_positions bigint[])
+                                                            p_positions bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -70,10 +73,11 @@ $$;
 
 -- Outcomes (settle.sql). p_partition NULL: those of a lease.
 CREATE OR REPLACE FUNCTION holdfast_private.outcomes_check(
-    p_caller oid, p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_now timestamptz,
-    p_kinds integer[], p_positions bigint[], p_lanes bigint[], p_attempts integer[],
-    p_uncounted integer[], p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[],
-    p_causes text[], p_unit_firsts bigint[], p_unit_events integer[])
+    p_caller oid, p_namespace_id integer, p_subscription_id bigint, p_partition integer,
+    p_now timestamptz, p_kinds integer[], p_positions bigint[], p_lanes bigint[],
+    p_attempts integer[], p_uncounted integer[], p_stories text[], p_next timestamptz[],
+    p_reasons text[], p_errors text[], p_causes text[], p_unit_firsts bigint[],
+    p_unit_events integer[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -86,10 +90,12 @@ BEGIN
     IF p_caller IS NULL OR v_count = 0 THEN
         RETURN;
     ELSIF (v_count = ALL (ARRAY[cardinality(p_positions), coalesce(cardinality(p_lanes), v_count),
-              coalesce(cardinality(p_attempts), v_count), coalesce(cardinality(p_uncounted), v_count),
+              coalesce(cardinality(p_attempts), v_count),
+              coalesce(cardinality(p_uncounted), v_count),
               coalesce(cardinality(p_stories), v_count), coalesce(cardinality(p_next), v_count),
               coalesce(cardinality(p_reasons), v_count), coalesce(cardinality(p_errors), v_count),
-              coalesce(cardinality(p_causes), v_count), coalesce(cardinality(p_unit_firsts), v_count),
+              coalesce(cardinality(p_causes), v_count),
+              coalesce(cardinality(p_unit_firsts), v_count),
               coalesce(cardinality(p_unit_events), v_count)]))
           IS NOT TRUE THEN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
@@ -104,7 +110,8 @@ BEGIN
             WHEN e.position IS NULL
                 AND o.kind IN (OUTCOME_RETRY, OUTCOME_HELD, OUTCOME_BLOCK, OUTCOME_BEGUN)
                 THEN 'is not in the log'
-            WHEN p_partition IS NOT NULL AND e.hash % v_slice <> p_partition THEN 'is of another partition'
+            WHEN p_partition IS NOT NULL AND e.hash % v_slice <> p_partition
+                THEN 'is of another partition'
             WHEN o.kind IN (OUTCOME_RETRY, OUTCOME_HELD, OUTCOME_BLOCK, OUTCOME_BEGUN)
                 AND o.lane IS NULL THEN 'has no lane'
             WHEN o.attempts NOT BETWEEN 0 AND 1000000 OR o.uncounted NOT BETWEEN 0 AND 1000000
@@ -113,29 +120,32 @@ BEGIN
                 THEN 'is to wait until ' || o.next
             WHEN octet_length(o.story) > 2097152 OR json_typeof(o.story::json) <> 'array'
                 THEN 'has a story that is none'
-            WHEN octet_length(o.reason) > 64 OR octet_length(o.error) > 8192 THEN 'has a long reason or error'
+            WHEN octet_length(o.reason) > 64 OR octet_length(o.error) > 8192
+                THEN 'has a long reason or error'
             WHEN o.cause NOT IN (CAUSE_ANY) THEN 'has a cause that is none'
             WHEN (o.unit_first IS NULL) <> (o.unit_events IS NULL)
-                OR o.unit_first NOT BETWEEN 1 AND o.position OR o.unit_events NOT BETWEEN 2 AND 10000
+                OR o.unit_first NOT BETWEEN 1 AND o.position
+                OR o.unit_events NOT BETWEEN 2 AND 10000
                 THEN 'has a unit that is none'
         END AS fault INTO v_bad
-        FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
-                    p_errors, p_causes, p_unit_firsts, p_unit_events)
-            o (kind, position, lane, attempts, uncounted, story, next, reason, error, cause, unit_first,
-               unit_events)
-        LEFT JOIN events_at(p_namespace_id, p_subscription_id, p_positions) e ON e.position = o.position
+        FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next,
+                    p_reasons, p_errors, p_causes, p_unit_firsts, p_unit_events)
+            o (kind, position, lane, attempts, uncounted, story, next, reason, error, cause,
+               unit_first, unit_events)
+        LEFT JOIN events_at(p_namespace_id, p_subscription_id, p_positions) e
+            ON e.position = o.position
         ORDER BY fault NULLS LAST LIMIT 1;
     IF v_bad.fault IS NOT NULL THEN
-        RAISE EXCEPTION 'the outcome of position % %', v_bad.position, v_bad.fault USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'the outcome of position % %', v_bad.position, v_bad.fault
+            USING ERRCODE = 'HF001';
     END IF;
 END
 $$;
 
 -- A subscription.
-CREATE OR REPLACE FUNCTION holdfast_private.subscription_values(p_caller oid, p_namespace_id integer,
-                                                        p_name text, p_patterns text,
-                                                        p_options text, p_mode integer,
-                                                        p_partitions integer, p_start bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_values(
+    p_caller oid, p_namespace_id integer, p_name text, p_patterns text, p_options text,
+    p_mode integer, p_partitions integer, p_start bigint)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -148,9 +158,11 @@ BEGIN
         name_fault(p_name, 'subscription name', HF_NAME_BYTES_MAX),
         CASE WHEN p_patterns IS NOT NULL THEN
             patterns_fault(p_name, ARRAY(SELECT json_array_elements_text(p_patterns::json))) END,
-        CASE WHEN p_mode IS NULL OR p_mode NOT IN (1, 2) THEN format('mode is %s; it takes 1 or 2', p_mode)
+        CASE WHEN p_mode IS NULL OR p_mode NOT IN (1, 2)
+                 THEN format('mode is %s; it takes 1 or 2', p_mode)
              WHEN p_partitions IS NULL OR p_partitions NOT BETWEEN 1 AND HF_PARTITIONS_MAX
-                 THEN format('partitions is %s; it must be 1 to HF_PARTITIONS_MAX', p_partitions) END));
+                 THEN format('partitions is %s; it must be 1 to '
+                             'HF_PARTITIONS_MAX', p_partitions) END));
     PERFORM positions_check(p_caller, p_namespace_id, ARRAY[p_start]);
     PERFORM options_merge('{}', coalesce(p_options, '{}')::jsonb);
     PERFORM text_check(p_caller, 'options', p_options, 65536);

@@ -1,8 +1,8 @@
 -- What psql says of what people call and read: \df+, \d+, \dT+. docs/sql.md says more.
 --
--- Of the schema holdfast every function with a parameter whose name has no prefix p_, and what docs/sql.md
--- names, is for people; all others are for the library. A function for people, and a column that they see, has
--- its line here (tests/postgres/comments.sh).
+-- Of the schema holdfast every function with a parameter whose name has no prefix p_, and what
+-- docs/sql.md names, is for people; all others are for the library. A function for people, and a
+-- column that they see, has its line here (tests/postgres/comments.sh).
 
 COMMENT ON SCHEMA holdfast IS
     'Holdfast, a durable event bus. Views, and functions with a comment, are for everybody; all '

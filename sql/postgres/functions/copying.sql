@@ -1,11 +1,11 @@
 -- Copying a bus into this database (src/store/transfer.h).
 --
 -- The mark of a namespace that is being copied into is "<identity of the source> <run>". Every step
--- locks the namespace's row and compares all of it, so of two runs only the later one writes, and
--- whoever dies leaves a marked namespace that a later run goes on with.
+-- locks the namespace's row and compares all of it, so of two runs only the later one writes, and a
+-- run that dies leaves a marked namespace that a later run goes on with.
 
--- The number of the namespace that this run copies into, whose row is locked then; NULL: another run
--- has taken over.
+-- The number of the namespace that this run copies into, whose row is locked then; NULL: another
+-- run has taken over.
 CREATE OR REPLACE FUNCTION holdfast_private.copy_target(p_name text, p_mark text) RETURNS integer
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -19,8 +19,9 @@ END
 $$;
 
 -- copy_check: TRANSFER_CHECK. HF_INVALID, HF_CONFLICT, HF_BUSY.
-CREATE OR REPLACE FUNCTION holdfast_private.copy_check(p_name text, p_source text, p_gapless boolean,
-                                               OUT status integer, OUT message text)
+CREATE OR REPLACE FUNCTION holdfast_private.copy_check(p_name text, p_source text,
+                                                       p_gapless boolean, OUT status integer,
+                                                       OUT message text)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -38,13 +39,15 @@ BEGIN
         message := format('namespace %s of the target is being removed', p_name);
     ELSIF p_gapless <> v_space.gapless THEN
         status := HF_CONFLICT;
-        message := format('namespace %s of the target is %sgapless, which cannot be changed', p_name,
+        message := format('namespace %s of the target is %sgapless, which cannot be changed',
+                          p_name,
                           CASE WHEN v_space.gapless THEN '' ELSE 'not ' END);
     ELSIF v_space.copying IS NOT NULL THEN
         IF split_part(v_space.copying, ' ', 1) <> p_source THEN
             status := HF_CONFLICT;
-            message := format('namespace %s of the target is the unfinished copy of another database',
-                              p_name);
+            message :=
+                format('namespace %s of the target is the unfinished copy of another database',
+                       p_name);
         END IF;
     ELSIF head(v_space.id) > 0
           OR EXISTS (SELECT FROM subscriptions s WHERE s.namespace_id = v_space.id)
@@ -59,7 +62,8 @@ BEGIN
         IF v_open.count > 0 THEN
             status := HF_CONFLICT;
             message := format('namespace %s of the target is open in %s process%s: %s', p_name,
-                              v_open.count, CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END, v_open.names);
+                              v_open.count, CASE WHEN v_open.count = 1 THEN '' ELSE 'es' END,
+                              v_open.names);
         END IF;
     END IF;
 END
@@ -67,10 +71,9 @@ $$;
 
 -- copy_begin: TRANSFER_BEGIN. HF_INVALID, HF_CONFLICT, HF_BUSY. A namespace that is refused
 -- was there before: one that this call makes is empty.
-CREATE OR REPLACE FUNCTION holdfast_private.copy_begin(p_name text, p_source text, p_run text,
-                                               p_gapless boolean, OUT status integer,
-                                               OUT message text, OUT resumed boolean,
-                                               OUT copied_to bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.copy_begin(
+    p_name text, p_source text, p_run text, p_gapless boolean, OUT status integer, OUT message text,
+    OUT resumed boolean, OUT copied_to bigint)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -96,8 +99,8 @@ $$;
 
 -- copy_clear: TRANSFER_CLEAR, at most about p_rows rows.
 CREATE OR REPLACE FUNCTION holdfast_private.copy_clear(p_name text, p_mark text, p_floor bigint,
-                                               p_rows bigint, OUT status integer, OUT message text,
-                                               OUT more boolean)
+                                                       p_rows bigint, OUT status integer,
+                                                       OUT message text, OUT more boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -157,14 +160,15 @@ END
 $$;
 
 -- copy_events: TRANSFER_PUT of events. p_times: the times inside the ids, NULL where there is none.
--- guard_at is found as for a publish at the moment of entering; ids that need it go into event_ids, and
--- ids_until makes sure that they are looked for there. Arrays are unnested in select lists, row by row: in
--- FROM every row would be stored and read again first.
+-- guard_at is found as for a publish at the moment of entering; ids that need it go into event_ids,
+-- and ids_until makes sure that they are looked for there. Arrays are unnested in select lists, row
+-- by row: in FROM every row would be stored and read again first.
 CREATE OR REPLACE FUNCTION holdfast_private.copy_events(
     p_name text, p_mark text, p_floor bigint, p_positions bigint[], p_ids uuid[], p_types text[],
     p_hashes bigint[], p_emitted timestamptz[], p_entered timestamptz[], p_key_versions bigint[],
     p_schedule_ids text[], p_producers text[], p_keys text[], p_tenants text[], p_metadata json[],
-    p_payloads json[], p_checksums bigint[], p_times timestamptz[], OUT status integer, OUT message text)
+    p_payloads json[], p_checksums bigint[], p_times timestamptz[], OUT status integer,
+    OUT message text)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET jit = off
@@ -185,11 +189,12 @@ BEGIN
                       FROM (SELECT unnest(p_entered) AS entered_at, unnest(p_times) AS time) e);
     PERFORM copy_months(v_id, v_guards);
     INSERT INTO events (position, hash, emitted_at, entered_at, guard_at, id, namespace_id, type,
-                        key_version, schedule_id, producer, key, tenant, metadata, payload, checksum)
+                        key_version, schedule_id, producer, key, tenant, metadata, payload,
+                        checksum)
         SELECT unnest(p_positions), unnest(p_hashes), unnest(p_emitted), unnest(p_entered),
-               unnest(v_guards), unnest(p_ids), v_id, unnest(p_types), unnest(p_key_versions), unnest(p_schedule_ids),
-               unnest(p_producers), unnest(p_keys), unnest(p_tenants), unnest(p_metadata),
-               unnest(p_payloads), unnest(p_checksums);
+               unnest(v_guards), unnest(p_ids), v_id, unnest(p_types), unnest(p_key_versions),
+               unnest(p_schedule_ids), unnest(p_producers), unnest(p_keys), unnest(p_tenants),
+               unnest(p_metadata), unnest(p_payloads), unnest(p_checksums);
     INSERT INTO event_ids (namespace_id, id, position, guard_at)
         SELECT v_id, e.id, e.position, e.guard_at
         FROM (SELECT unnest(p_ids) AS id, unnest(p_positions) AS position,
@@ -205,8 +210,9 @@ BEGIN
 END
 $$;
 
--- copy_head: the newest position of a namespace that nobody uses.
-CREATE OR REPLACE FUNCTION holdfast_private.copy_head(p_namespace_id integer, p_head bigint) RETURNS void
+-- copy_head: the newest position of a namespace that no process uses.
+CREATE OR REPLACE FUNCTION holdfast_private.copy_head(p_namespace_id integer, p_head bigint)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -219,10 +225,11 @@ BEGIN
 END
 $$;
 
--- copy_numbers: from now on dead letters, of all namespaces, get higher ids than p_highest. Who inserts one has
--- locked the table before it draws the id, so with a lock on the table none is drawn between the look and the
--- change. But a transaction of any consumer can hold up that lock as long as it likes. Then the numbers go on so
--- far above p_highest that those which are drawn between the look and the change do not get there.
+-- copy_numbers: from now on dead letters, of all namespaces, get higher ids than p_highest. Who
+-- inserts one has locked the table before it draws the id, so with a lock on the table none is
+-- drawn between the look and the change. But a transaction of any consumer can hold up that lock as
+-- long as it likes. Then the numbers go on so far above p_highest that those which are drawn
+-- between the look and the change do not get there.
 CREATE OR REPLACE FUNCTION holdfast_private.copy_numbers(p_highest bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -243,8 +250,8 @@ BEGIN
 END
 $$;
 
--- table_holders: the sessions that have one of these tables locked against others who write, in the words of a
--- message.
+-- table_holders: the sessions that have one of these tables locked against others who write, in the
+-- words of a message.
 CREATE OR REPLACE FUNCTION holdfast_private.table_holders(p_tables regclass[]) RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -262,11 +269,12 @@ EXCEPTION WHEN insufficient_privilege THEN
 END
 $$;
 
--- mend_sequences: moves every sequence of the schema that is behind its table up to the highest number
--- there, and answers their names. A restore of rows alone leaves sequences behind; then whatever draws a
--- number fails (23505), or, in the log, gives a position that an older event has. Locks the tables of
--- those sequences, and no others, until the transaction ends. For the owner of the schema. 55P03: another
--- session has not ended, and has such a table in use; nothing was changed.
+-- mend_sequences: moves every sequence of the schema that is behind its table up to the highest
+-- number there, and answers their names. A restore of rows alone leaves sequences behind; then
+-- whatever draws a number fails (23505), or, in the log, gives a position that an older event has.
+-- Locks the tables of those sequences, and no others, until the transaction ends. For the owner of
+-- the schema. 55P03: another session has not ended, and has such a table in use; nothing was
+-- changed.
 CREATE OR REPLACE FUNCTION holdfast.mend_sequences() RETURNS SETOF text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -281,15 +289,18 @@ BEGIN
     FOR v_row IN
         SELECT s.name::regclass AS name, s.tables, s.highest
         FROM (VALUES
-            (pg_get_serial_sequence('holdfast_private.letters', 'id'), 'letters', 'SELECT max(id) FROM letters'),
+            (pg_get_serial_sequence('holdfast_private.letters', 'id'), 'letters',
+             'SELECT max(id) FROM letters'),
             (pg_get_serial_sequence('holdfast_private.subscriptions', 'id'), 'subscriptions',
              'SELECT max(id) FROM subscriptions'),
-            (pg_get_serial_sequence('holdfast_private.members', 'id'), 'members', 'SELECT max(id) FROM members'),
+            (pg_get_serial_sequence('holdfast_private.members', 'id'), 'members',
+             'SELECT max(id) FROM members'),
             (pg_get_serial_sequence('holdfast_private.delayed', 'number'), 'delayed',
              'SELECT max(number) FROM delayed'),
             ('holdfast_private.namespace_ids', 'namespaces', 'SELECT max(id) FROM namespaces'),
             ('holdfast_private.journal_seq', 'checkpoints_0, checkpoints_1',
-             'SELECT greatest((SELECT max(seq) FROM checkpoints_0), (SELECT max(seq) FROM checkpoints_1))'))
+             'SELECT greatest((SELECT max(seq) FROM checkpoints_0), (SELECT max(seq) FROM '
+             'checkpoints_1))'))
             s (name, tables, highest)
         UNION ALL
         SELECT n.sequence, 'events_' || n.id,
@@ -304,7 +315,8 @@ BEGIN
                 RAISE EXCEPTION '% in use: waited % for %', v_row.tables, v_wait,
                     table_holders(string_to_array(v_row.tables, ', ')::regclass[])
                     USING ERRCODE = 'lock_not_available',
-                          HINT = 'End those transactions, or sessions, and call mend_sequences again.';
+                          HINT = 'End those transactions, or sessions, and call '
+                                 'mend_sequences again.';
             END;
             EXECUTE v_row.highest INTO v_high;
             PERFORM setval(v_row.name, greatest(v_high, pg_sequence_last_value(v_row.name)));
@@ -317,7 +329,7 @@ $$;
 
 -- copy_end: TRANSFER_END.
 CREATE OR REPLACE FUNCTION holdfast_private.copy_end(p_name text, p_mark text, OUT status integer,
-                                             OUT message text)
+                                                     OUT message text)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$

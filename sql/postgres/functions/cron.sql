@@ -1,6 +1,6 @@
--- Cron expressions in time zones, for those who run no process of Holdfast: what src/base/time/cron.c,
--- timetable.c and misfire.c are in C, with the zones of the server. The rules are written down there;
--- tests/postgres/cron.sh compares the two.
+-- Cron expressions in time zones, for those who run no process of Holdfast: what
+-- src/base/time/cron.c, timetable.c and misfire.c are in C, with the zones of the server. The rules
+-- are written down there; tests/postgres/cron.sh compares the two.
 --
 -- Clocks are taken to be changed at most once in two days, and by less than a day.
 
@@ -8,7 +8,8 @@
 
 -- One value of a field: a number or a name. HF001.
 CREATE OR REPLACE FUNCTION holdfast_private.cron_value(p_field text, p_text text, p_min integer,
-                                               p_max integer, p_names text[]) RETURNS integer
+                                                       p_max integer, p_names text[])
+    RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -28,7 +29,8 @@ $$;
 
 -- A field as its values, in order. p_last: the last one of *, p_max: the last that may be written.
 CREATE OR REPLACE FUNCTION holdfast_private.cron_field(p_field text, p_text text, p_min integer,
-                                               p_last integer, p_max integer, p_names text[])
+                                                       p_last integer, p_max integer,
+                                                       p_names text[])
     RETURNS integer[]
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -42,7 +44,8 @@ DECLARE
     v_values integer[] := '{}';
 BEGIN
     FOREACH v_part IN ARRAY string_to_array(p_text, ',') LOOP
-        v_match := regexp_match(v_part, '^(?:([*?])|([0-9A-Za-z]+)(?:-([0-9A-Za-z]+))?)(?:/([0-9]+))?$');
+        v_match := regexp_match(v_part,
+                                '^(?:([*?])|([0-9A-Za-z]+)(?:-([0-9A-Za-z]+))?)(?:/([0-9]+))?$');
         v_step := least(coalesce(v_match[4]::numeric, 1), 1000000);
         IF v_match IS NULL OR v_match[1] = '?' AND p_field NOT LIKE 'day%'
            OR v_step NOT BETWEEN 1 AND p_last - p_min + 1 THEN
@@ -59,14 +62,14 @@ BEGIN
                           WHEN v_match[4] IS NULL THEN v_first
                           WHEN v_first > p_last THEN p_max
                           ELSE p_last END;
-            -- The week ends with Sunday for whoever writes SAT-SUN.
+            -- In SAT-SUN the week ends with Sunday.
             IF p_max = 7 AND v_end = 0 AND length(v_match[3]) = 3 THEN
                 v_end := 7;
             END IF;
         END IF;
         IF v_end < v_first THEN
-            RAISE EXCEPTION 'cron expression: % "%" runs backwards; write it as two ranges', p_field,
-                v_part USING ERRCODE = 'HF001';
+            RAISE EXCEPTION 'cron expression: % "%" runs backwards; write it as two ranges',
+                p_field, v_part USING ERRCODE = 'HF001';
         END IF;
         v_values := v_values || ARRAY(SELECT CASE WHEN p_max = 7 THEN i % 7 ELSE i END
                                       FROM generate_series(v_first, v_end, v_step) i);
@@ -76,7 +79,8 @@ END
 $$;
 
 -- An expression of five or six fields, or one with an @. HF001.
-CREATE OR REPLACE FUNCTION holdfast_private.cron_parse(p_expression text) RETURNS holdfast_private.cron
+CREATE OR REPLACE FUNCTION holdfast_private.cron_parse(p_expression text)
+    RETURNS holdfast_private.cron
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -97,8 +101,8 @@ BEGIN
         v_fields := array_prepend('0', v_fields);
     END IF;
     IF cardinality(v_fields) IS DISTINCT FROM 6 THEN
-        RAISE EXCEPTION 'cron expression "%" has neither 5 nor 6 fields, and is no @word', p_expression
-            USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'cron expression "%" has neither 5 nor 6 fields, and is no @word',
+            p_expression USING ERRCODE = 'HF001';
     END IF;
     v_cron.seconds := cron_field('seconds', v_fields[1], 0, 59, 59, NULL);
     v_cron.minutes := cron_field('minute', v_fields[2], 0, 59, 59, NULL);
@@ -106,13 +110,15 @@ BEGIN
     v_cron.days := cron_field('day of month', v_fields[4], 1, 31, 31, NULL);
     v_cron.months := cron_field('month', v_fields[5], 1, 12, 12,
         '{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}');
-    v_cron.weekdays := cron_field('day of week', v_fields[6], 0, 6, 7, '{SUN,MON,TUE,WED,THU,FRI,SAT}');
+    v_cron.weekdays := cron_field('day of week', v_fields[6], 0, 6, 7,
+                                  '{SUN,MON,TUE,WED,THU,FRI,SAT}');
     v_cron.either := v_fields[4] !~ '^[*?]' AND v_fields[6] !~ '^[*?]';
     v_cron.runs := v_fields[3] ~ '[*/]';
     -- The year 2000 is a leap year.
     IF NOT v_cron.either AND NOT EXISTS (
         SELECT FROM generate_series('2000-01-01'::date, '2000-12-31', '1 day') d
-        WHERE extract(day FROM d) = ANY (v_cron.days) AND extract(month FROM d) = ANY (v_cron.months))
+        WHERE extract(day FROM d) = ANY (v_cron.days)
+            AND extract(month FROM d) = ANY (v_cron.months))
     THEN
         RAISE EXCEPTION 'cron expression never fires: none of its months has such a day of month'
             USING ERRCODE = 'HF001';
@@ -127,11 +133,13 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast_private.cron_near(p_set integer[], p_from integer, p_up boolean)
     RETURNS integer
     LANGUAGE sql IMMUTABLE
-    RETURN (SELECT CASE WHEN $3 THEN min(i) FILTER (WHERE i >= $2) ELSE max(i) FILTER (WHERE i <= $2) END
+    RETURN (SELECT CASE WHEN $3 THEN min(i) FILTER (WHERE i >= $2)
+                        ELSE max(i) FILTER (WHERE i <= $2) END
             FROM unnest($1) i);
 
 -- The time of day, in seconds, that is nearest to p_second; or NULL: none is left that day.
-CREATE OR REPLACE FUNCTION holdfast_private.cron_time(p_cron holdfast_private.cron, p_second integer, p_up boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.cron_time(p_cron holdfast_private.cron,
+                                                      p_second integer, p_up boolean)
     RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -162,7 +170,8 @@ $$;
 
 -- The match nearest to a time of the wall, itself included; or NULL. The longest wait is for 29
 -- February on one day of the week, 40 years.
-CREATE OR REPLACE FUNCTION holdfast_private.cron_find(p_cron holdfast_private.cron, p_wall timestamp, p_up boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.cron_find(p_cron holdfast_private.cron,
+                                                      p_wall timestamp, p_up boolean)
     RETURNS timestamp
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -197,12 +206,14 @@ $$;
 -- ---- In a zone ----------------------------------------------------------------------------------
 
 -- How far the clocks of a zone are ahead of UTC at an instant.
-CREATE OR REPLACE FUNCTION holdfast_private.zone_offset(p_zone text, p_at timestamptz) RETURNS interval
+CREATE OR REPLACE FUNCTION holdfast_private.zone_offset(p_zone text, p_at timestamptz)
+    RETURNS interval
     LANGUAGE sql STABLE
     RETURN (p_at AT TIME ZONE p_zone) - (p_at AT TIME ZONE 'UTC');
 
 -- The instant, after p_from and up to p_to, at which the clocks are changed. There is one.
-CREATE OR REPLACE FUNCTION holdfast_private.zone_change(p_zone text, p_from timestamptz, p_to timestamptz)
+CREATE OR REPLACE FUNCTION holdfast_private.zone_change(p_zone text, p_from timestamptz,
+                                                        p_to timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -226,7 +237,8 @@ END
 $$;
 
 -- The latest time that the clocks have shown up to an instant.
-CREATE OR REPLACE FUNCTION holdfast_private.zone_highest(p_zone text, p_at timestamptz) RETURNS timestamp
+CREATE OR REPLACE FUNCTION holdfast_private.zone_highest(p_zone text, p_at timestamptz)
+    RETURNS timestamp
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -243,7 +255,8 @@ END
 $$;
 
 -- The instant at which the clocks first show a time, or a later one.
-CREATE OR REPLACE FUNCTION holdfast_private.zone_reached(p_zone text, p_wall timestamp) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION holdfast_private.zone_reached(p_zone text, p_wall timestamp)
+    RETURNS timestamptz
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -263,12 +276,12 @@ BEGIN
 END
 $$;
 
--- The first real instant from p_from on (or the last up to it) at which the clocks match. A time of the
--- wall is looked up by the offset of the moment. If the clocks are changed on the way there, the search
--- goes on behind the change. A long way is cut short to a day before its end, if the clocks do not show
--- again what they have just shown.
-CREATE OR REPLACE FUNCTION holdfast_private.cron_real(p_cron holdfast_private.cron, p_zone text, p_from timestamptz,
-                                              p_up boolean)
+-- The first real instant from p_from on (or the last up to it) at which the clocks match. A time of
+-- the wall is looked up by the offset of the moment. If the clocks are changed on the way there,
+-- the search goes on behind the change. A long way is cut short to a day before its end, if the
+-- clocks do not show again what they have just shown.
+CREATE OR REPLACE FUNCTION holdfast_private.cron_real(p_cron holdfast_private.cron, p_zone text,
+                                                      p_from timestamptz, p_up boolean)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -302,8 +315,8 @@ BEGIN
 END
 $$;
 
--- cron_after, cron_previous: the first planned time strictly after an instant, the last one before it;
--- NULL: none.
+-- cron_after, cron_previous: the first planned time strictly after an instant, the last one before
+-- it; NULL: none.
 CREATE OR REPLACE FUNCTION holdfast_private.cron_after(p_cron holdfast_private.cron, p_zone text,
                                                        p_after timestamptz)
     RETURNS timestamptz
@@ -322,7 +335,7 @@ END
 $$;
 
 CREATE OR REPLACE FUNCTION holdfast_private.cron_previous(p_cron holdfast_private.cron, p_zone text,
-                                                  p_before timestamptz)
+                                                          p_before timestamptz)
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -337,8 +350,8 @@ BEGIN
 END
 $$;
 
--- cron_next: the first time after an instant at which an expression holds in a zone. It reads no table, so
--- it does not ask who calls.
+-- cron_next: the first time after an instant at which an expression holds in a zone. It reads no
+-- table, so it does not ask who calls.
 CREATE OR REPLACE FUNCTION holdfast.cron_next(expression text, zone text DEFAULT 'UTC',
                                               after timestamptz DEFAULT now())
     RETURNS timestamptz
@@ -352,16 +365,13 @@ $$;
 
 -- ---- What was missed ----------------------------------------------------------------------------
 
--- misfire_plan of C: what happens now to a schedule that waits for p_next. p_policy: 1 skip, 2 once,
--- 3 all. At most p_times_max times in one firing. A planned time is on time during its whole second, also
--- if p_grace is shorter.
-CREATE OR REPLACE FUNCTION holdfast_private.misfire_plan(p_cron holdfast_private.cron, p_zone text,
-                                                 p_policy integer, p_cap integer, p_grace interval,
-                                                 p_times_max integer, p_next timestamptz,
-                                                 p_now timestamptz, OUT times timestamptz[],
-                                                 OUT next_at timestamptz,
-                                                 OUT skipped_first timestamptz,
-                                                 OUT skipped_last timestamptz)
+-- misfire_plan of C: what happens now to a schedule that waits for p_next. p_policy: 1 skip, 2
+-- once, 3 all. At most p_times_max times in one firing. A planned time is on time during its whole
+-- second, also if p_grace is shorter.
+CREATE OR REPLACE FUNCTION holdfast_private.misfire_plan(
+    p_cron holdfast_private.cron, p_zone text, p_policy integer, p_cap integer, p_grace interval,
+    p_times_max integer, p_next timestamptz, p_now timestamptz, OUT times timestamptz[],
+    OUT next_at timestamptz, OUT skipped_first timestamptz, OUT skipped_last timestamptz)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -372,7 +382,8 @@ BEGIN
     next_at := p_next;
     IF p_next < v_late THEN
         IF p_policy = HF_MISFIRE_SKIP THEN
-            next_at := cron_after(p_cron, p_zone, greatest(p_next, v_late - interval '1 microsecond'));
+            next_at := cron_after(p_cron, p_zone,
+                                  greatest(p_next, v_late - interval '1 microsecond'));
         ELSE
             next_at := greatest(p_next, cron_previous(p_cron, p_zone, v_late));
             FOR i IN 2 .. CASE WHEN p_policy = HF_MISFIRE_ALL THEN p_cap ELSE 1 END LOOP

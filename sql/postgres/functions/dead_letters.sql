@@ -1,12 +1,11 @@
 -- Dead letters, and what people call from SQL besides publish.
 
--- Where a dead letter belongs: its subscription, if that exists, and its partition there, whose row is
--- locked for rearranging lanes. dead_id is NULL if there is no such dead letter (any more).
-CREATE OR REPLACE FUNCTION holdfast_private.grave(p_namespace_id integer, p_dead_id bigint,
-                                          OUT dead_id bigint, OUT "position" bigint,
-                                          OUT lane bigint, OUT resolved boolean,
-                                          OUT subscription_id bigint, OUT ordered boolean,
-                                          OUT partition integer)
+-- Where a dead letter belongs: its subscription, if that exists, and its partition there, whose row
+-- is locked for rearranging lanes. dead_id is NULL if there is no such dead letter (any more).
+CREATE OR REPLACE FUNCTION holdfast_private.grave(
+    p_namespace_id integer, p_dead_id bigint, OUT dead_id bigint, OUT "position" bigint,
+    OUT lane bigint, OUT resolved boolean, OUT subscription_id bigint, OUT ordered boolean,
+    OUT partition integer)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -33,7 +32,8 @@ BEGIN
             grave.subscription_id := NULL;
         END IF;
     END IF;
-    SELECT d.id, d.position, holdfast_private.lane_of(d.tenant, d.key, d.event_id), d.resolved_at IS NOT NULL
+    SELECT d.id, d.position, holdfast_private.lane_of(d.tenant, d.key, d.event_id),
+           d.resolved_at IS NOT NULL
         INTO grave.dead_id, grave."position", grave.lane, grave.resolved
         FROM holdfast_private.letters d WHERE d.id = p_dead_id FOR UPDATE;
 END
@@ -41,7 +41,8 @@ $$;
 
 -- Lets go of the lane that a dead letter blocked, if it did.
 CREATE OR REPLACE FUNCTION holdfast_private.unblock(p_subscription_id bigint, p_partition integer,
-                                            p_ordered boolean, p_position bigint, p_now timestamptz)
+                                                    p_ordered boolean, p_position bigint,
+                                                    p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -106,19 +107,22 @@ BEGIN
             CONTINUE;
         END IF;
         CONTINUE WHEN g.dead_id IS NULL OR g.subscription_id IS NULL;
-        DELETE FROM copies c WHERE c.subscription_id = g.subscription_id AND c.position = g."position";
+        DELETE FROM copies c WHERE c.subscription_id = g.subscription_id
+            AND c.position = g."position";
         INSERT INTO copies (subscription_id, position, id, type, hash, checksum, emitted_at,
                             entered_at, key_version, schedule_id, producer, key, tenant, metadata,
                             payload)
             SELECT g.subscription_id, d.position, d.event_id, d.type, d.hash,
                    CASE WHEN p_payload IS NULL THEN d.checksum
-                        ELSE checksum_of(content_of(d.event_id, d.emitted_at, d.type, d.key, d.tenant,
-                                                    d.metadata, d.producer, d.schedule_id, p_payload),
+                        ELSE checksum_of(content_of(d.event_id, d.emitted_at, d.type, d.key,
+                                                    d.tenant, d.metadata, d.producer, d.schedule_id,
+                                                    p_payload),
                                          d.hash, d.position, d.entered_at, d.key_version) END,
-                   d.emitted_at, d.entered_at, d.key_version, d.schedule_id, d.producer, d.key, d.tenant,
-                   d.metadata, coalesce(p_payload, d.payload)
+                   d.emitted_at, d.entered_at, d.key_version, d.schedule_id, d.producer, d.key,
+                   d.tenant, d.metadata, coalesce(p_payload, d.payload)
             FROM letters d WHERE d.id = v_id;
-        -- The lane of the row that it left behind, if it blocks: in strict order that is not the event's.
+        -- The lane of the row that it left behind, if it blocks: in strict order that is not the
+        -- event's.
         DELETE FROM retries r WHERE r.subscription_id = g.subscription_id
             AND r.position = g."position" RETURNING r.lane INTO v_lane;
         INSERT INTO retries (subscription_id, position, kind, partition, lane, attempts,
@@ -183,7 +187,8 @@ DECLARE
     g    record;
 BEGIN
     status := HF_OK;
-    PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer', 'owner'),
+    PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer',
+                              'owner'),
                         p_now);
     count := 0;
     FOREACH v_id IN ARRAY p_dead_ids LOOP

@@ -1,4 +1,5 @@
--- Faults: why a name, a type, a piece of JSON or an event is refused, in the words of the C library.
+-- Faults: why a name, a type, a piece of JSON or an event is refused, in the words of the C
+-- library.
 
 -- A control character of a text, as the sentence that refuses it. p_before: what comes before it.
 CREATE OR REPLACE FUNCTION holdfast_private.control_fault(p_text text, p_what text, p_before text)
@@ -7,10 +8,11 @@ CREATE OR REPLACE FUNCTION holdfast_private.control_fault(p_text text, p_what te
     RETURN format('%s has the control character U+%s at byte %s', $2,
                   lpad(upper(to_hex(ascii(substr($1, length($3) + 1)))), 4, '0'), octet_length($3));
 
--- Why a name of a namespace or subscription is refused; NULL if it is good. The rules, and the words,
--- are those of glob_check_name: 1 to p_bytes_max bytes, no control characters, no white space at either
--- end.
-CREATE OR REPLACE FUNCTION holdfast_private.name_fault(p_name text, p_what text, p_bytes_max integer)
+-- Why a name of a namespace or subscription is refused; NULL if it is good. The rules, and the
+-- words, are those of glob_check_name: 1 to p_bytes_max bytes, no control characters, no white
+-- space at either end.
+CREATE OR REPLACE FUNCTION holdfast_private.name_fault(p_name text, p_what text,
+                                                       p_bytes_max integer)
     RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
@@ -18,17 +20,19 @@ CREATE OR REPLACE FUNCTION holdfast_private.name_fault(p_name text, p_what text,
         WHEN $1 = '' THEN $2 || ' is empty'
         WHEN octet_length($1) > $3 THEN
             format('%s is %s bytes; the limit is %s', $2, octet_length($1), $3)
-        WHEN $1 COLLATE "C" ~ '^[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]' THEN
-            $2 || ' begins with white space'
+        WHEN $1 COLLATE "C" ~ '^[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]'
+            THEN $2 || ' begins with white space'
         WHEN $1 COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]' THEN
             holdfast_private.control_fault($1, $2,
-                                   substring($1 COLLATE "C", '^[^\u0001-\u001f\u007f-\u009f]*'))
-        WHEN $1 COLLATE "C" ~ '[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$' THEN
-            $2 || ' ends with white space'
+                                           substring($1 COLLATE "C",
+                                                     '^[^\u0001-\u001f\u007f-\u009f]*'))
+        WHEN $1 COLLATE "C" ~ '[\u0020\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$'
+            THEN $2 || ' ends with white space'
     END;
 
 -- answer_check: raises what a change_... function has answered, if it is not 0.
-CREATE OR REPLACE FUNCTION holdfast_private.answer_check(p_status integer, p_message text) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.answer_check(p_status integer, p_message text)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -51,7 +55,7 @@ BEGIN
 END
 $$;
 
--- Whether JSON has \u0000 or half a surrogate pair, which nobody can store as text later.
+-- Whether JSON has \u0000 or half a surrogate pair, which cannot be stored as text later.
 CREATE OR REPLACE FUNCTION holdfast_private.json_escapes_badly(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -70,9 +74,9 @@ BEGIN
 END
 $$;
 
--- Whether arrays and objects are nested deeper than 64. Counting the opening brackets settles it for
--- most texts; else strings and all but brackets go, and pairs are taken away level by level from the
--- inside.
+-- Whether arrays and objects are nested deeper than 64. Counting the opening brackets settles it
+-- for most texts; else strings and all but brackets go, and pairs are taken away level by level
+-- from the inside.
 CREATE OR REPLACE FUNCTION holdfast_private.json_too_deep(p_json text) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -80,7 +84,8 @@ AS $$
 DECLARE
     v_text text := p_json;
 BEGIN
-    IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', '')) <= HF_JSON_DEPTH_MAX THEN
+    IF octet_length(p_json) - octet_length(replace(replace(p_json, '[', ''), '{', ''))
+            <= HF_JSON_DEPTH_MAX THEN
         RETURN false;
     END IF;
     v_text := replace(replace(v_text, E'\\\\', ''), E'\\"', '');
@@ -94,8 +99,8 @@ BEGIN
 END
 $$;
 
--- Why a type, or a pattern, is refused; NULL if it is good. p_what: 'type' or 'pattern'. The rules, and
--- the words, are those of glob_check_type and glob_check_pattern.
+-- Why a type, or a pattern, is refused; NULL if it is good. p_what: 'type' or 'pattern'. The rules,
+-- and the words, are those of glob_check_type and glob_check_pattern.
 CREATE OR REPLACE FUNCTION holdfast_private.glob_fault(p_text text, p_what text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -110,7 +115,8 @@ BEGIN
     IF p_text = '' OR p_text IS NULL OR octet_length(p_text) > HF_TYPE_BYTES_MAX THEN
         RETURN name_fault(p_text, p_what, HF_TYPE_BYTES_MAX);
     END IF;
-    v_before := substring(p_text COLLATE "C", $good$^[^\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*$good$);
+    v_before := substring(p_text COLLATE "C",
+        '^[^\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*');
     v_code := ascii(substr(p_text, length(v_before) + 1));
     IF v_code BETWEEN 1 AND 31 OR v_code BETWEEN 127 AND 159 THEN
         RETURN control_fault(p_text, p_what, v_before);
@@ -127,10 +133,11 @@ BEGIN
             IF p_what = 'type' THEN
                 RETURN format('type has ''*'' at byte %s; only patterns may', v_at);
             ELSIF v_parts[i] = '**' AND i < cardinality(v_parts) THEN
-                RETURN format('pattern has ''**'' at byte %s; it may only be the last segment', v_at);
+                RETURN format('pattern has ''**'' at byte %s; it may only be the last segment',
+                              v_at);
             ELSIF v_parts[i] NOT IN ('*', '**') THEN
-                RETURN format('pattern has ''*'' inside a segment at byte %s; ''*'' stands for a whole '
-                              'segment', v_at);
+                RETURN format('pattern has ''*'' inside a segment at byte %s; ''*'' stands for a '
+                              'whole segment', v_at);
             END IF;
         END IF;
         v_at := v_at + octet_length(v_parts[i]) + 1;
@@ -146,7 +153,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.type_fault(p_type text) RETURNS text
 AS $$
 BEGIN
     IF octet_length(p_type) <= HF_TYPE_BYTES_MAX AND p_type COLLATE "C" ~
-       $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$ THEN
+       '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.'
+       '[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z'
+    THEN
         RETURN NULL;
     ELSIF p_type IS NULL THEN
         RETURN 'type is missing; every event needs one';
@@ -168,12 +177,11 @@ CREATE OR REPLACE FUNCTION holdfast_private.metadata_fault(p_metadata json, p_by
         WHEN holdfast_private.json_too_deep($1::text)
             THEN 'metadata has arrays and objects nested more than HF_JSON_DEPTH_MAX deep' END;
 
--- Why an event of a namespace is refused; NULL if it is good. The limits are those of include/holdfast.h;
--- that of the payload is the namespace's (limit_payload, namespaces.sql).
-CREATE OR REPLACE FUNCTION holdfast_private.event_fault(p_namespace_id integer, p_type text, p_payload json,
-                                                p_key text, p_tenant text, p_metadata json,
-                                                p_producer text, p_expected_version bigint,
-                                                p_emitted_at timestamptz)
+-- Why an event of a namespace is refused; NULL if it is good. The limits are those of
+-- include/holdfast.h; that of the payload is the namespace's (limit_payload, namespaces.sql).
+CREATE OR REPLACE FUNCTION holdfast_private.event_fault(
+    p_namespace_id integer, p_type text, p_payload json, p_key text, p_tenant text, p_metadata json,
+    p_producer text, p_expected_version bigint, p_emitted_at timestamptz)
     RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -187,11 +195,13 @@ BEGIN
         RETURN v_fault;
     END IF;
     IF octet_length(v_text) > 1024 THEN
-        v_max := coalesce((SELECT n.payload_bytes_max FROM namespaces n WHERE n.id = p_namespace_id),
+        v_max := coalesce((SELECT n.payload_bytes_max FROM namespaces n
+                           WHERE n.id = p_namespace_id),
                           1048576);
         IF octet_length(v_text) > v_max THEN
-            RETURN format('payload is %s bytes; the limit is %s (of the namespace; the owner of the schema '
-                          'changes it by holdfast.limit_payload)', octet_length(v_text), v_max);
+            RETURN format('payload is %s bytes; the limit is %s (of the namespace; the owner of '
+                          'the schema changes it by holdfast.limit_payload)', octet_length(v_text),
+                          v_max);
         END IF;
     END IF;
     IF strpos(v_text, E'\\u') > 0 AND holdfast_private.json_escapes_badly(v_text) THEN
@@ -213,11 +223,13 @@ BEGIN
         END IF;
     END IF;
     IF octet_length(p_producer) > HF_PRODUCER_BYTES_MAX THEN
-        RETURN format('producer is %s bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(p_producer));
+        RETURN format('producer is %s bytes; the limit is HF_PRODUCER_BYTES_MAX',
+                      octet_length(p_producer));
     END IF;
     IF p_expected_version IS NOT NULL THEN
         IF p_expected_version < 0 OR p_expected_version = 9223372036854775807 THEN
-            RETURN format('expected_version is %s; it must be NULL (any) or 0 to 9223372036854775806',
+            RETURN format('expected_version is %s; it must be NULL (any) or 0 to '
+                          '9223372036854775806',
                           p_expected_version);
         END IF;
         IF p_key IS NULL THEN
@@ -233,24 +245,28 @@ END
 $$;
 
 -- Whether an event is good by one expression; if not, or NULL, event_fault tells. It is inlined.
-CREATE OR REPLACE FUNCTION holdfast_private.event_is_plain(p_type text, p_payload json, p_key text,
-                                                   p_tenant text, p_metadata json, p_producer text,
-                                                   p_emitted_at timestamptz)
+CREATE OR REPLACE FUNCTION holdfast_private.event_is_plain(
+    p_type text, p_payload json, p_key text, p_tenant text, p_metadata json, p_producer text,
+    p_emitted_at timestamptz)
     RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN octet_length($1) <= HF_TYPE_BYTES_MAX AND $1 COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
+    RETURN octet_length($1) <= HF_TYPE_BYTES_MAX
+        AND $1 COLLATE "C" ~
+            '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.'
+            '[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z'
         AND octet_length($2::text) <= 128 AND strpos($2::text, E'\\u') = 0
-        AND ($3 IS NULL OR octet_length($3) <= HF_KEY_BYTES_MAX) AND ($4 IS NULL OR octet_length($4) <= HF_KEY_BYTES_MAX)
+        AND ($3 IS NULL OR octet_length($3) <= HF_KEY_BYTES_MAX)
+        AND ($4 IS NULL OR octet_length($4) <= HF_KEY_BYTES_MAX)
         AND $5 IS NULL AND ($6 IS NULL OR octet_length($6) <= HF_PRODUCER_BYTES_MAX)
         AND $7 >= '0001-01-01 00:00:00+00' AND $7 < '10000-01-01 00:00:00+00';
 
--- events_check: raises what is wrong with events that a role sends the way C does, which says itself what
--- follows from them: their hashes and, unless it is NULL, the times inside their ids. HF001.
-CREATE OR REPLACE FUNCTION holdfast_private.events_check(p_namespace_id integer, p_ids uuid[],
-                                                 p_types text[], p_payloads json[], p_keys text[],
-                                                 p_tenants text[], p_metadata json[],
-                                                 p_producers text[], p_emitted_at timestamptz[],
-                                                 p_times timestamptz[], p_hashes bigint[])
+-- events_check: raises what is wrong with events that a role sends the way C does, which says
+-- itself what follows from them: their hashes and, unless it is NULL, the times inside their ids.
+-- HF001.
+CREATE OR REPLACE FUNCTION holdfast_private.events_check(
+    p_namespace_id integer, p_ids uuid[], p_types text[], p_payloads json[], p_keys text[],
+    p_tenants text[], p_metadata json[], p_producers text[], p_emitted_at timestamptz[],
+    p_times timestamptz[], p_hashes bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -260,19 +276,20 @@ DECLARE
     v_found record;
 BEGIN
     IF v_count > HF_PUBLISH_MANY_MAX THEN
-        RAISE EXCEPTION 'there are % events; the limit is HF_PUBLISH_MANY_MAX', v_count USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'there are % events; the limit is HF_PUBLISH_MANY_MAX', v_count
+            USING ERRCODE = 'HF001';
     ELSIF (v_count, v_count, v_count, v_count, v_count, v_count, v_count, v_count, v_count)
           IS DISTINCT FROM (
               coalesce(cardinality(p_types), 0), coalesce(cardinality(p_payloads), 0),
               coalesce(cardinality(p_keys), v_count), coalesce(cardinality(p_tenants), v_count),
-              coalesce(cardinality(p_metadata), v_count), coalesce(cardinality(p_producers), v_count),
-              coalesce(cardinality(p_emitted_at), 0), coalesce(cardinality(p_times), v_count),
-              coalesce(cardinality(p_hashes), 0)) THEN
+              coalesce(cardinality(p_metadata), v_count),
+              coalesce(cardinality(p_producers), v_count), coalesce(cardinality(p_emitted_at), 0),
+              coalesce(cardinality(p_times), v_count), coalesce(cardinality(p_hashes), 0)) THEN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
     END IF;
     SELECT e.i, f.fault INTO v_found
-        FROM unnest(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers, p_emitted_at,
-                    p_times, p_hashes) WITH ORDINALITY
+        FROM unnest(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
+                    p_emitted_at, p_times, p_hashes) WITH ORDINALITY
             e (id, type, payload, key, tenant, metadata, producer, emitted_at, time, hash, i)
         CROSS JOIN LATERAL (SELECT CASE
             WHEN e.id IS NULL THEN 'id is missing'
@@ -282,10 +299,11 @@ BEGIN
                 THEN 'hash is not that of the event'
             WHEN p_times IS NOT NULL AND e.time IS DISTINCT FROM id_time(e.id)
                 THEN 'the time is not that inside the id'
-            WHEN event_is_plain(e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.emitted_at)
+            WHEN event_is_plain(e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                                e.emitted_at)
                 THEN NULL
-            ELSE event_fault(p_namespace_id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                             NULL, e.emitted_at) END) f (fault)
+            ELSE event_fault(p_namespace_id, e.type, e.payload, e.key, e.tenant, e.metadata,
+                             e.producer, NULL, e.emitted_at) END) f (fault)
         WHERE f.fault IS NOT NULL LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_found.i - 1, v_found.fault),

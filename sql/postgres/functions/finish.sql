@@ -1,9 +1,10 @@
--- What is done after all functions have been made, anew or for the first time. This is the last file.
+-- What is done after all functions have been made, anew or for the first time. This is the last
+-- file.
 
--- What runs with its owner's rights is for the roles that grants.sql grants it to, and for nobody else; the
--- functions of triggers are for none. A function that is new here has to be granted to those who have a part
--- in a namespace, and what each namespace has of its own (append_<id>, claim_<id>, lease_events_<id>) is made of
--- texts that may be new, too.
+-- What runs with its owner's rights is for the roles that grants.sql grants it to, and for no
+-- others; the functions of triggers are for none. A function that is new here has to be granted to
+-- those who have a part in a namespace, and what each namespace has of its own (append_<id>,
+-- claim_<id>, lease_events_<id>) is made of texts that may be new, too.
 DO $$
 DECLARE
     v_grant record;
@@ -11,7 +12,8 @@ BEGIN
     PERFORM holdfast_private.gate_take(1, 'granting');
     PERFORM holdfast_private.append_make(n.id), holdfast_private.claim_make(n.id),
             holdfast_private.log_make(n.id)
-        FROM holdfast_private.namespaces n WHERE to_regclass('holdfast_private.events_' || n.id) IS NOT NULL;
+        FROM holdfast_private.namespaces n
+        WHERE to_regclass('holdfast_private.events_' || n.id) IS NOT NULL;
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast_private.entry_list(NULL));
     EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC',
                    (SELECT string_agg(format('holdfast.%I', name), ', ')
@@ -22,9 +24,9 @@ BEGIN
 END
 $$;
 
--- A function that is in no file any more goes. All others were written just now, in the same transaction, as
--- finish_mark was. If something of the application depends on one that goes, the server says so, and
--- nothing is changed.
+-- A function that is in no file any more goes. All others were written just now, in the same
+-- transaction, as finish_mark was. If something of the application depends on one that goes, the
+-- server says so, and nothing is changed.
 CREATE OR REPLACE FUNCTION holdfast_private.finish_mark() RETURNS void
     LANGUAGE sql
     RETURN NULL::void;

@@ -1,32 +1,33 @@
 -- Namespaces as boundaries: which role of the server may do what in which namespace.
 --
--- Whoever owns the schema may do everything, and so may a superuser. Any other role is given one or
+-- The owner of the schema may do everything, and so may a superuser. Any other role is given one or
 -- more of these, for a namespace each:
 --
 --   viewer     reads the log, subscriptions, dead letters and numbers
---   publisher  publishes, now or for later, and fires schedules; reads nothing of the log, but schedules
---              and what waits for its time
---   consumer   reads as a viewer, and subscribes, claims, settles, resolves dead letters, and clears up
---              after processes that are dead
+--   publisher  publishes, now or for later, and fires schedules; reads nothing of the log, but
+--              schedules and delayed events
+--   consumer   reads as a viewer, and subscribes, claims, settles, resolves dead letters, and
+--              clears up after processes that are dead
 --   owner      all of these
 --
 -- Each of them may be a node. A viewer or publisher changes and removes only what its own role has
 -- registered, a consumer or owner every node of the namespace.
 --
--- No role may write a table or a sequence of the schema, nor lock one against others. It may read the tables
--- that all namespaces share, whose policies (row-level security) ask the table grants whose rows a
--- statement may see, once per statement, and the log of its namespaces. What writes is a function that runs
--- with its owner's rights (SECURITY DEFINER); each begins with admit or enter, which read from the ticket
--- who called (tables/0001_schema.sql) and refuse whoever has no such part in the namespace. All that such a
--- function is given comes from outside: ids of subscriptions, leases, processes are looked for in the
--- namespace that was admitted, before a row is locked, and numbers and times have limits.
---   The owner of the schema, and a superuser, pass by all of that and pay next to nothing for it. Making and
--- removing namespaces, granting, retention and upkeep stay with that owner.
---   Views must ask in the name of their reader, which PostgreSQL does from version 15 on; before, nothing
--- can be granted. Not guarded, because the server has no rights for it: notifying, with which a role that is
--- connected may wake others.
+-- No role may write a table or a sequence of the schema, nor lock one against others. It may read
+-- the tables that all namespaces share, whose policies (row-level security) ask the table grants
+-- whose rows a statement may see, once per statement, and the log of its namespaces. What writes is
+-- a function that runs with its owner's rights (SECURITY DEFINER); each begins with admit or enter,
+-- which read from the ticket who called (tables/0001_schema.sql) and refuse a role that has no such
+-- part in the namespace. All that such a function is given comes from outside: ids of
+-- subscriptions, leases, processes are looked for in the namespace that was admitted, before a row
+-- is locked, and numbers and times have limits.
+--   The owner of the schema, and a superuser, pass by all of that and pay next to nothing for it.
+-- Making and removing namespaces, granting, retention and upkeep stay with that owner.
+--   Views must ask in the name of their reader, which PostgreSQL does from version 15 on; before,
+-- nothing can be granted. Not guarded, because the server has no rights for it: notifying, with
+-- which a role that is connected may wake others.
 
--- The namespaces where whoever asks has one of these.
+-- The namespaces where the caller has one of these.
 CREATE OR REPLACE FUNCTION holdfast.namespaces_of(VARIADIC p_roles text[]) RETURNS integer[]
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -37,7 +38,7 @@ BEGIN
 END
 $$;
 
--- Whether whoever asks has one of these in a namespace, or passes by all policies.
+-- Whether the caller has one of these in a namespace, or passes by all policies.
 CREATE OR REPLACE FUNCTION holdfast.has_part(p_namespace_id integer, VARIADIC p_roles text[])
     RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -71,7 +72,7 @@ BEGIN
 END
 $$;
 
--- For whoever looks for something, which would seem not to exist to those from whom the policies hide it.
+-- For callers that look for something that the policies hide from them: it would seem not to exist.
 -- It is inlined; the owner of the schema pays next to nothing for it.
 CREATE OR REPLACE FUNCTION holdfast.may_see(p_namespace_id integer, p_what text,
                                             VARIADIC p_roles text[])
@@ -80,45 +81,48 @@ CREATE OR REPLACE FUNCTION holdfast.may_see(p_namespace_id integer, p_what text,
     RETURN holdfast.passes()
         OR holdfast.part_check($1, 'see the ' || $2, VARIADIC $3);
 
--- The tables that all namespaces share and that roles read: each has policies, and its function read_<name>
--- (reading.sql).
+-- The tables that all namespaces share and that roles read: each has policies, and its function
+-- read_<name> (reading.sql).
 CREATE OR REPLACE FUNCTION holdfast_private.read_tables() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids, keys, schedules,
-        schedule_runs, delayed, subscriptions, letters, members, partitions, checkpoints_0, checkpoints_1,
-        leases, retries, copies, settled}'::text[];
+    RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids,
+        keys, schedules, schedule_runs, delayed, subscriptions, letters, members, partitions,
+        checkpoints_0, checkpoints_1, leases, retries, copies, settled}'::text[];
 
--- The functions that run with their owner's rights and that roles may call, and which parts may: the only
--- list of them. Each part's rights are told in docs/postgres.md, and tests/postgres/privileges.sh compares.
--- append_<id> and claim_<id> go with their namespace.
+-- The functions that run with their owner's rights and that roles may call, and which parts may:
+-- the only list of them. Each part's rights are told in docs/postgres.md, and
+-- tests/postgres/privileges.sh compares. append_<id> and claim_<id> go with their namespace.
 CREATE OR REPLACE FUNCTION holdfast_private.entries() RETURNS TABLE (name text, roles text[])
     LANGUAGE sql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT n, '{viewer,publisher,consumer,owner}'::text[] FROM unnest('{
-        try_months, sleep, awake, publishing_now, process_beat, process_sweep, process_close, node_register,
-        heartbeat, goodbye, tick, seek_subscription, retention_plan, cron_next}'::text[]) n
+        try_months, sleep, awake, publishing_now, process_beat, process_sweep, process_close,
+        node_register, heartbeat, goodbye, tick, seek_subscription, retention_plan,
+        cron_next}'::text[]) n
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
         append, publish, publish_many, publish_later, change_schedule_put, change_schedule_remove,
-        change_schedule_pause, change_fire, change_delay, change_release, create_schedule, drop_schedule,
-        pause_schedule, resume_schedule, run_schedule, fire_schedule}'::text[]) n
+        change_schedule_pause, change_fire, change_delay, change_release, create_schedule,
+        drop_schedule, pause_schedule, resume_schedule, run_schedule, fire_schedule}'::text[]) n
     UNION ALL SELECT n, '{consumer,owner}' FROM unnest('{
-        change_subscription_put, change_subscription_remove, change_pause, change_breaker, change_seek,
-        change_acquire, change_give_back, change_settle, tx_settle, change_claim, change_settle_lease,
-        change_dead_retry, change_dead_resolve, change_dead_purge, claim, ack, nack, release, bury, extend,
-        change_members_refresh, change_checkpoints, change_repartition, create_subscription, alter_subscription,
-        drop_subscription, pause_subscription, resume_subscription}'::text[]) n
+        change_subscription_put, change_subscription_remove, change_pause, change_breaker,
+        change_seek, change_acquire, change_give_back, change_settle, tx_settle, change_claim,
+        change_settle_lease, change_dead_retry, change_dead_resolve, change_dead_purge, claim, ack,
+        nack, release, bury, extend, change_members_refresh, change_checkpoints,
+        change_repartition, create_subscription, alter_subscription, drop_subscription,
+        pause_subscription, resume_subscription}'::text[]) n
 $$;
 
--- The functions that run with their caller's rights and are for the owner of the schema: nobody else has the
--- right to execute them.
+-- The functions that run with their caller's rights and are for the owner of the schema: no other
+-- role has the right to execute them.
 CREATE OR REPLACE FUNCTION holdfast_private.owner_functions() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN '{create_namespace, alter_namespace, drop_namespace, namespace_grant, namespace_revoke, limit_payload,
-        import_table, mend_sequences, ensure_months, change_namespace_remove}'::text[];
+    RETURN '{create_namespace, alter_namespace, drop_namespace, namespace_grant,
+        namespace_revoke, limit_payload, import_table, mend_sequences, ensure_months,
+        change_namespace_remove}'::text[];
 
--- These functions of the schema that run with their owner's rights, as GRANT names them; all, if p_roles is
--- NULL, else those of these parts. NULL: there are none.
+-- These functions of the schema that run with their owner's rights, as GRANT names them; all, if
+-- p_roles is NULL, else those of these parts. NULL: there are none.
 CREATE OR REPLACE FUNCTION holdfast_private.entry_list(p_roles text[]) RETURNS text
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -132,10 +136,11 @@ AS $$
                                         WHERE e.name = p.proname AND e.roles && p_roles))
 $$;
 
--- Makes the server's grants to a role what the table grants says, whatever they were: those that any
--- namespace needs, and those of one namespace, if it still has a log. A role that is gone has none.
---   The server refuses whoever writes a row of its catalogs that somebody else has written since
--- (XX000), so the caller has locked the gate of those who grant, and here are locked what rotate and
+-- Makes the server's grants to a role what the table grants says, whatever they were: those that
+-- any namespace needs, and those of one namespace, if it still has a log. A role that is gone has
+-- none.
+--   The server refuses to write a row of its catalogs that another session has written since
+-- (XX000), so the caller has locked the gate of granting, and this locks the tables that rotate and
 -- compact truncate.
 CREATE OR REPLACE FUNCTION holdfast_private.grants_apply(p_namespace_id integer, p_grantee regrole)
     RETURNS void
@@ -167,9 +172,11 @@ BEGIN
     FOR v_own IN SELECT f.name, f.roles FROM (VALUES ('append_', '{publisher,owner}'::text[]),
                                                      ('claim_', '{consumer,owner}')) f (name, roles)
                  WHERE to_regproc('holdfast.' || f.name || p_namespace_id) IS NOT NULL LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s%s FROM %s', v_own.name, p_namespace_id, p_grantee);
+        EXECUTE format('REVOKE ALL ON FUNCTION %s%s FROM %s', v_own.name, p_namespace_id,
+                       p_grantee);
         IF v_roles && v_own.roles THEN
-            EXECUTE format('GRANT EXECUTE ON FUNCTION %s%s TO %s', v_own.name, p_namespace_id, p_grantee);
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s%s TO %s', v_own.name, p_namespace_id,
+                           p_grantee);
         END IF;
     END LOOP;
     IF to_regclass(v_log) IS NULL THEN
@@ -179,19 +186,21 @@ BEGIN
     EXECUTE format('REVOKE ALL ON SEQUENCE %1$s_position, %1$s_sleep FROM %2$s', v_log, p_grantee);
     IF v_roles <> '{}' THEN
         EXECUTE format('GRANT SELECT%s ON %s TO %s',
-                       CASE WHEN v_roles = '{publisher}' THEN ' (position, entered_at)' ELSE '' END, v_log,
+                       CASE WHEN v_roles = '{publisher}' THEN ' (position, entered_at)' ELSE '' END,
+                       v_log, p_grantee);
+        EXECUTE format('GRANT SELECT ON SEQUENCE %1$s_position, %1$s_sleep TO %2$s', v_log,
                        p_grantee);
-        EXECUTE format('GRANT SELECT ON SEQUENCE %1$s_position, %1$s_sleep TO %2$s', v_log, p_grantee);
     END IF;
 END
 $$;
 
--- What both of the following need: the namespace's number and the role, or HF001, HF002, HF003; 55P03: another
--- session grants and does not end. Of those who grant, or take back, one comes after the other has ended. The
--- lock on the namespace keeps it from being removed, and waits for nobody who has only a part in it: whatever
--- their transactions hold, what they have can be taken back.
-CREATE OR REPLACE FUNCTION holdfast_private.grant_find(p_role text, p_namespace text, p_grantee text,
-                                               OUT namespace_id integer, OUT grantee regrole)
+-- What both of the following need: the namespace's number and the role, or HF001, HF002, HF003;
+-- 55P03: another session grants and does not end. Of those who grant, or take back, one comes after
+-- the other has ended. The lock on the namespace keeps it from being removed, and waits for no role
+-- that has only a part in it: whatever their transactions hold, what they have can be taken back.
+CREATE OR REPLACE FUNCTION holdfast_private.grant_find(p_role text, p_namespace text,
+                                                       p_grantee text, OUT namespace_id integer,
+                                                       OUT grantee regrole)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -216,16 +225,16 @@ BEGIN
         RAISE EXCEPTION 'the server has no role %', p_grantee USING ERRCODE = 'HF003';
     ELSIF EXISTS (SELECT FROM pg_namespace s
                   WHERE s.nspname = 'holdfast' AND s.nspowner = grant_find.grantee) THEN
-        RAISE EXCEPTION '% owns the schema holdfast and has every right in all namespaces; a part in one '
-                        'would take them away', p_grantee USING ERRCODE = 'HF002';
+        RAISE EXCEPTION '% owns the schema holdfast and has every right in all namespaces; a part '
+                        'in one would take them away', p_grantee USING ERRCODE = 'HF002';
     END IF;
     -- What a role had that is gone must not be had by another that gets its number one day.
     DELETE FROM grants g WHERE NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.grantee);
 END
 $$;
 
--- namespace_grant: from now on the server's role `grantee`, and who is a member of it, is `role` in a
--- namespace. True: it was not before. For the owner of the schema. HF001, HF002, HF003.
+-- namespace_grant: from now on the server's role `grantee`, and who is a member of it, is `role` in
+-- a namespace. True: it was not before. For the owner of the schema. HF001, HF002, HF003.
 CREATE OR REPLACE FUNCTION holdfast.namespace_grant(role text, namespace text, grantee text)
     RETURNS boolean
     LANGUAGE plpgsql

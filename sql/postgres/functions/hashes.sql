@@ -5,10 +5,11 @@ CREATE OR REPLACE FUNCTION holdfast_private.hash_of(p_text text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ('x' || substr(md5($1), 1, 16))::bit(64)::bigint & 9223372036854775807;
 
--- hash_content of C: 64 bits of MD5 over what the publisher gave. src/base/hash.h has the exact bytes.
-CREATE OR REPLACE FUNCTION holdfast_private.content_of(p_id uuid, p_emitted_at timestamptz, p_type text,
-                                               p_key text, p_tenant text, p_metadata json,
-                                               p_producer text, p_schedule_id text, p_payload json)
+-- hash_content of C: 64 bits of MD5 over what the publisher gave. src/base/hash.h has the exact
+-- bytes.
+CREATE OR REPLACE FUNCTION holdfast_private.content_of(
+    p_id uuid, p_emitted_at timestamptz, p_type text, p_key text, p_tenant text, p_metadata json,
+    p_producer text, p_schedule_id text, p_payload json)
     RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN ('x' || substr(md5(
@@ -21,11 +22,12 @@ CREATE OR REPLACE FUNCTION holdfast_private.content_of(p_id uuid, p_emitted_at t
         || coalesce(int4send(octet_length($8)) || convert_to($8, 'UTF8'), '\xffffffff')
         || convert_to($9::text, 'UTF8')), 1, 16))::bit(64)::bigint;
 
--- hash_checksum of C: the content, and what the log has added to it. Of an event that is not in the log
--- yet p_position is 0 and p_entered_at NULL. It is inlined, because it does not claim to be less volatile
--- than extract; a call that is not costs a plan for each transaction.
-CREATE OR REPLACE FUNCTION holdfast_private.checksum_of(p_content bigint, p_hash bigint, p_position bigint,
-                                                p_entered_at timestamptz, p_key_version bigint)
+-- hash_checksum of C: the content, and what the log has added to it. Of an event that is not in the
+-- log yet p_position is 0 and p_entered_at NULL. It is inlined, because it does not claim to be
+-- less volatile than extract; a call that is not costs a plan for each transaction.
+CREATE OR REPLACE FUNCTION holdfast_private.checksum_of(p_content bigint, p_hash bigint,
+                                                        p_position bigint, p_entered_at timestamptz,
+                                                        p_key_version bigint)
     RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN $1 # $2 # $3 # coalesce((extract(epoch FROM $4) * 1000000)::bigint, 0) # coalesce($5, 0);
@@ -34,7 +36,8 @@ CREATE OR REPLACE FUNCTION holdfast_private.checksum_of(p_content bigint, p_hash
 CREATE OR REPLACE FUNCTION holdfast_private.hash_times(p_a bigint, p_b numeric) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT (CASE WHEN low >= 9223372036854775808 THEN low - 18446744073709551616 ELSE low END)::bigint
+    SELECT (CASE WHEN low >= 9223372036854775808 THEN low - 18446744073709551616
+                 ELSE low END)::bigint
     FROM (SELECT mod((CASE WHEN $1 < 0 THEN $1 + 18446744073709551616::numeric
                            ELSE $1::numeric END) * $2, 18446744073709551616) AS low) product;
 END;
@@ -56,7 +59,8 @@ END
 $$;
 
 -- hash_lane of C: the unit of order of an event.
-CREATE OR REPLACE FUNCTION holdfast_private.lane_of(p_tenant text, p_key text, p_id uuid) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.lane_of(p_tenant text, p_key text, p_id uuid)
+    RETURNS bigint
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -69,7 +73,8 @@ BEGIN
     IF p_tenant IS NULL AND p_key IS NULL THEN
         v_hex := replace(p_id::text, '-', '');
         RETURN holdfast_private.hash_mix(('x' || substr(v_hex, 1, 16))::bit(64)::bigint
-                                 # holdfast_private.hash_mix(('x' || substr(v_hex, 17, 16))::bit(64)::bigint));
+                                         # holdfast_private.hash_mix(
+                                             ('x' || substr(v_hex, 17, 16))::bit(64)::bigint));
     END IF;
     FOREACH v_part IN ARRAY ARRAY[p_tenant, p_key] LOOP
         IF v_part IS NULL THEN
@@ -77,8 +82,9 @@ BEGIN
         ELSE
             v_size := octet_length(v_part);
             v_bytes := v_bytes || decode('01', 'hex')
-                || set_byte(set_byte(set_byte(set_byte(decode('0000000000000000', 'hex'), 0, v_size & 255),
-                       1, v_size >> 8 & 255), 2, v_size >> 16 & 255), 3, v_size >> 24 & 255)
+                || set_byte(
+                    set_byte(set_byte(set_byte(decode('0000000000000000', 'hex'), 0, v_size & 255),
+               1, v_size >> 8 & 255), 2, v_size >> 16 & 255), 3, v_size >> 24 & 255)
                 || convert_to(v_part, 'UTF8');
         END IF;
     END LOOP;
@@ -95,7 +101,8 @@ CREATE OR REPLACE FUNCTION holdfast_private.new_id(p_at timestamptz) RETURNS uui
 -- The time inside an id, to the millisecond; NULL if it is not version 7.
 CREATE OR REPLACE FUNCTION holdfast.id_time(p_id uuid) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE WHEN substr($1::text, 15, 1) = '7' AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
+    RETURN CASE WHEN substr($1::text, 15, 1) = '7'
+                    AND substr($1::text, 20, 1) IN ('8', '9', 'a', 'b')
         THEN
         to_timestamp(('x' || substr($1::text, 1, 8) || substr($1::text, 10, 4))::bit(48)::bigint
                      / 1000::double precision) END;

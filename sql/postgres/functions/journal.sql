@@ -4,19 +4,19 @@
 -- TRUNCATE, which leaves no dead rows whatever old snapshots are held. If it dies nothing has
 -- happened, and the next one does it.
 --
--- Leases and what is settled ahead are rows that come and go. compact keeps those tables short in the
--- same way.
+-- Leases and what is settled ahead are rows that come and go. compact keeps those tables short in
+-- the same way.
 
 -- ---- Spans: how fast a checkpoint moves ---------------------------------------------------------
 
 -- Time is cut into spans of half a minute of the server's clock, counted from 1970 on. A row of the
--- journal says in which of them it was written (`span`; 0: long ago), where the checkpoint was when that
--- span began (`span_from`), and where when the one before it began (`span_before`). So what it has passed
--- since the last span but one is a subtraction: the rate of the last 30 to 60 seconds, for which no row is
--- written that would not be anyway. After a seek, or when the clock was set back, nobody knows where it
--- was (NULL); that is over when two more spans have begun.
---   p_ago: how many spans ago the row was written that the other arguments are of. These are inlined,
--- for which none may claim to be less volatile than what it calls: extract is STABLE.
+-- journal says in which of them it was written (`span`; 0: long ago), where the checkpoint was when
+-- that span began (`span_from`), and where when the one before it began (`span_before`). So what it
+-- has passed since the last span but one is a subtraction: the rate of the last 30 to 60 seconds,
+-- for which no row is written that would not be anyway. After a seek, or when the clock was set
+-- back, it is not known where it was (NULL); that is over when two more spans have begun.
+--   p_ago: how many spans ago the row was written that the other arguments are of. These are
+-- inlined, for which none may claim to be less volatile than what it calls: extract is STABLE.
 CREATE OR REPLACE FUNCTION holdfast.span_of(p_at timestamptz) RETURNS integer
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN floor(extract(epoch FROM $1) / 30)::integer;
@@ -26,13 +26,14 @@ CREATE OR REPLACE FUNCTION holdfast.span_began(p_span integer) RETURNS timestamp
     RETURN to_timestamp($1 * 30.0);
 
 -- span_from and span_before of the row that comes next.
-CREATE OR REPLACE FUNCTION holdfast_private.span_from(p_ago integer, p_from bigint, p_checkpoint bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.span_from(p_ago integer, p_from bigint,
+                                                      p_checkpoint bigint)
     RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN $1 = 0 THEN $2 WHEN $1 > 0 THEN $3 END;
 
-CREATE OR REPLACE FUNCTION holdfast_private.span_before(p_ago integer, p_from bigint, p_before bigint,
-                                                p_checkpoint bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.span_before(p_ago integer, p_from bigint,
+                                                        p_before bigint, p_checkpoint bigint)
     RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN $1 = 0 THEN $3 WHEN $1 = 1 THEN $2 WHEN $1 > 1 THEN $4 END;
@@ -46,17 +47,15 @@ CREATE OR REPLACE FUNCTION holdfast.span_passed(p_ago integer, p_from bigint, p_
 
 -- ---- Rows ---------------------------------------------------------------------------------------
 
--- Appends a checkpoint, or a cursor with what belongs to it. Whoever calls has locked the partition's
--- row, so that a partition's seqs rise in the order of its changes. p_stored: the newest row, if the
--- checkpoint has moved on from there. NULL: it was put to where it is now; how fast it moves is known
--- again later, or at once if it never moved (p_at is NULL).
-CREATE OR REPLACE FUNCTION holdfast_private.journal_add(p_subscription_id bigint, p_partition integer,
-                                                p_checkpoint bigint, p_at timestamptz,
-                                                p_last_event_id uuid, p_turn boolean DEFAULT false,
-                                                p_leases_from timestamptz DEFAULT NULL,
-                                                p_kept_from timestamptz DEFAULT NULL,
-                                                p_holes holdfast_private.hole[] DEFAULT NULL,
-                                                p_stored holdfast_private.checkpoints_0 DEFAULT NULL)
+-- Appends a checkpoint, or a cursor with what belongs to it. The caller has locked the partition's
+-- row, so that a partition's seqs rise in the order of its changes. p_stored: the newest row, if
+-- the checkpoint has moved on from there. NULL: it was put to where it is now; how fast it moves is
+-- known again later, or at once if it never moved (p_at is NULL).
+CREATE OR REPLACE FUNCTION holdfast_private.journal_add(
+    p_subscription_id bigint, p_partition integer, p_checkpoint bigint, p_at timestamptz,
+    p_last_event_id uuid, p_turn boolean DEFAULT false, p_leases_from timestamptz DEFAULT NULL,
+    p_kept_from timestamptz DEFAULT NULL, p_holes holdfast_private.hole[] DEFAULT NULL,
+    p_stored holdfast_private.checkpoints_0 DEFAULT NULL)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -67,25 +66,26 @@ DECLARE
     v_ago    integer := v_span - p_stored.span;
     v_from   bigint := holdfast_private.span_from(v_ago, p_stored.span_from, p_stored.checkpoint);
     v_before bigint := holdfast_private.span_before(v_ago, p_stored.span_from, p_stored.span_before,
-                                            p_stored.checkpoint);
+                                                    p_stored.checkpoint);
 BEGIN
     IF (SELECT side FROM holdfast_private.turns) = 0 THEN
         INSERT INTO holdfast_private.checkpoints_0
-            VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'), p_checkpoint,
-                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes, v_span, v_from,
-                    v_before);
+            VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'),
+                    p_checkpoint, p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from,
+                    p_holes, v_span, v_from, v_before);
     ELSE
         INSERT INTO holdfast_private.checkpoints_1
-            VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'), p_checkpoint,
-                    p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from, p_holes, v_span, v_from,
-                    v_before);
+            VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'),
+                    p_checkpoint, p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from,
+                    p_holes, v_span, v_from, v_before);
     END IF;
 END
 $$;
 
--- The newest row of a partition; none, if a side was truncated beneath an older snapshot: so this belongs
--- into a statement that takes its snapshot after its locks, a VOLATILE function's. It is inlined there. A
--- plan that was made while the journal was short must not scan it when it is long: enable_seqscan is off.
+-- The newest row of a partition; none, if a side was truncated beneath an older snapshot: so this
+-- belongs into a statement that takes its snapshot after its locks, a VOLATILE function's. It is
+-- inlined there. A plan that was made while the journal was short must not scan it when it is long:
+-- enable_seqscan is off.
 CREATE OR REPLACE FUNCTION holdfast.journal_look(p_subscription_id bigint, p_partition integer)
     RETURNS SETOF holdfast_private.checkpoints_0
     LANGUAGE sql STABLE
@@ -118,13 +118,13 @@ BEGIN
 END
 $$;
 
--- Moves the checkpoints of several partitions on, as journal_add does it for one; their rows are locked.
--- Answers where they were. HF002 if one would go back; 40001 as journal_newest. One statement for all,
--- for whoever has many partitions does it a hundred times a second. (The cost of a scan that is off
--- makes a plan look worth compiling.)
-CREATE OR REPLACE FUNCTION holdfast_private.journal_move(p_subscription_id bigint, p_partitions integer[],
-                                                 p_checkpoints bigint[], p_last_event_ids uuid[],
-                                                 p_at timestamptz)
+-- Moves the checkpoints of several partitions on, as journal_add does it for one; their rows are
+-- locked. Answers where they were. HF002 if one would go back; 40001 as journal_newest. One
+-- statement for all, because a process with many partitions does it a hundred times a second. (The
+-- cost of a scan that is off makes a plan look worth compiling.)
+CREATE OR REPLACE FUNCTION holdfast_private.journal_move(
+    p_subscription_id bigint, p_partitions integer[], p_checkpoints bigint[],
+    p_last_event_ids uuid[], p_at timestamptz)
     RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -144,9 +144,9 @@ BEGIN
             m (partition, checkpoint, last_event_id, ordinality)
         CROSS JOIN LATERAL journal_look(p_subscription_id, m.partition) n
     ), moved AS MATERIALIZED (
-        SELECT p_subscription_id, partition, nextval('holdfast_private.journal_seq'), checkpoint, p_at,
-               last_event_id, false, NULL::timestamptz, NULL::timestamptz, NULL::holdfast_private.hole[],
-               v_span, span_from(ago, span_from, stored),
+        SELECT p_subscription_id, partition, nextval('holdfast_private.journal_seq'),
+               checkpoint, p_at, last_event_id, false, NULL::timestamptz, NULL::timestamptz,
+               NULL::holdfast_private.hole[], v_span, span_from(ago, span_from, stored),
                span_before(ago, span_from, span_before, stored)
         FROM newest
     ), side_0 AS (
@@ -170,7 +170,7 @@ $$;
 -- A lease that ends at p_at is about to be written: claims must not begin to look later than that.
 -- Locks the subscription's partition for claims.
 CREATE OR REPLACE FUNCTION holdfast_private.leases_lower(p_subscription_id bigint, p_kept boolean,
-                                                 p_at timestamptz)
+                                                         p_at timestamptz)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -182,8 +182,9 @@ BEGIN
         WHERE p.subscription_id = p_subscription_id AND p.partition = 0 FOR UPDATE;
     v_row := holdfast.journal_newest(p_subscription_id, 0);
     IF p_at < (CASE WHEN p_kept THEN v_row.kept_from ELSE v_row.leases_from END) THEN
-        PERFORM holdfast_private.journal_add(p_subscription_id, 0, v_row.checkpoint, v_row.checkpoint_at,
-            v_row.last_event_id, v_row.turn,
+        PERFORM holdfast_private.journal_add(
+            p_subscription_id, 0, v_row.checkpoint, v_row.checkpoint_at, v_row.last_event_id,
+            v_row.turn,
             CASE WHEN p_kept THEN v_row.leases_from ELSE p_at END,
             CASE WHEN p_kept THEN p_at ELSE v_row.kept_from END, v_row.holes, v_row);
     END IF;
@@ -191,10 +192,11 @@ END
 $$;
 
 -- is_held: whether another transaction that is older than a second has locked one of these tables.
--- Waiting for it would be of no use, and all others would wait behind whoever waits. Of the transactions of
--- other roles only who has pg_read_all_stats hears how old they are; else one is old if it does not end
--- within p_moment.
-CREATE OR REPLACE FUNCTION holdfast_private.is_held(p_tables regclass[], p_moment interval DEFAULT '50 ms')
+-- Waiting for it would be of no use, and all others would wait behind the session that waits. Of
+-- the transactions of other roles only a role that has pg_read_all_stats sees how old they are;
+-- else one is old if it does not end within p_moment.
+CREATE OR REPLACE FUNCTION holdfast_private.is_held(p_tables regclass[],
+                                                    p_moment interval DEFAULT '50 ms')
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -221,21 +223,22 @@ BEGIN
 END
 $$;
 
--- Whether each statement of this transaction sees what was committed before it. If one snapshot counts for
--- all of them, what others wrote since is not seen, and nobody may truncate what it has only half read.
+-- Whether each statement of this transaction sees what was committed before it. If one snapshot
+-- counts for all of them, what others wrote since is not seen, and no session may truncate what it
+-- has only half read.
 CREATE OR REPLACE FUNCTION holdfast_private.sees_commits() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
 
--- rotate: if the journal's side in use is larger than p_bytes, the newest row of every partition goes
--- to the other side, which is used from now on, and this one is truncated. True: it was. False: it was
--- not necessary, or somebody is reading or writing there just now: try again later; or the transaction is
--- not READ COMMITTED.
--- For the owner of the schema: its locks are held to the end of the caller's transaction, and all consumers
--- would wait.
--- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but a side of more than 16 times
--- p_bytes may make everybody wait up to 200 ms, unless somebody has been holding one for so long that
--- waiting is no use.
+-- rotate: if the journal's side in use is larger than p_bytes, the newest row of every partition
+-- goes to the other side, which is used from now on, and this one is truncated. True: it was.
+-- False: it was not necessary, or another session is reading or writing there just now: try again
+-- later; or the transaction is not READ COMMITTED.
+-- For the owner of the schema: its locks are held to the end of the caller's transaction, and all
+-- consumers would wait.
+-- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but for a side of more than 16
+-- times p_bytes all may have to wait up to 200 ms, unless a session has been holding one for so
+-- long that waiting is no use.
 CREATE OR REPLACE FUNCTION holdfast_private.rotate(p_bytes bigint DEFAULT 1048576) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -275,17 +278,18 @@ BEGIN
 END
 $$;
 
--- compact: takes the dead rows out of a small table whose rows come and go all the time: the living ones
--- are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds an old
--- snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many living
--- ones, or somebody is at it just now: try again later; or the transaction is not READ COMMITTED. p_commits:
--- how many commits of this process may have left some. For the owner of the schema, as rotate.
--- Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four times p_dead everybody may wait
--- up to 50 ms, unless somebody has been holding the table for so long that waiting is no use. Whoever
--- reads it with an older snapshot finds nothing there; so nobody does: claims and settles are READ
--- COMMITTED and take their snapshots after their locks.
+-- compact: takes the dead rows out of a small table whose rows come and go all the time: the living
+-- ones are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds
+-- an old snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many
+-- living ones, or another session has locked it just now: try again later; or the transaction is
+-- not READ COMMITTED. p_commits: how many commits of this process may have left some. For the owner
+-- of the schema, as rotate. Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four
+-- times p_dead all may have to wait up to 50 ms, unless a session has been holding the table for so
+-- long that waiting is no use. A session that read it with an older snapshot would find nothing
+-- there; so none does: claims and settles are READ COMMITTED and take their snapshots after their
+-- locks.
 CREATE OR REPLACE FUNCTION holdfast_private.compact(p_table regclass, p_dead bigint DEFAULT 250,
-                                            p_commits bigint DEFAULT 0)
+                                                    p_commits bigint DEFAULT 0)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -303,8 +307,8 @@ BEGIN
     IF p_table NOT IN ('leases'::regclass, 'settled'::regclass) THEN
         RAISE EXCEPTION '% is not a table whose rows come and go', p_table USING ERRCODE = 'HF001';
     END IF;
-    -- Statistics come late: a table that is much larger than its rows has dead ones, too, and so has
-    -- one that is not empty after many commits.
+    -- Statistics come late: a table that is much larger than its rows has dead ones, too, and so
+    -- has one that is not empty after many commits.
     v_dead := greatest(v_dead, pg_relation_size(p_table) / 256 - v_living,
                        CASE WHEN pg_relation_size(p_table) > 0 THEN p_commits / 2 END);
     IF v_dead <= p_dead OR v_dead < v_living OR NOT sees_commits() THEN
@@ -335,10 +339,10 @@ BEGIN
 END
 $$;
 
--- upkeep: rotates the journal and compacts what needs it, at most one of them, because each holds its
--- locks until the transaction ends. For every process, a few times a second while it works; those who only use
--- SQL call it themselves now and then, outside of any transaction. True: something was done. False, too, for
--- a role that may not (grants.sql).
+-- upkeep: rotates the journal and compacts what needs it, at most one of them, because each holds
+-- its locks until the transaction ends. For every process, a few times a second while it works;
+-- those who only use SQL call it themselves now and then, outside of any transaction. True:
+-- something was done. False, too, for a role that may not (grants.sql).
 CREATE OR REPLACE FUNCTION holdfast.upkeep(p_commits bigint DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp

@@ -1,8 +1,8 @@
 -- The log as a whole.
 
--- head: the newest position ever given in a namespace; 0 if none. After a crash of the server it may
--- be up to 32 more. It reads the sequence like a table: that takes no lock that a publisher takes, so
--- nobody is mistaken for one (drawn_<id>, reading.sql).
+-- head: the newest position ever given in a namespace; 0 if none. After a crash of the server it
+-- may be up to 32 more. It reads the sequence like a table: that takes no lock that a publisher
+-- takes, so no session is mistaken for one (drawn_<id>, reading.sql).
 CREATE OR REPLACE FUNCTION holdfast.head(p_namespace_id integer) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp

@@ -1,12 +1,14 @@
 -- Making views and comments anew, without locks if they are as they are to be.
 --
--- Functions are applied to a database in which others work, and a function is replaced without a lock. To replace
--- a view, or to comment on a column, is to wait for every transaction that has read it, and everybody else waits
--- behind. A role that has a part in a namespace could let that go on for as long as it likes.
+-- Functions are applied to a database in which others work, and a function is replaced without a
+-- lock. To replace a view, or to comment on a column, is to wait for every transaction that has
+-- read it, and all others wait behind. A role that has a part in a namespace could let that go on
+-- for as long as it likes.
 
--- comment_make: sets the comments of a view, or of a type with columns, that differ. p_comments: those of its
--- columns; that of itself has the name ''.
-CREATE OR REPLACE FUNCTION holdfast_private.comment_make(p_relation regclass, p_comments json) RETURNS void
+-- comment_make: sets the comments of a view, or of a type with columns, that differ. p_comments:
+-- those of its columns; that of itself has the name ''.
+CREATE OR REPLACE FUNCTION holdfast_private.comment_make(p_relation regclass, p_comments json)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -20,19 +22,23 @@ BEGIN
             WHEN c.key <> '' THEN (SELECT col_description(a.attrelid, a.attnum) FROM pg_attribute a
                                    WHERE a.attrelid = p_relation AND a.attname = c.key)
             WHEN v_kind = 'VIEW' THEN obj_description(p_relation, 'pg_class')
-            ELSE (SELECT obj_description(t.oid, 'pg_type') FROM pg_type t WHERE t.typrelid = p_relation) END
+            ELSE (SELECT obj_description(t.oid, 'pg_type') FROM pg_type t
+                  WHERE t.typrelid = p_relation) END
             AS before
         FROM json_each_text(p_comments) c LOOP
         CONTINUE WHEN v_line.text = v_line.before;
-        EXECUTE CASE WHEN v_line.name = '' THEN format('COMMENT ON %s %s IS %L', v_kind, p_relation, v_line.text)
+        EXECUTE CASE WHEN v_line.name = ''
+                         THEN format('COMMENT ON %s %s IS %L', v_kind, p_relation, v_line.text)
             ELSE format('COMMENT ON COLUMN %s.%I IS %L', p_relation, v_line.name, v_line.text) END;
     END LOOP;
 END
 $$;
 
--- view_make: makes a view, or makes it anew if another query or other options (WITH) are wanted than it was made
--- with, which is recorded: to read its definition is to wait for a lock on it, too.
-CREATE OR REPLACE FUNCTION holdfast_private.view_make(p_view text, p_options text, p_query text) RETURNS void
+-- view_make: makes a view, or makes it anew if another query or other options (WITH) are wanted
+-- than it was made with, which is recorded: to read its definition is to wait for a lock on it,
+-- too.
+CREATE OR REPLACE FUNCTION holdfast_private.view_make(p_view text, p_options text, p_query text)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -43,7 +49,8 @@ BEGIN
     IF to_regclass(p_view) IS NULL
        OR NOT EXISTS (SELECT FROM meta m WHERE m.name = v_name AND m.value = v_digest) THEN
         EXECUTE format('CREATE OR REPLACE VIEW %s%s AS %s', p_view,
-                       CASE WHEN p_options = '' THEN '' ELSE format(' WITH (%s)', p_options) END, p_query);
+                       CASE WHEN p_options = '' THEN '' ELSE format(' WITH (%s)', p_options) END,
+                       p_query);
         INSERT INTO meta (name, value) VALUES (v_name, v_digest)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value;
     END IF;
@@ -63,9 +70,10 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- reader_rights: the option of a view that is read with the rights of its reader, as far as the server can do
--- that (15 and newer; before, nothing can be granted).
+-- reader_rights: the option of a view that is read with the rights of its reader, as far as the
+-- server can do that (15 and newer; before, nothing can be granted).
 CREATE OR REPLACE FUNCTION holdfast_private.reader_rights() RETURNS text
     LANGUAGE sql STABLE
-    RETURN CASE WHEN current_setting('server_version_num')::integer >= 150000 THEN 'security_invoker = on'
+    RETURN CASE WHEN current_setting('server_version_num')::integer >= 150000
+                    THEN 'security_invoker = on'
         ELSE '' END;

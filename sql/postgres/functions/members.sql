@@ -1,5 +1,5 @@
--- Who works for an ordered subscription, and the checkpoints of many partitions at once. As in subscriptions.sql:
--- one function per change of src/store/store.h.
+-- Who works for an ordered subscription, and the checkpoints of many partitions at once. As in
+-- subscriptions.sql: one function per change of src/store/store.h.
 
 -- members_of: those who work for a subscription at this moment, in the order of joining.
 CREATE OR REPLACE FUNCTION holdfast_private.members_of(p_subscription_id bigint) RETURNS uuid[]
@@ -13,7 +13,8 @@ END
 $$;
 
 -- members_refresh_check: what a role says when it joins (checks.sql). HF001.
-CREATE OR REPLACE FUNCTION holdfast_private.members_refresh_check(p_members_max integer, p_assigned text)
+CREATE OR REPLACE FUNCTION holdfast_private.members_refresh_check(p_members_max integer,
+                                                                  p_assigned text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -22,24 +23,25 @@ BEGIN
     IF p_members_max IS NULL OR p_members_max NOT BETWEEN 1 AND 1024
        OR octet_length(p_assigned) > 8192
        OR p_assigned !~ '^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$' THEN
-        RAISE EXCEPTION 'assigned is not a list of partitions, or members_max not 1 to STORE_MEMBERS_MAX'
+        RAISE EXCEPTION 'assigned is not a list of partitions, or members_max not 1 to '
+                        'STORE_MEMBERS_MAX'
             USING ERRCODE = 'HF001';
     END IF;
 END
 $$;
 
--- change_members_refresh: `struct muster`. p_frozen, p_frozen_renewals: as in change_acquire. `members` are
--- tokens in the order of joining, `assigned` what each of them wants; `owners` is a token per partition, NULL where nobody has it or
--- somebody who is dead or frozen; `seen` and `seen_renewals` are the signs of life of all others that
--- were met, to be remembered by the caller; `lowest` and `highest` are told only if another number of
--- partitions is wished for. Writes only if somebody joins, leaves or is struck off.
--- HF_NOTFOUND, HF_MISUSE, HF_BUSY.
+-- change_members_refresh: `struct muster`. p_frozen, p_frozen_renewals: as in change_acquire.
+-- `members` are tokens in the order of joining, `assigned` what each of them wants; `owners` is a
+-- token per partition, NULL where no process has it or one that is dead or frozen; `seen` and
+-- `seen_renewals` are the signs of life of all others that were met, to be remembered by the
+-- caller; `lowest` and `highest` are told only if another number of partitions is wished for.
+-- Writes only if a member joins, leaves or is struck off. HF_NOTFOUND, HF_MISUSE, HF_BUSY.
 CREATE OR REPLACE FUNCTION holdfast.change_members_refresh(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_leaves boolean,
     p_members_max integer, p_assigned text, p_frozen uuid[], p_frozen_renewals bigint[],
-    OUT status integer, OUT message text, OUT ring boolean, OUT members_version bigint, OUT members uuid[],
-    OUT assigned text[], OUT owners uuid[], OUT seen uuid[], OUT seen_renewals bigint[], OUT other_name text,
-    OUT lowest bigint, OUT highest bigint,
+    OUT status integer, OUT message text, OUT ring boolean, OUT members_version bigint,
+    OUT members uuid[], OUT assigned text[], OUT owners uuid[], OUT seen uuid[],
+    OUT seen_renewals bigint[], OUT other_name text, OUT lowest bigint, OUT highest bigint,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -57,9 +59,9 @@ BEGIN
     IF consumer_admit(p_ticket, p_namespace_id, p_token, NULL) IS NOT NULL THEN
         PERFORM members_refresh_check(p_members_max, p_assigned);
     END IF;
-    -- The number before the members: who joins after this statement has a higher one, so whoever
-    -- missed him here looks again.
-    SELECT s.mode, s.wanted, s.members_version INTO v_mode, v_wanted, change_members_refresh.members_version FROM subscriptions s
+    -- Read before the members: one that joins after this has a higher version, so it is not missed.
+    SELECT s.mode, s.wanted, s.members_version
+        INTO v_mode, v_wanted, change_members_refresh.members_version FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
@@ -102,7 +104,8 @@ BEGIN
     END IF;
     IF ring THEN
         -- The row is locked from here on, and who changed the members before has committed.
-        UPDATE subscriptions s SET members_version = s.members_version + 1 WHERE s.id = p_subscription_id
+        UPDATE subscriptions s SET members_version = s.members_version + 1
+            WHERE s.id = p_subscription_id
             RETURNING s.members_version INTO change_members_refresh.members_version;
         members := members_of(p_subscription_id);
         IF v_joined AND cardinality(members) > p_members_max THEN
@@ -134,12 +137,12 @@ BEGIN
 END
 $$;
 
--- change_checkpoints: `struct checkpoints`. p_held_partitions ... p_held_lanes: the held ones of all marks.
--- `stale`: of each mark, whether its partition is not the caller's with its epoch; nothing of it is stored.
--- `due`: of each held one, as in lanes_hold; NULL: none is. The partitions' rows are locked in the order of
--- their numbers: FOR SHARE, or for rearranging lanes if somebody is held. HF_NOTFOUND, HF_CONFLICT,
--- HF_MISUSE. May be committed asynchronously. Its plans are made once: making them takes longer
--- than what it does.
+-- change_checkpoints: `struct checkpoints`. p_held_partitions ... p_held_lanes: the held ones of
+-- all marks. `stale`: of each mark, whether its partition is not the caller's with its epoch;
+-- nothing of it is stored. `due`: of each held one, as in lanes_hold; NULL: none is. The
+-- partitions' rows are locked in the order of their numbers: FOR SHARE, or for rearranging lanes if
+-- an event is held. HF_NOTFOUND, HF_CONFLICT, HF_MISUSE. May be committed asynchronously. Its plans
+-- are made once: making them takes longer than what it does.
 CREATE OR REPLACE FUNCTION holdfast.change_checkpoints(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_generation bigint,
     p_partitions integer[], p_epochs bigint[], p_checkpoints bigint[], p_last_event_ids uuid[],
@@ -167,8 +170,8 @@ BEGIN
     IF v_caller IS NOT NULL THEN
         PERFORM positions_check(v_caller, p_namespace_id, p_checkpoints);
         PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, h.partition, p_now,
-                               array_fill(2, ARRAY[cardinality(h.positions)]), h.positions, h.lanes, NULL,
-                               NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+                               array_fill(2, ARRAY[cardinality(h.positions)]), h.positions,
+                               h.lanes, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
             FROM (SELECT u.partition, array_agg(u.position) AS positions, array_agg(u.lane) AS lanes
                   FROM unnest(p_held_partitions, p_held_positions, p_held_lanes)
                       u (partition, position, lane)
@@ -196,7 +199,8 @@ BEGIN
             WHERE p.subscription_id = p_subscription_id AND p.partition = ANY (p_partitions)
             ORDER BY p.partition FOR SHARE;
     END IF;
-    SELECT array_agg(m.ordinality ORDER BY m.partition), array_agg(m.partition ORDER BY m.partition),
+    SELECT array_agg(m.ordinality ORDER BY m.partition),
+           array_agg(m.partition ORDER BY m.partition),
            array_agg(m.checkpoint ORDER BY m.partition),
            array_agg(m.last_event_id ORDER BY m.partition)
         INTO v_ours, v_partitions, v_moved, v_ids
@@ -226,9 +230,9 @@ END
 $$;
 
 -- change_repartition: `struct repartition`. p_frozen, p_frozen_renewals: as in change_acquire. New
--- partitions of which a former owner is dead or frozen keep its name, so that whoever acquires one
--- finds it so. HF_BUSY: `owner` and `owner_renewals` say who is in the way. HF_NOTFOUND. Must
--- be committed synchronously.
+-- partitions of which a former owner is dead or frozen keep its name, so that the process that
+-- acquires one finds it so. HF_BUSY: `owner` and `owner_renewals` say who is in the way.
+-- HF_NOTFOUND. Must be committed synchronously.
 CREATE OR REPLACE FUNCTION holdfast.change_repartition(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_now timestamptz,
     p_frozen uuid[], p_frozen_renewals bigint[],
@@ -265,8 +269,8 @@ BEGIN
         WHERE p.subscription_id = p_subscription_id;
     IF v_lowest < v_highest THEN
         status := HF_BUSY;
-        message := format('the slowest partition is at position %s, and has to come to %s', v_lowest,
-                          v_highest);
+        message := format('the slowest partition is at position %s, and has to come to %s',
+                          v_lowest, v_highest);
         RETURN;
     END IF;
     v_gone := dead_of(p_namespace_id,

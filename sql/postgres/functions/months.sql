@@ -1,29 +1,33 @@
 -- Months: the log of a namespace is cut by the month, so that what is old can go.
 --
--- Months are made ahead, by every process that opens and once an hour, and on demand, by whoever publishes
--- into one that is missing; so publishing never stops for want of a month, whatever the server's clock does.
+-- Months are made ahead, by every process that opens and once an hour, and on demand, by the
+-- session that publishes into one that is missing; so publishing never stops for want of a month,
+-- whatever the server's clock does.
 
 -- The name of the table of a month.
 CREATE OR REPLACE FUNCTION holdfast.month_table(p_namespace_id integer, p_at timestamptz)
     RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN 'holdfast_private.events_' || $1::text || '_' || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
+    RETURN 'holdfast_private.events_' || $1::text || '_'
+        || to_char($2 AT TIME ZONE 'UTC', 'YYYYMM');
 
--- await_months: nobody else makes a month of this namespace until the caller's transaction ends, and all
--- that were made are there for it to write into.
+-- await_months: no other session makes a month of this namespace until the caller's transaction
+-- ends, and all that were made are there for it to write into.
 --
--- The second needs the lock as well. A commit can be seen a moment before other sessions are told of
--- it, and nobody who publishes waits for one who attaches a month: meanwhile a session finds the table and
--- the row in namespaces, but its own idea of the log is older, and the log takes nothing ("no partition
--- of relation", 23514). Locks are given back after everybody has been told. To hear it, a session has to
--- open a table on which its transaction has no such lock yet, as the size of one does. The lock is the one
--- that ATTACH takes on the log: no publisher and no reader minds it. HF003.
+-- The second needs the lock as well. A commit can be seen a moment before other sessions are
+-- notified of it, and no publisher waits for a session that attaches a month: meanwhile a session
+-- finds the table and the row in namespaces, but its own idea of the log is older, and the log
+-- takes nothing ("no partition of relation", 23514). Locks are given back after all sessions were
+-- notified. To process that, a session has to open a table on which its transaction has no such
+-- lock yet, as the size of one does. The lock is the one that ATTACH takes on the log: no publisher
+-- and no reader conflicts with it. HF003.
 CREATE OR REPLACE FUNCTION holdfast_private.await_months(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    EXECUTE format('LOCK TABLE holdfast_private.%I IN SHARE UPDATE EXCLUSIVE MODE', 'events_' || p_namespace_id);
+    EXECUTE format('LOCK TABLE holdfast_private.%I IN SHARE UPDATE EXCLUSIVE MODE',
+                   'events_' || p_namespace_id);
     PERFORM pg_relation_size('holdfast_private.namespace_ids');
 EXCEPTION WHEN undefined_table THEN
     RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
@@ -33,9 +37,9 @@ $$;
 -- make_month: makes the month of p_at of a namespace's log, if it is not there. True: it was made
 -- now. HF003: there is no such namespace.
 --
--- A new table gets its indexes and is attached: ATTACH disturbs no publisher (CREATE ... PARTITION OF
--- would wait for every open transaction). Callers that come at the same moment wait for the first
--- one's transaction (await_months), then find the month.
+-- A new table gets its indexes and is attached: ATTACH disturbs no publisher (CREATE ... PARTITION
+-- OF would wait for every open transaction). Callers that come at the same moment wait for the
+-- first one's transaction (await_months), then find the month.
 -- If the caller's transaction rolls back, the month is gone and the next publisher makes it again.
 CREATE OR REPLACE FUNCTION holdfast_private.make_month(p_namespace_id integer, p_at timestamptz)
     RETURNS boolean
@@ -60,10 +64,14 @@ BEGIN
     IF to_regclass('holdfast_private.events_' || p_namespace_id) IS NULL THEN
         RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
     END IF;
-    EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast_private.events INCLUDING ALL)', 'holdfast_private', v_name);
-    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast_private.%I (id, guard_at)', v_name || '_id', v_name);
-    EXECUTE format('CREATE INDEX %I ON holdfast_private.%I (position)', v_name || '_position', v_name);
-    EXECUTE format('ALTER TABLE holdfast_private.%I ATTACH PARTITION holdfast_private.%I FOR VALUES FROM (%L) TO (%L)',
+    EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast_private.events INCLUDING ALL)',
+                   'holdfast_private', v_name);
+    EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast_private.%I (id, guard_at)', v_name || '_id',
+                   v_name);
+    EXECUTE format('CREATE INDEX %I ON holdfast_private.%I (position)', v_name || '_position',
+                   v_name);
+    EXECUTE format('ALTER TABLE holdfast_private.%I ATTACH PARTITION holdfast_private.%I FOR '
+                   'VALUES FROM (%L) TO (%L)',
                    'events_' || p_namespace_id, v_name, v_from, v_to);
     UPDATE namespaces n
         SET months_from = CASE WHEN v_to = n.months_from OR v_from > n.months_to THEN v_from
@@ -74,9 +82,10 @@ BEGIN
 END
 $$;
 
--- ensure_month: the same for whoever publishes and may need it. It makes the months that publishing needs
--- and no others: those of a day ago, of now and of in a day (guard_at, append.sql), and the next one,
--- which is made ahead. HF001: p_at is in another month. HF003: there is no such namespace.
+-- ensure_month: the same for a publisher that may need it. It makes the months that publishing
+-- needs and no others: those of a day ago, of now and of in a day (guard_at, append.sql), and the
+-- next one, which is made ahead. HF001: p_at is in another month. HF003: there is no such
+-- namespace.
 CREATE OR REPLACE FUNCTION holdfast_private.ensure_month(p_namespace_id integer, p_at timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -89,18 +98,21 @@ BEGIN
         RETURN false;
     END IF;
     IF p_at IS NULL
-       OR p_at AT TIME ZONE 'UTC' < date_trunc('month', (v_now - interval '1 day') AT TIME ZONE 'UTC')
-       OR p_at AT TIME ZONE 'UTC' >= date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '2 months'
+       OR p_at AT TIME ZONE 'UTC'
+           < date_trunc('month', (v_now - interval '1 day') AT TIME ZONE 'UTC')
+       OR p_at AT TIME ZONE 'UTC'
+           >= date_trunc('month', v_now AT TIME ZONE 'UTC') + interval '2 months'
     THEN
-        RAISE EXCEPTION 'month of % is not made: publishing needs this month, the next, and for a day '
-                        'the last one', p_at USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'month of % is not made: publishing needs this month, the next, and for a '
+                        'day the last one', p_at USING ERRCODE = 'HF001';
     END IF;
     RETURN make_month(p_namespace_id, p_at);
 END
 $$;
 
--- ensure_months: makes this month and the next of every namespace, or of one, but of none that is being
--- removed. Answers how many were made. For every process that opens, once an hour, and at will.
+-- ensure_months: makes this month and the next of every namespace, or of one, but of none that is
+-- being removed. Answers how many were made. For every process that opens, once an hour, and at
+-- will.
 CREATE OR REPLACE FUNCTION holdfast.ensure_months(p_namespace_id integer DEFAULT NULL)
     RETURNS integer
     LANGUAGE plpgsql
@@ -122,8 +134,8 @@ BEGIN
 END
 $$;
 
--- try_months: ensure_months for whoever must not wait for others' transactions, one of which may have
--- made the month and be open. NULL: it would have to. For every part of the namespace.
+-- try_months: ensure_months for a session that must not wait for others' transactions, one of which
+-- may have made the month and be open. NULL: it would have to. For every part of the namespace.
 CREATE OR REPLACE FUNCTION holdfast.try_months(p_namespace_id integer,
                                                p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS integer
@@ -132,7 +144,8 @@ CREATE OR REPLACE FUNCTION holdfast.try_months(p_namespace_id integer,
     SET lock_timeout = '200ms'
 AS $$
 BEGIN
-    PERFORM admit(p_ticket, p_namespace_id, 'make months of', 'viewer', 'publisher', 'consumer', 'owner');
+    PERFORM admit(p_ticket, p_namespace_id, 'make months of', 'viewer', 'publisher', 'consumer',
+                  'owner');
     RETURN ensure_months(p_namespace_id);
 EXCEPTION WHEN lock_not_available THEN
     RETURN NULL;

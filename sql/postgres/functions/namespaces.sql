@@ -1,14 +1,15 @@
 -- Namespaces as people see them: settings, a list, and how one is removed.
 --
--- Removing is a chain of small transactions. The first one marks the namespace, and from then on
--- nobody opens it; the log goes month by month, then row by row what other tables have of it. Whoever
--- dies in between leaves a marked namespace, and removing it again goes on from there.
+-- Removing is a chain of small transactions. The first one marks the namespace, and from then on no
+-- process opens it; the log goes month by month, then row by row what other tables have of it. A
+-- process that dies in between leaves a marked namespace, and removing it again goes on from there.
 
 -- ---- Gates --------------------------------------------------------------------------------------
 
--- gate_holder: the session that has locked a gate, in the words of a message. It is not known if the session did
--- so inside of a savepoint, whose id is in no table of locks any more.
-CREATE OR REPLACE FUNCTION holdfast_private.gate_holder(p_namespace_id integer, p_gate integer) RETURNS text
+-- gate_holder: the session that has locked a gate, in the words of a message. It is not known if
+-- the session did so inside of a savepoint, whose id is in no table of locks any more.
+CREATE OR REPLACE FUNCTION holdfast_private.gate_holder(p_namespace_id integer, p_gate integer)
+    RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -18,7 +19,8 @@ BEGIN
     IF has_table_privilege('pg_catalog.pg_locks', 'SELECT')
        AND has_table_privilege('pg_catalog.pg_stat_activity', 'SELECT') THEN
         SELECT format('process %s of role %s', l.pid, a.usename) INTO v_holder
-            FROM gates g JOIN pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = g.xmax
+            FROM gates g JOIN pg_locks l ON l.locktype = 'transactionid'
+                AND l.transactionid = g.xmax
                  AND l.mode = 'ExclusiveLock' AND l.granted
             JOIN pg_stat_activity a ON a.pid = l.pid
             WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate LIMIT 1;
@@ -27,10 +29,11 @@ BEGIN
 END
 $$;
 
--- gate_wait: locks a gate, to the end of the transaction. NULL: it is locked. If not: which session has it and
--- does what (p_deed), and how long it was waited for: as long as lock_timeout says, or p_wait if that says for ever.
-CREATE OR REPLACE FUNCTION holdfast_private.gate_wait(p_namespace_id integer, p_gate integer, p_wait text,
-                                              p_deed text)
+-- gate_wait: locks a gate, to the end of the transaction. NULL: it is locked. If not: which session
+-- has it and does what (p_deed), and how long it was waited for: as long as lock_timeout says, or
+-- p_wait if that says for ever.
+CREATE OR REPLACE FUNCTION holdfast_private.gate_wait(p_namespace_id integer, p_gate integer,
+                                                      p_wait text, p_deed text)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -39,7 +42,8 @@ DECLARE
     v_before text := current_setting('lock_timeout');
     v_wait   text := coalesce(nullif(v_before, '0'), p_wait);
 BEGIN
-    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate FOR UPDATE SKIP LOCKED;
+    PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate
+        FOR UPDATE SKIP LOCKED;
     IF FOUND OR p_gate IS NULL THEN
         RETURN NULL;
     END IF;
@@ -55,8 +59,8 @@ BEGIN
 END
 $$;
 
--- gate_take: locks a gate of the schema, to the end of the transaction. 55P03: another session has it and does
--- not end.
+-- gate_take: locks a gate of the schema, to the end of the transaction. 55P03: another session has
+-- it and does not end.
 CREATE OR REPLACE FUNCTION holdfast_private.gate_take(p_gate integer, p_deed text) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -70,9 +74,10 @@ BEGIN
 END
 $$;
 
--- namespace_find: the namespace of this name, for whoever is going to use it. HF003 if there is none, or
--- it is being removed; HF011 if it is a copy that is not complete (copying.sql).
-CREATE OR REPLACE FUNCTION holdfast_private.namespace_find(p_name text) RETURNS holdfast_private.namespaces
+-- namespace_find: the namespace of this name, for a caller that is going to use it. HF003 if there
+-- is none, or it is being removed; HF011 if it is a copy that is not complete (copying.sql).
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_find(p_name text)
+    RETURNS holdfast_private.namespaces
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -83,14 +88,16 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'there is no namespace %', left(p_name, 255) USING ERRCODE = 'HF003';
     ELSIF v_namespace.copying IS NOT NULL THEN
-        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name USING ERRCODE = 'HF011';
+        RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name
+            USING ERRCODE = 'HF011';
     END IF;
     RETURN v_namespace;
 END
 $$;
 
--- namespace_of: the namespace with this id, for whoever has it open. HF003 if it is gone.
-CREATE OR REPLACE FUNCTION holdfast_private.namespace_of(p_id integer) RETURNS holdfast_private.namespaces
+-- namespace_of: the namespace with this id, for a caller that has it open. HF003 if it is gone.
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_of(p_id integer)
+    RETURNS holdfast_private.namespaces
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -110,10 +117,9 @@ $$;
 -- status 0; HF_INVALID for a bad name; HF_NOTFOUND if p_create is false and it does not
 -- exist; HF_CONFLICT if it exists and p_gapless (not NULL) is different. Locks: the gate of those
 -- who make one, to the end of the transaction (55P03). If the client dies, nothing is left.
-CREATE OR REPLACE FUNCTION holdfast_private.namespace_put(p_name text, p_gapless boolean DEFAULT NULL,
-                                                  p_create boolean DEFAULT true, OUT status integer,
-                                                  OUT message text, OUT id integer,
-                                                  OUT gapless boolean, OUT created boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_put(
+    p_name text, p_gapless boolean DEFAULT NULL, p_create boolean DEFAULT true, OUT status integer,
+    OUT message text, OUT id integer, OUT gapless boolean, OUT created boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -146,9 +152,10 @@ BEGIN
                        'events_' || namespace_put.id || '_position');
         EXECUTE format('CREATE SEQUENCE holdfast_private.%I AS bigint CACHE 1',
                        'events_' || namespace_put.id || '_sleep');
-        EXECUTE format('CREATE TABLE holdfast_private.%I (LIKE holdfast_private.events INCLUDING ALL) '
-                       'PARTITION BY RANGE (guard_at)', 'events_' || namespace_put.id);
-        EXECUTE format('ALTER TABLE holdfast_private.events ATTACH PARTITION holdfast_private.%I FOR VALUES IN (%s)',
+        EXECUTE format('CREATE TABLE holdfast_private.%I (LIKE holdfast_private.events INCLUDING '
+                       'ALL) PARTITION BY RANGE (guard_at)', 'events_' || namespace_put.id);
+        EXECUTE format('ALTER TABLE holdfast_private.events ATTACH PARTITION holdfast_private.%I '
+                       'FOR VALUES IN (%s)',
                        'events_' || namespace_put.id, namespace_put.id);
         INSERT INTO namespaces (id, name, gapless, sequence, sleep, created_at)
             VALUES (namespace_put.id, p_name, namespace_put.gapless,
@@ -158,7 +165,8 @@ BEGIN
         IF namespace_put.gapless THEN
             INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
         END IF;
-        INSERT INTO gates (namespace_id, gate) SELECT namespace_put.id, g FROM generate_series(0, 65) g;
+        INSERT INTO gates (namespace_id, gate)
+            SELECT namespace_put.id, g FROM generate_series(0, 65) g;
         PERFORM ensure_months(namespace_put.id);
         PERFORM append_make(namespace_put.id);
         PERFORM claim_make(namespace_put.id);
@@ -171,10 +179,11 @@ BEGIN
 END
 $$;
 
--- namespace_opened: what opening finds of a namespace that exists, in the answers of change_namespace_put, for
--- a role that has a part in it and makes none.
-CREATE OR REPLACE FUNCTION holdfast.namespace_opened(p_name text, OUT status integer, OUT message text,
-                                                     OUT id integer, OUT gapless boolean)
+-- namespace_opened: what opening finds of a namespace that exists, in the answers of
+-- change_namespace_put, for a role that has a part in it and makes none.
+CREATE OR REPLACE FUNCTION holdfast.namespace_opened(p_name text, OUT status integer,
+                                                     OUT message text, OUT id integer,
+                                                     OUT gapless boolean)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -195,7 +204,8 @@ BEGIN
     ELSIF v_namespace.copying IS NOT NULL THEN
         status := HF_BUSY;
         message := format(
-            'namespace %s is a copy that is not complete: run the same holdfast copy again, or remove it',
+            'namespace %s is a copy that is not complete: run the same holdfast copy again, '
+            'or remove it',
             p_name);
     END IF;
     namespace_opened.id := v_namespace.id;
@@ -239,7 +249,8 @@ BEGIN
     ELSIF EXISTS (SELECT FROM namespaces n WHERE n.name = p_name AND n.copying IS NOT NULL) THEN
         change_namespace_put.status := HF_BUSY;
         change_namespace_put.message := format(
-            'namespace %s is a copy that is not complete: run the same holdfast copy again, or remove it',
+            'namespace %s is a copy that is not complete: run the same holdfast copy again, '
+            'or remove it',
             p_name);
     ELSIF change_namespace_put.status = HF_OK
         AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
@@ -253,9 +264,9 @@ BEGIN
 END
 $$;
 
--- limit_payload: the largest payload, in bytes, that is published into a namespace in SQL, or by a role that has a
--- part in it; 1 MiB at first. A program of the library whose role owns the schema has its own (payload_bytes_max).
--- For the owner of the schema. HF001, HF003.
+-- limit_payload: the largest payload, in bytes, that is published into a namespace in SQL, or by a
+-- role that has a part in it; 1 MiB at first. A program of the library whose role owns the schema
+-- has its own (payload_bytes_max). For the owner of the schema. HF001, HF003.
 CREATE OR REPLACE FUNCTION holdfast.limit_payload(namespace text, bytes integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -270,8 +281,9 @@ BEGIN
 END
 $$;
 
--- A subscription of a namespace that is gone, or going, would belong to nobody. Whoever makes one keeps the
--- namespace from being removed meanwhile: each step of removing waits for its row.
+-- A subscription of a namespace that is gone, or going, would belong to nothing. A session that
+-- makes one keeps the namespace from being removed meanwhile: each step of removing waits for its
+-- row.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_check() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -286,8 +298,9 @@ END
 $$;
 
 -- The first step of removing: refuses while a process that is alive has it open, unless forced.
-CREATE OR REPLACE FUNCTION holdfast_private.namespace_mark(p_id integer, p_name text, p_force boolean,
-                                                   OUT status integer, OUT message text)
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_mark(p_id integer, p_name text,
+                                                           p_force boolean, OUT status integer,
+                                                           OUT message text)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -295,7 +308,7 @@ DECLARE
     v_open record;
 BEGIN
     status := HF_OK;
-    PERFORM FROM namespaces n WHERE n.id = p_id FOR UPDATE; -- nobody registers meanwhile
+    PERFORM FROM namespaces n WHERE n.id = p_id FOR UPDATE; -- no process registers meanwhile
     v_open := nodes_present(p_id);
     IF v_open.count > 0 AND NOT p_force THEN
         status := HF_CONFLICT;
@@ -308,8 +321,9 @@ BEGIN
 END
 $$;
 
--- The log: a month, or at last the table and the sequences. True: something was left to do. Functions go with
--- what others have made of them: a view needs no right on a function that it calls, and could keep it for ever.
+-- The log: a month, or at last the table and the sequences. True: something was left to do.
+-- Functions go with what others have made of them: a view needs no right on a function that it
+-- calls, and could keep it for ever.
 CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_log(p_id integer) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -321,7 +335,7 @@ BEGIN
     IF v_log IS NULL THEN
         RETURN false;
     END IF;
-    PERFORM await_months(p_id); -- nobody makes a month meanwhile
+    PERFORM await_months(p_id); -- no session makes a month meanwhile
     SELECT i.inhrelid::regclass INTO v_month FROM pg_inherits i WHERE i.inhparent = v_log LIMIT 1;
     IF FOUND THEN
         EXECUTE format('DROP TABLE %s', v_month);
@@ -337,7 +351,8 @@ END
 $$;
 
 -- What the subscriptions have, up to p_rows rows. Answers how many of these are left over.
-CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_subscriptions(p_id integer, p_rows bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_subscriptions(p_id integer,
+                                                                         p_rows bigint)
     RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -354,7 +369,8 @@ BEGIN
         EXIT WHEN NOT FOUND;
         FOREACH v_table IN ARRAY ARRAY['retries', 'copies', 'settled', 'leases', 'partitions'] LOOP
             EXECUTE format('DELETE FROM holdfast_private.%I WHERE ctid = ANY (ARRAY('
-                           'SELECT ctid FROM holdfast_private.%I WHERE subscription_id = $1 LIMIT $2))',
+                           'SELECT ctid FROM holdfast_private.%I WHERE subscription_id = '
+                           '$1 LIMIT $2))',
                            v_table, v_table) USING v_sub, v_left;
             GET DIAGNOSTICS v_count = ROW_COUNT;
             v_left := v_left - v_count;
@@ -369,10 +385,10 @@ BEGIN
 END
 $$;
 
--- change_namespace_remove: one step of `struct namespace_remove`, at most about p_rows rows or a month.
--- HF_NOTFOUND, HF_CONFLICT; HF_MISUSE if it is p_own, the caller's. Locks are waited for only briefly: who publishes, here or in
--- another namespace, waits behind whoever waits for a lock on the log; so this gives up and is called
--- again.
+-- change_namespace_remove: one step of `struct namespace_remove`, at most about p_rows rows or a
+-- month. HF_NOTFOUND, HF_CONFLICT; HF_MISUSE if it is p_own, the caller's. Locks are waited for
+-- only briefly: a publisher, here or in another namespace, waits behind a session that waits for a
+-- lock on the log; so this gives up and is called again.
 CREATE OR REPLACE FUNCTION holdfast.change_namespace_remove(p_own integer, p_name text,
                                                             p_force boolean, p_rows bigint,
                                                             OUT status integer, OUT message text,
@@ -401,7 +417,8 @@ BEGIN
         RETURN;
     END IF;
     IF v_namespace.removing_at IS NULL THEN
-        SELECT m.status, m.message INTO change_namespace_remove.status, change_namespace_remove.message
+        SELECT m.status, m.message INTO change_namespace_remove.status,
+            change_namespace_remove.message
             FROM namespace_mark(v_namespace.id, p_name, p_force) m;
         RETURN;
     END IF;
@@ -443,9 +460,10 @@ $$;
 -- ---- Namespaces ---------------------------------------------------------------------------------
 
 -- Makes a namespace, or changes it. What is NULL stays. HF001, HF003, HF004, HF011.
-CREATE OR REPLACE FUNCTION holdfast_private.namespace_set(p_name text, p_gapless boolean, p_metadata json,
-                                                  p_retention_ms bigint, p_retention_bytes bigint,
-                                                  p_lagging text, p_create boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_set(
+    p_name text, p_gapless boolean, p_metadata json, p_retention_ms bigint,
+    p_retention_bytes bigint, p_lagging text, p_create boolean)
+    RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -470,10 +488,11 @@ BEGIN
 END
 $$;
 
--- create_namespace: makes a namespace, or changes the one of this name. gapless, which cannot change:
--- positions have no gaps, and publishers queue. retention_ms: how long events stay, 0: for ever;
--- retention_bytes: how large the log may become, 0: no limit; lagging: whether what a subscription has
--- not finished is kept or dropped then. True: it is new. For the owner of the schema.
+-- create_namespace: makes a namespace, or changes the one of this name. gapless, which cannot
+-- change: positions have no gaps, and publishers queue. retention_ms: how long events stay, 0: for
+-- ever; retention_bytes: how large the log may become, 0: no limit; lagging: whether what a
+-- subscription has not finished is kept or dropped then. True: it is new. For the owner of the
+-- schema.
 CREATE OR REPLACE FUNCTION holdfast.create_namespace(namespace text, gapless boolean DEFAULT NULL,
                                                      metadata json DEFAULT NULL,
                                                      retention_ms bigint DEFAULT NULL,
@@ -484,7 +503,8 @@ CREATE OR REPLACE FUNCTION holdfast.create_namespace(namespace text, gapless boo
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    RETURN namespace_set(namespace, gapless, metadata, retention_ms, retention_bytes, lagging, true);
+    RETURN namespace_set(namespace, gapless, metadata, retention_ms, retention_bytes, lagging,
+                         true);
 END
 $$;
 
@@ -502,8 +522,8 @@ BEGIN
 END
 $$;
 
--- One step of dropping a namespace. It gives way to whoever uses the log, and tries again; if that takes
--- longer than 10 s, 55P03. True: call it again, in another transaction.
+-- One step of dropping a namespace. It gives way to sessions that use the log, and tries again; if
+-- that takes longer than 10 s, 55P03. True: call it again, in another transaction.
 CREATE OR REPLACE FUNCTION holdfast_private.namespace_drop_step(p_name text, p_force boolean)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -515,7 +535,7 @@ DECLARE
     v_done  record;
 BEGIN
     PERFORM fault_check(name_fault(p_name, 'namespace name', HF_NAMESPACE_BYTES_MAX));
-    -- It may wait long; who opens the namespace meanwhile must be seen.
+    -- It may wait long; a process that opens the namespace meanwhile must be seen.
     PERFORM demand_read_committed('namespaces need');
     LOOP
         BEGIN
@@ -533,15 +553,16 @@ BEGIN
 END
 $$;
 
--- drop_namespace: with everything in it, by many small transactions: CALL it outside of one. If it does
--- not get to its end, calling it again goes on. force: although a process that is alive has it open
--- (HF004). The session's transactions must be READ COMMITTED. A procedure that ends transactions cannot
--- name a search_path, so it says where everything is, and has no operators. For the owner of the schema.
+-- drop_namespace: with everything in it, by many small transactions: CALL it outside of one. If it
+-- does not get to its end, calling it again goes on. force: although a process that is alive has it
+-- open (HF004). The session's transactions must be READ COMMITTED. A procedure that ends
+-- transactions cannot name a search_path, so it says where everything is, and has no operators. For
+-- the owner of the schema.
 CREATE OR REPLACE PROCEDURE holdfast.drop_namespace(namespace text, force boolean DEFAULT false)
     LANGUAGE plpgsql
 AS $$
 BEGIN
-    COMMIT; -- in somebody's transaction this fails, and nothing is done
+    COMMIT; -- inside a transaction of the caller this fails, and nothing is done
     WHILE holdfast_private.namespace_drop_step(drop_namespace.namespace, drop_namespace.force) LOOP
         COMMIT;
     END LOOP;

@@ -2,18 +2,20 @@
 -- lately.
 --
 -- Who is there is in processes, with its signs of life. A row goes when its process ends, because
--- everybody who looks for the living reads them all; what it said about itself goes on for a day in
--- past_nodes, where nobody looks but whoever asks for nodes.
+-- every process that looks for the living reads them all; what it said about itself goes on for a
+-- day in past_nodes, which only requests for nodes read.
 
--- Whether it was silent for so long that nobody waits for it any more.
-CREATE OR REPLACE FUNCTION holdfast_private.process_is_silent(p_process holdfast_private.processes) RETURNS boolean
+-- Whether it was silent for so long that no process waits for it any more.
+CREATE OR REPLACE FUNCTION holdfast_private.process_is_silent(p_process holdfast_private.processes)
+    RETURNS boolean
     LANGUAGE sql VOLATILE
-    RETURN $1.seen_at < clock_timestamp() - greatest(interval '1 day', $1.heartbeat_ms * interval '3 ms');
+    RETURN $1.seen_at
+        < clock_timestamp() - greatest(interval '1 day', $1.heartbeat_ms * interval '3 ms');
 
--- Who has a namespace open, so that it is neither removed nor copied: those whose lock is held. Those
--- whose lock nobody can see, or who have none, are believed for three heartbeats.
+-- Who has a namespace open, so that it is neither removed nor copied: those whose lock is held.
+-- Those whose lock cannot be seen, or that have none, count as live for three heartbeats.
 CREATE OR REPLACE FUNCTION holdfast_private.nodes_present(p_namespace_id integer, OUT count bigint,
-                                                  OUT names text)
+                                                          OUT names text)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -32,10 +34,10 @@ BEGIN
 END
 $$;
 
--- Which live node but the one with this token, started later than p_since, has the id, in words; NULL:
--- none.
-CREATE OR REPLACE FUNCTION holdfast_private.node_rival(p_namespace_id integer, p_node_id text, p_token uuid,
-                                               p_since timestamptz)
+-- Which live node but the one with this token, started later than p_since, has the id, in words;
+-- NULL: none.
+CREATE OR REPLACE FUNCTION holdfast_private.node_rival(p_namespace_id integer, p_node_id text,
+                                                       p_token uuid, p_since timestamptz)
     RETURNS text
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -54,13 +56,15 @@ AS $$
 $$;
 
 -- Those who register with an id that was given, and those who register and the one who removes the
--- namespace or copies into it, come one after the other: they would not see each other's rows. p_node_id NULL: none was
--- given. Who comes again does not wait: heartbeat holds both locks to the end of a transaction that is
--- the application's, and a process that is silent for so long is taken for dead.
---   Every part may register, and could keep its transaction open for ever, so nobody waits for the id longer than 2
--- seconds (or lock_timeout): ids are for people, and work is not. Answers then which session was in the way.
--- HF011: the one who removes the namespace was.
-CREATE OR REPLACE FUNCTION holdfast_private.node_lock(p_namespace_id integer, p_again boolean, p_node_id text)
+-- namespace or copies into it, come one after the other: they would not see each other's rows.
+-- p_node_id NULL: none was given. Who comes again does not wait: heartbeat holds both locks to the
+-- end of a transaction that is the application's, and a process that is silent for so long is taken
+-- for dead.
+--   Every part may register, and could keep its transaction open for ever, so no session waits for
+-- the id longer than 2 seconds (or lock_timeout): ids are for people, and work is not. Answers then
+-- which session was in the way. HF011: the one who removes the namespace was.
+CREATE OR REPLACE FUNCTION holdfast_private.node_lock(p_namespace_id integer, p_again boolean,
+                                                      p_node_id text)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -80,8 +84,9 @@ BEGIN
         PERFORM FROM namespaces n WHERE n.id = p_namespace_id FOR KEY SHARE;
         PERFORM set_config('lock_timeout', v_before, true);
     EXCEPTION WHEN lock_not_available THEN
-        RAISE EXCEPTION 'the namespace is being removed, or copied into, by a transaction that has not ended; '
-                        'waited % for it', coalesce(nullif(v_before, '0'), '2s') USING ERRCODE = 'HF011';
+        RAISE EXCEPTION 'the namespace is being removed, or copied into, by a transaction that has '
+                        'not ended; waited % for it', coalesce(nullif(v_before, '0'), '2s')
+                        USING ERRCODE = 'HF011';
     END;
     RETURN gate_wait(p_namespace_id, v_gate, '2s', 'registering a node') || format(
         ': another node may get the id %s, too', p_node_id);
@@ -90,8 +95,8 @@ $$;
 
 -- node_register: makes the process known with what it says about itself; again when it has a new
 -- connection. HF_CONFLICT if the id was given and a node that is live has it, HF_BUSY if the
--- namespace is being removed or gone, or is copied into; with p_again it is registered all the same, and
--- hears that there is another one. 0 with a message: registered, but see node_lock.
+-- namespace is being removed or gone, or is copied into; with p_again it is registered all the
+-- same, with a message that there is another one. 0 with a message: registered, but see node_lock.
 CREATE OR REPLACE FUNCTION holdfast.node_register(p_namespace_id integer, p_token uuid,
                                                   p_locked boolean, p_again boolean, p_node_id text,
                                                   p_given boolean, p_node_name text,
@@ -104,7 +109,8 @@ CREATE OR REPLACE FUNCTION holdfast.node_register(p_namespace_id integer, p_toke
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_caller    oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
+    v_caller    oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher',
+                             'consumer', 'owner');
     v_now       timestamptz := clock_timestamp();
     v_namespace namespaces;
     v_warning   text;
@@ -113,7 +119,8 @@ BEGIN
     PERFORM process_check(p_namespace_id, p_token, v_caller);
     IF v_caller IS NOT NULL THEN
         PERFORM fault_check(node_fault(p_node_id, p_description, p_metadata, p_heartbeat_ms));
-        PERFORM text_check(v_caller, 'node name, host or version', concat(p_node_name, p_host, p_version), 1024);
+        PERFORM text_check(v_caller, 'node name, host or version',
+                           concat(p_node_name, p_host, p_version), 1024);
     END IF;
     v_warning := node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
     SELECT * INTO v_namespace FROM namespaces n
@@ -133,9 +140,9 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend, lock_key, node_name,
-                                heartbeat_ms, pid, given, node_id, host, version, description,
-                                metadata, role_id)
+    INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend, lock_key,
+                                node_name, heartbeat_ms, pid, given, node_id, host, version,
+                                description, metadata, role_id)
         VALUES (p_token, v_now, v_now, p_namespace_id, p_locked, pg_backend_pid(),
                 CASE WHEN p_locked THEN process_held() END, p_node_name, p_heartbeat_ms, p_pid,
                 p_given, p_node_id, p_host, p_version, p_description, p_metadata,
@@ -147,8 +154,8 @@ BEGIN
 END
 $$;
 
--- node_forget: nodes that ended a day ago, and all but the last thousand. Those that somebody else is
--- forgetting are passed over: a goodbye may be part of a transaction that goes on.
+-- node_forget: nodes that ended a day ago, and all but the last thousand. Those that another
+-- session is forgetting are passed over: a goodbye may be part of a transaction that goes on.
 CREATE OR REPLACE FUNCTION holdfast_private.node_forget(p_namespace_id integer) RETURNS void
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -166,10 +173,10 @@ AS $$
 $$;
 
 -- node_past: remembers processes that are about to be forgotten: those that stop (p_stopped), and
--- those that were found dead. Of those that stop within their first heartbeat only nodes that somebody
--- gave an id: programs that publish one event and go are not worth a row. Forgets old ones.
+-- those that were found dead. Of those that stop within their first heartbeat only nodes that were
+-- given an id: programs that publish one event and go are not worth a row. Forgets old ones.
 CREATE OR REPLACE FUNCTION holdfast_private.node_past(p_namespace_id integer, p_tokens uuid[],
-                                              p_stopped boolean)
+                                                      p_stopped boolean)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -177,8 +184,9 @@ AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
-    INSERT INTO past_nodes AS n (namespace_id, started_at, seen_at, stopped_at, ended_at, heartbeat_ms,
-                                 pid, node_id, node_name, host, version, description, metadata)
+    INSERT INTO past_nodes AS n (namespace_id, started_at, seen_at, stopped_at, ended_at,
+                                 heartbeat_ms, pid, node_id, node_name, host, version, description,
+                                 metadata)
         SELECT DISTINCT ON (p.node_id) p.namespace_id, p.started_at,
                CASE WHEN p_stopped THEN v_now ELSE p.seen_at END,
                CASE WHEN p_stopped THEN v_now END, v_now, p.heartbeat_ms,
@@ -202,8 +210,8 @@ BEGIN
 END
 $$;
 
--- node_list: `store_node_list`. p_token: who asks. state: 1 live, 2 stale, 3 gone. Of those that are
--- gone the last of each id, unless one that is not has the id.
+-- node_list: `store_node_list`. p_token: who asks. state: 1 live, 2 stale, 3 gone. Of those that
+-- are gone the last of each id, unless one that is not has the id.
 CREATE OR REPLACE FUNCTION holdfast.node_list(p_namespace_id integer, p_token uuid, p_node_id text)
     RETURNS TABLE (node_id text, node_name text, description text, metadata text, host text,
                    version text, pid bigint, heartbeat_ms bigint, started_at timestamptz,
@@ -246,10 +254,10 @@ BEGIN
 END
 $$;
 
--- Why what a node says about itself is refused; NULL if it is good. The limits are those of node_check
--- in C, which makes a good id of any; here it is refused.
-CREATE OR REPLACE FUNCTION holdfast_private.node_fault(p_node_id text, p_description text, p_metadata json,
-                                               p_heartbeat_ms bigint)
+-- Why what a node says about itself is refused; NULL if it is good. The limits are those of
+-- node_check in C, which makes a good id of any; here it is refused.
+CREATE OR REPLACE FUNCTION holdfast_private.node_fault(p_node_id text, p_description text,
+                                                       p_metadata json, p_heartbeat_ms bigint)
     RETURNS text
     LANGUAGE sql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -259,7 +267,8 @@ AS $$
         CASE WHEN p_node_id COLLATE "C" !~ '^[A-Za-z0-9._:-]+$'
                  THEN 'node has a character that is no letter, no digit and none of ._:-'
              WHEN octet_length(p_description) > HF_NODE_DESCRIPTION_BYTES_MAX
-                 THEN format('description is %s bytes; the limit is HF_NODE_DESCRIPTION_BYTES_MAX', octet_length(p_description))
+                 THEN format('description is %s bytes; the limit is HF_NODE_DESCRIPTION_BYTES_MAX',
+                             octet_length(p_description))
              WHEN p_description COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]'
                  THEN 'description has a control character' END,
         metadata_fault(p_metadata, HF_NODE_METADATA_BYTES_MAX),
@@ -267,10 +276,10 @@ AS $$
                  THEN format('heartbeat_ms is %s; it takes 1000 to 86400000', p_heartbeat_ms) END)
 $$;
 
--- Since when the token is registered for this node, by heartbeat, which knows no process; NULL: it is
--- not. HF001: it is somebody else's.
+-- Since when the token is registered for this node, by heartbeat, which knows no process; NULL: it
+-- is not. HF001: it is another node's.
 CREATE OR REPLACE FUNCTION holdfast_private.node_started(p_namespace_id integer, p_node_id text,
-                                                 p_token uuid)
+                                                         p_token uuid)
     RETURNS timestamptz
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -279,7 +288,8 @@ DECLARE
     v_found processes;
 BEGIN
     SELECT * INTO v_found FROM processes p WHERE p.token = p_token;
-    IF FOUND AND (v_found.namespace_id, v_found.node_id) IS DISTINCT FROM (p_namespace_id, p_node_id)
+    IF FOUND AND (v_found.namespace_id, v_found.node_id)
+               IS DISTINCT FROM (p_namespace_id, p_node_id)
        OR v_found.pid IS NOT NULL THEN
         RAISE EXCEPTION 'token is not one of node %', p_node_id USING ERRCODE = 'HF001';
     END IF;
@@ -287,16 +297,17 @@ BEGIN
 END
 $$;
 
--- heartbeat: registers a node that works without the library, and answers its token; with that token,
--- shows that it still lives. Whoever has the token is the node: one that is not registered (any more)
--- is, again, under the one it brings. Of what it says about itself NULL stays as it was; heartbeat_ms is
--- 30000 at first. HF001; HF002; HF003; HF004 if another node that is live has the id: when it registers, any;
--- later one that came while this one was silent, so that of two the same one gives way, always.
---   It holds no lock that would vanish with it, so it is never called dead, but stale when it is silent, and
--- gone after a day. One that is stale keeps no namespace from being removed. It owns no partition and no
--- lease: what it claims ends by the clock. Locks, to the end of the transaction: its row; when it
--- registers, others who do with this id (they wait for 2 seconds, then go on with a warning), and the one who removes
--- the namespace.
+-- heartbeat: registers a node that works without the library, and answers its token; with that
+-- token, shows that it still lives. The session that has the token is the node: one that is not
+-- registered (any more) is, again, under the one it brings. Of what it says about itself NULL stays
+-- as it was; heartbeat_ms is 30000 at first. HF001; HF002; HF003; HF004 if another node that is
+-- live has the id: when it registers, any; later one that came while this one was silent, so that
+-- of two the same one gives way, always.
+--   It holds no lock that would vanish with it, so it is never called dead, but stale when it is
+-- silent, and gone after a day. One that is stale keeps no namespace from being removed. It owns no
+-- partition and no lease: what it claims ends by the clock. Locks, to the end of the transaction:
+-- its row; when it registers, others who do with this id (they wait for 2 seconds, then go on with
+-- a warning), and the one who removes the namespace.
 CREATE OR REPLACE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
                                               description text DEFAULT NULL,
                                               metadata json DEFAULT NULL,
@@ -348,7 +359,8 @@ BEGIN
     ELSIF v_done.message IS NOT NULL THEN
         RAISE WARNING USING MESSAGE = v_done.message;
     END IF;
-    PERFORM node_started(v_id, heartbeat.node, v_token); -- somebody may have come with the same token
+    -- Another session may have come with the same token.
+    PERFORM node_started(v_id, heartbeat.node, v_token);
     RETURN v_token;
 END
 $$;

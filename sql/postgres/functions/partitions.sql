@@ -1,10 +1,11 @@
--- Partitions: who owns the partitions of an ordered subscription. The rules are those of subscriptions.sql.
+-- Partitions: who owns the partitions of an ordered subscription. The rules are those of
+-- subscriptions.sql.
 
 -- change_acquire: `struct acquire`. p_frozen, p_frozen_renewals: processes that the caller has seen
 -- standing still at this number for a lease of its own clock; NULL: none. unclean: the former owner
--- is dead or frozen, and nobody knows what it was doing. HF_BUSY: `owner`, `owner_name` and
--- `owner_renewals` say who is in the way. HF_NOTFOUND, HF_MISUSE: shared, HF_INVALID: no
--- such partition. Must be committed synchronously: an epoch must not fall back.
+-- is dead or frozen, and it is not known what it was doing. HF_BUSY: `owner`, `owner_name` and
+-- `owner_renewals` say who is in the way. HF_NOTFOUND, HF_MISUSE: shared, HF_INVALID: no such
+-- partition. Must be committed synchronously: an epoch must not fall back.
 CREATE OR REPLACE FUNCTION holdfast.change_acquire(
     p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
     p_node_name text, p_force boolean, p_frozen uuid[], p_frozen_renewals bigint[],
@@ -79,7 +80,8 @@ CREATE OR REPLACE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p
 AS $$
 BEGIN
     status := HF_OK;
-    PERFORM admit(p_ticket, (SELECT s.namespace_id FROM subscriptions s WHERE s.id = p_subscription_id),
+    PERFORM admit(p_ticket,
+                  (SELECT s.namespace_id FROM subscriptions s WHERE s.id = p_subscription_id),
                   'change the subscriptions of', 'consumer', 'owner');
     PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
     UPDATE partitions SET owner = NULL, owner_name = NULL
@@ -90,20 +92,20 @@ BEGIN
         message := format('partition %s is not ours any more', p_partition);
         RETURN;
     END IF;
-    UPDATE subscriptions s SET members_version = s.members_version + 1 WHERE s.id = p_subscription_id;
+    UPDATE subscriptions s SET members_version = s.members_version + 1
+        WHERE s.id = p_subscription_id;
 END
 $$;
 
--- fence: is the partition still the caller's? p_lanes: rows of lanes are going to be rearranged, which
--- only one transaction may do at a time. The partition's row stays locked to the end of the
--- transaction, so that nobody can take it over before. status 0, HF_NOTFOUND, HF_STALE. With it
--- goes what every settle needs to know: `stored` is the journal's newest row, read after the lock (40001
--- if it has moved on).
-CREATE OR REPLACE FUNCTION holdfast_private.fence(p_namespace_id integer, p_subscription_id bigint,
-                                          p_partition integer, p_token uuid, p_epoch bigint,
-                                          p_lanes boolean, OUT status integer, OUT message text,
-                                          OUT generation bigint, OUT name text,
-                                          OUT stored holdfast_private.checkpoints_0)
+-- fence: is the partition still the caller's? p_lanes: rows of lanes are going to be rearranged,
+-- which only one transaction may do at a time. The partition's row stays locked to the end of the
+-- transaction, so that no other process can take it over before. status 0, HF_NOTFOUND, HF_STALE.
+-- With it goes what every settle needs to know: `stored` is the journal's newest row, read after
+-- the lock (40001 if it has moved on).
+CREATE OR REPLACE FUNCTION holdfast_private.fence(
+    p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
+    p_epoch bigint, p_lanes boolean, OUT status integer, OUT message text, OUT generation bigint,
+    OUT name text, OUT stored holdfast_private.checkpoints_0)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET jit = off

@@ -1,7 +1,8 @@
 -- Patterns, and places: where in the log a subscription begins or is moved to.
 
 -- Why patterns are refused; NULL if they are good.
-CREATE OR REPLACE FUNCTION holdfast_private.patterns_fault(p_name text, p_patterns text[]) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.patterns_fault(p_name text, p_patterns text[])
+    RETURNS text
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -22,11 +23,12 @@ BEGIN
 END
 $$;
 
--- The newest position that was ever drawn, when no transaction is left that may have drawn it or one below
--- and has not ended, as postgres_now of C: whatever is at or below it is decided, but for what the caller's
--- own transaction has published. Those that were publishing at the first look are waited for, and those that
--- are prepared in any case, as for a hole (holes.sql). HF007.
-CREATE OR REPLACE FUNCTION holdfast_private.now_find(p_namespace holdfast_private.namespaces) RETURNS bigint
+-- The newest position that was ever drawn, when no transaction is left that may have drawn it or
+-- one below and has not ended, as postgres_now of C: whatever is at or below it is decided, but for
+-- what the caller's own transaction has published. Those that were publishing at the first look are
+-- waited for, and those that are prepared in any case, as for a hole (holes.sql). HF007.
+CREATE OR REPLACE FUNCTION holdfast_private.now_find(p_namespace holdfast_private.namespaces)
+    RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -55,10 +57,11 @@ BEGIN
 END
 $$;
 
--- What a place says, whatever there is in the log: one of three words, a position, or a time; NULL is none
--- of them. HF001.
-CREATE OR REPLACE FUNCTION holdfast_private.place_read(p_place text, OUT word text, OUT "position" numeric,
-                                               OUT "time" timestamptz)
+-- What a place says, whatever there is in the log: one of three words, a position, or a time; NULL
+-- is none of them. HF001.
+CREATE OR REPLACE FUNCTION holdfast_private.place_read(p_place text, OUT word text,
+                                                       OUT "position" numeric,
+                                                       OUT "time" timestamptz)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -73,8 +76,8 @@ BEGIN
         BEGIN
             "time" := p_place;
         EXCEPTION WHEN data_exception THEN
-            RAISE EXCEPTION 'place is %; it takes start, now, a position or a time', left(p_place, 64)
-                USING ERRCODE = 'HF001';
+            RAISE EXCEPTION 'place is %; it takes start, now, a position or a time',
+                left(p_place, 64) USING ERRCODE = 'HF001';
         END;
         IF "time" < '0001-01-01 00:00:00+00' OR "time" >= '10000-01-01 00:00:00+00' THEN
             RAISE EXCEPTION 'place is the time %, which is outside the years 0001 to 9999', "time"
@@ -84,10 +87,11 @@ BEGIN
 END
 $$;
 
--- A place as the position after which reading begins. count: how many positions come after it. HF001,
--- HF007.
-CREATE OR REPLACE FUNCTION holdfast_private.place_find(p_namespace holdfast_private.namespaces, p_place text,
-                                               OUT "position" bigint, OUT count bigint)
+-- A place as the position after which reading begins. count: how many positions come after it.
+-- HF001, HF007.
+CREATE OR REPLACE FUNCTION holdfast_private.place_find(p_namespace holdfast_private.namespaces,
+                                                       p_place text, OUT "position" bigint,
+                                                       OUT count bigint)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off

@@ -1,17 +1,17 @@
 -- Signs of life: which processes work in a namespace, and which of them are dead.
 --
 -- A process holds an advisory lock on a connection of its own and a row in processes. The lock's
--- absence means death; renewals that stand still mean that it is frozen, which only somebody who
--- watches it for a while can tell.
+-- absence means death; renewals that stop rising mean that it is frozen, which only a process that
+-- watches it for a while can see.
 
--- The advisory lock that a process holds on a connection of its own as long as it lives, if nobody else has
--- taken that one.
+-- The advisory lock that a process holds on a connection of its own as long as it lives, if no
+-- other session has taken that key.
 CREATE OR REPLACE FUNCTION holdfast.process_key(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     RETURN ('x' || substr(md5($1 || ':' || $2), 1, 16))::bit(64)::bigint;
 
--- process_lock: takes an advisory lock for the process on this connection, and answers whether there was one
--- to be had. Which one it is its row says (process_held); any one will do.
+-- process_lock: takes an advisory lock for the process on this connection, and answers whether
+-- there was one to be had. Which one it is its row says (process_held); any one will do.
 CREATE OR REPLACE FUNCTION holdfast.process_lock(p_namespace_id integer, p_token uuid)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -31,7 +31,8 @@ BEGIN
 END
 $$;
 
--- process_held: an advisory lock that this session holds; NULL: none, or the server hides its locks.
+-- process_held: an advisory lock that this session holds; NULL: none, or the server hides its
+-- locks.
 CREATE OR REPLACE FUNCTION holdfast_private.process_held() RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -41,16 +42,19 @@ BEGIN
         RETURN NULL;
     END IF;
     RETURN (SELECT l.classid::bigint << 32 | l.objid::bigint FROM pg_locks l
-            WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.mode = 'ExclusiveLock'
+            WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+                AND l.mode = 'ExclusiveLock'
                 AND l.pid = pg_backend_pid()
-                AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                AND l.database = (SELECT d.oid FROM pg_database d
+                                  WHERE d.datname = current_database())
             ORDER BY 1 LIMIT 1);
 END
 $$;
 
 -- Which of these processes are dead: not registered (any more), or registered with a lock that the
--- session which registered it does not hold. One that could take no lock (behind a transaction pooler) is never called dead: it can only
--- be seen to be frozen; nor is any on a server that hides its locks. Reads pg_locks once.
+-- session which registered it does not hold. One that could take no lock (behind a transaction
+-- pooler) is never called dead: it can only be seen to be frozen; nor is any on a server that hides
+-- its locks. Reads pg_locks once.
 CREATE OR REPLACE FUNCTION holdfast.dead_of(p_namespace_id integer, p_tokens uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -73,15 +77,18 @@ BEGIN
         SELECT array_agg(t) FROM unnest(p_tokens) t LEFT JOIN read_processes() p ON p.token = t
             AND p.namespace_id = p_namespace_id
         WHERE p.token IS NULL
-           OR v_seen AND p.locked AND concat(p.backend, ' ', p.lock_key) <> ALL (coalesce(v_held, '{}'))), '{}');
+           OR v_seen AND p.locked
+               AND concat(p.backend, ' ', p.lock_key) <> ALL (coalesce(v_held, '{}'))), '{}');
 END
 $$;
 
--- clock_mind: if the server's clock was set back since a process of the namespace was last seen, what
--- is stored for later would come later by as much. Then leases end lease_ms from now at the latest,
--- and retries that were recorded in the future are due now: early at worst. Rings if it was so. Who does
--- not consume there (grants.sql) leaves it, and the signs of it, to those who do.
-CREATE OR REPLACE FUNCTION holdfast_private.clock_mind(p_namespace_id integer, p_caller oid) RETURNS void
+-- clock_mind: if the server's clock was set back since a process of the namespace was last seen,
+-- what is stored for later would come later by as much. Then leases end lease_ms from now at the
+-- latest, and retries that were recorded in the future are due now: early at worst. Rings if it was
+-- so. A role that does not consume there (grants.sql) leaves it, and the signs of it, to those that
+-- do.
+CREATE OR REPLACE FUNCTION holdfast_private.clock_mind(p_namespace_id integer, p_caller oid)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -98,9 +105,11 @@ BEGIN
     IF NOT caller_has(p_caller, p_namespace_id, 'consumer', 'owner') THEN
         RETURN;
     END IF;
-    UPDATE processes p SET seen_at = v_now WHERE p.namespace_id = p_namespace_id AND p.seen_at > v_now;
+    UPDATE processes p SET seen_at = v_now WHERE p.namespace_id = p_namespace_id
+        AND p.seen_at > v_now;
     UPDATE namespaces n SET closed_at = NULL WHERE n.id = p_namespace_id AND n.closed_at > v_now;
-    FOR v_id IN SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id ORDER BY 1 LOOP
+    FOR v_id IN SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id
+        ORDER BY 1 LOOP
         PERFORM leases_lower(v_id, false, v_now);
         PERFORM leases_lower(v_id, true, v_now);
         UPDATE leases l SET expires_at = v_now + l.lease_ms * interval '1 ms'
@@ -114,10 +123,11 @@ BEGIN
 END
 $$;
 
--- process_check: the process with this token is one of the namespace, or none that is registered; and it is
--- the caller's to speak for: whoever does not consume there has only those that its role registered. 42501.
--- p_caller: of admit.
-CREATE OR REPLACE FUNCTION holdfast_private.process_check(p_namespace_id integer, p_token uuid, p_caller oid)
+-- process_check: the process with this token is one of the namespace, or none that is registered;
+-- and the caller may speak for it: a role that does not consume there may only for those that it
+-- registered itself. 42501. p_caller: of admit.
+CREATE OR REPLACE FUNCTION holdfast_private.process_check(p_namespace_id integer, p_token uuid,
+                                                          p_caller oid)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -133,10 +143,11 @@ BEGIN
 END
 $$;
 
--- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked: this session
--- holds its lock (process_lock). Answers a row for every other registered process of the namespace,
--- with its renewals and whether it is dead; renewals that stand still for a lease of the observer's
--- own clock mean that the process is frozen, and are handed to change_acquire and change_claim.
+-- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked:
+-- this session holds its lock (process_lock). Answers a row for every other registered process of
+-- the namespace, with its renewals and whether it is dead; renewals that stand still for a lease of
+-- the observer's own clock mean that the process is frozen, and are handed to change_acquire and
+-- change_claim.
 CREATE OR REPLACE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token uuid,
                                                  p_node_name text, p_locked boolean,
                                                  p_ticket bytea DEFAULT holdfast.ticket())
@@ -146,7 +157,8 @@ CREATE OR REPLACE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_caller oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
+    v_caller oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher',
+                          'consumer', 'owner');
     v_dead   uuid[];
 BEGIN
     PERFORM process_check(p_namespace_id, p_token, v_caller);
@@ -155,12 +167,13 @@ BEGIN
     UPDATE processes p
         SET renewals = p.renewals + 1, seen_at = clock_timestamp(), locked = p_locked,
             backend = pg_backend_pid(),
-            lock_key = CASE WHEN NOT p_locked OR p.locked AND p.backend = pg_backend_pid() THEN p.lock_key
+            lock_key = CASE WHEN NOT p_locked OR p.locked AND p.backend = pg_backend_pid()
+                                THEN p.lock_key
                             ELSE process_held() END
         WHERE p.token = p_token;
     IF NOT FOUND THEN
-        INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend, lock_key,
-                                    node_name, role_id)
+        INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend,
+                                    lock_key, node_name, role_id)
             VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked,
                     pg_backend_pid(), CASE WHEN p_locked THEN process_held() END, p_node_name,
                     coalesce(v_caller, role_id()))
@@ -173,8 +186,8 @@ BEGIN
 END
 $$;
 
--- publishers: the virtual transactions that have published and are not over yet. NULL: the server hides
--- its locks, and nobody knows. p_head is the newest position, which was read before.
+-- publishers: the virtual transactions that have published and are not over yet. NULL: the server
+-- hides its locks, so it is not known. p_head is the newest position, which was read before.
 CREATE OR REPLACE FUNCTION holdfast.publishers(p_namespace_id integer, p_head bigint) RETURNS text[]
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -187,8 +200,9 @@ BEGIN
 END
 $$;
 
--- company: a number that changes when a definition of the namespace does, or who works for it, when a
--- process comes or goes, and when one dies: then there may be something to do that nobody has rung for.
+-- company: a number that changes when a definition of the namespace or the set of its workers does,
+-- when a process comes or goes, and when one dies: then there may be work of which no notification
+-- was sent.
 CREATE OR REPLACE FUNCTION holdfast.company(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -202,11 +216,11 @@ AS $$
     FROM read_processes() p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token
 $$;
 
--- process_sweep: forgets dead processes that no partition and no lease names any more, and those that
--- showed no sign of life for a day (or three heartbeats, if that is longer), after their nodes were
--- remembered. Answers how many. None if somebody is at one of them, in a transaction that goes on: the
--- next time, then; a process that waited here would be silent itself. Those that are not the caller's to
--- remove (grants.sql) stay.
+-- process_sweep: forgets dead processes that no partition and no lease names any more, and those
+-- that showed no sign of life for a day (or three heartbeats, if that is longer), after their nodes
+-- were remembered. Answers how many. None if another transaction that goes on has locked one of
+-- them: the next call does it; a process that waited here would be silent itself. Those that are
+-- not the caller's to remove (grants.sql) stay.
 CREATE OR REPLACE FUNCTION holdfast.process_sweep(p_namespace_id integer,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS integer
@@ -215,7 +229,8 @@ CREATE OR REPLACE FUNCTION holdfast.process_sweep(p_namespace_id integer,
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
-    v_caller oid := admit(p_ticket, p_namespace_id, 'see the nodes of', 'viewer', 'publisher', 'consumer', 'owner');
+    v_caller oid := admit(p_ticket, p_namespace_id, 'see the nodes of', 'viewer', 'publisher',
+                          'consumer', 'owner');
     v_all    boolean := caller_has(v_caller, p_namespace_id, 'consumer', 'owner');
     v_dead   uuid[];
     v_count  integer;
@@ -227,7 +242,8 @@ BEGIN
         WHERE p.namespace_id = p_namespace_id
             AND (p.token = ANY (v_dead) OR process_is_silent(p))
             AND (v_all OR p.role_id = v_caller)
-            AND NOT EXISTS (SELECT 1 FROM partitions o JOIN subscriptions s ON s.id = o.subscription_id
+            AND NOT EXISTS (SELECT 1 FROM partitions o
+                            JOIN subscriptions s ON s.id = o.subscription_id
                             WHERE o.owner = p.token AND s.namespace_id = p_namespace_id)
             AND NOT EXISTS (SELECT 1 FROM leases l JOIN subscriptions s ON s.id = l.subscription_id
                             WHERE l.owner = p.token AND s.namespace_id = p_namespace_id)
@@ -242,17 +258,18 @@ EXCEPTION WHEN lock_not_available THEN
 END
 $$;
 
--- process_give: what a process still owns is free: its partitions have no owner, its leases are for the
--- next claim. They end now, also those whose time was over and that were kept: no claim looks for what ended
--- before leases_from. Answers whether there was anything.
+-- process_give: what a process still owns is free: its partitions have no owner, its leases are for
+-- the next claim. They end now, also those whose time was over and that were kept: no claim looks
+-- for what ended before leases_from. Answers whether there was anything.
 CREATE OR REPLACE FUNCTION holdfast_private.process_give(p_namespace_id integer, p_token uuid,
-                                                 p_now timestamptz)
+                                                         p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_ours  bigint[] := ARRAY(SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id);
+    v_ours  bigint[] := ARRAY(SELECT s.id FROM subscriptions s
+                              WHERE s.namespace_id = p_namespace_id);
     v_given boolean;
     v_id    bigint;
 BEGIN
@@ -276,9 +293,9 @@ BEGIN
 END
 $$;
 
--- process_close: gives back what the process still owns and forgets it, but for its node. Answers whether
--- anything was given back: then ring. Who does not consume there (grants.sql) owns nothing, and a
--- viewer does not tell when the last one left (clock_mind).
+-- process_close: gives back what the process still owns and forgets it, but for its node. Answers
+-- whether anything was given back: then ring. A role that does not consume there (grants.sql) owns
+-- nothing, and a viewer does not record when the last process left (clock_mind).
 CREATE OR REPLACE FUNCTION holdfast.process_close(p_namespace_id integer, p_token uuid,
                                                   p_now timestamptz,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
@@ -287,7 +304,8 @@ CREATE OR REPLACE FUNCTION holdfast.process_close(p_namespace_id integer, p_toke
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_caller oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher', 'consumer', 'owner');
+    v_caller oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher',
+                          'consumer', 'owner');
     v_given  boolean := false;
 BEGIN
     PERFORM process_check(p_namespace_id, p_token, v_caller);

@@ -1,13 +1,11 @@
--- Publishing, for everybody: from psql and any driver. The SQLSTATEs are those of append.sql; C
+-- Publishing, for all clients: from psql and any driver. The SQLSTATEs are those of append.sql; C
 -- does its own checks and calls append or inserts by itself.
 
 -- publish, the long way: every check, every kind of id.
-CREATE OR REPLACE FUNCTION holdfast_private.publish_checked(p_namespace text, p_type text, p_payload json,
-                                                    p_id uuid, p_key text, p_tenant text,
-                                                    p_metadata json, p_producer text,
-                                                    p_expected_version bigint,
-                                                    p_emitted_at timestamptz, OUT "position" bigint,
-                                                    OUT duplicate boolean, OUT key_version bigint)
+CREATE OR REPLACE FUNCTION holdfast_private.publish_checked(
+    p_namespace text, p_type text, p_payload json, p_id uuid, p_key text, p_tenant text,
+    p_metadata json, p_producer text, p_expected_version bigint, p_emitted_at timestamptz,
+    OUT "position" bigint, OUT duplicate boolean, OUT key_version bigint)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -19,14 +17,14 @@ DECLARE
     v_fault     text;
     v_done      record;
 BEGIN
-    v_fault := event_fault(v_namespace.id, p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
-                           p_expected_version, v_emitted);
+    v_fault := event_fault(v_namespace.id, p_type, v_payload, p_key, p_tenant, p_metadata,
+                           p_producer, p_expected_version, v_emitted);
     IF v_fault IS NOT NULL THEN
         RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
     END IF;
     PERFORM commit_durably();
-    v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata, p_producer,
-                         NULL, v_emitted, p_expected_version,
+    v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata,
+                         p_producer, NULL, v_emitted, p_expected_version,
                          hash_of(coalesce(p_tenant, p_key, p_id::text)));
     IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
@@ -39,10 +37,11 @@ END
 $$;
 
 -- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
--- only if that commits, and when the commit returns it is durable (synchronous_commit is switched on
--- for the transaction if it is weaker). Publishing an id again stores nothing and answers the first
--- position. Raises HF001, HF003, HF004 (append.sql). Locks: see append_one. Consumers that sleep
--- are notified with the commit; a transaction that is to be prepared asks for silence (is_quiet).
+-- only if that commits, and when the commit returns it is durable (synchronous_commit is switched
+-- on for the transaction if it is weaker). Publishing an id again stores nothing and answers the
+-- first position. Raises HF001, HF003, HF004 (append.sql). Locks: see append_one. Consumers that
+-- sleep are notified with the commit; a transaction that is to be prepared asks for silence
+-- (is_quiet).
 --
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
 -- ordinary (the expression is not true, or the id exists) goes the long way.
@@ -68,7 +67,8 @@ DECLARE
     v_done  record;
 BEGIN
     IF holdfast_private.holder(p_ticket) IS NOT NULL THEN
-        PERFORM holdfast_private.enter(p_ticket, publish.namespace, 'publish into', 'publisher', 'owner');
+        PERFORM holdfast_private.enter(p_ticket, publish.namespace, 'publish into', 'publisher',
+                                       'owner');
     END IF;
     IF publish.id IS NULL THEN
         publish.id := holdfast_private.new_id(v_now);
@@ -77,17 +77,22 @@ BEGIN
         v_guard := holdfast.id_time(publish.id);
     END IF;
     SELECT n.id, n.sequence, n.sleep INTO v_quick FROM holdfast_private.namespaces n
-        WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
+        WHERE n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL
+            AND n.removing_at IS NULL
             AND v_guard > n.ids_until AND v_guard >= n.months_from AND v_guard < n.months_to
             AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
-            AND octet_length(publish.type) <= HF_TYPE_BYTES_MAX AND publish.type COLLATE "C" ~ $type$^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z$type$
+            AND octet_length(publish.type) <= HF_TYPE_BYTES_MAX
+            AND publish.type COLLATE "C" ~
+            '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.'
+            '[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z'
             AND (octet_length(publish.payload::text) <= 128
                  OR octet_length(publish.payload::text) <= least(65536, n.payload_bytes_max)
                     AND NOT holdfast_private.json_too_deep(publish.payload::text))
             AND strpos(publish.payload::text, E'\\u') = 0
             AND (publish.key IS NULL OR octet_length(publish.key) <= HF_KEY_BYTES_MAX)
             AND (publish.tenant IS NULL OR octet_length(publish.tenant) <= HF_KEY_BYTES_MAX)
-            AND (publish.producer IS NULL OR octet_length(publish.producer) <= HF_PRODUCER_BYTES_MAX)
+            AND (publish.producer IS NULL
+                 OR octet_length(publish.producer) <= HF_PRODUCER_BYTES_MAX)
             AND publish.metadata IS NULL AND publish.expected_version IS NULL
             AND publish.emitted_at IS NULL
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
@@ -97,13 +102,14 @@ BEGIN
         publish."position" := nextval(v_quick.sequence);
         v_enter := clock_timestamp();
         v_hash := holdfast_private.hash_of(coalesce(publish.tenant, publish.key, publish.id::text));
-        INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
-                                     namespace_id, type, producer, key, tenant, payload)
+        INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at,
+                                             guard_at, id, namespace_id, type, producer, key,
+                                             tenant, payload)
             VALUES (publish."position", v_hash,
                     holdfast_private.checksum_of(
                         holdfast_private.content_of(publish.id, v_now, publish.type, publish.key,
-                                            publish.tenant, NULL, publish.producer, NULL,
-                                            publish.payload),
+                                                    publish.tenant, NULL, publish.producer, NULL,
+                                                    publish.payload),
                         v_hash, publish."position", v_enter, NULL),
                     v_now, v_enter, v_guard, publish.id, v_quick.id, publish.type,
                     publish.producer, publish.key, publish.tenant, publish.payload)
@@ -125,17 +131,18 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    v_done := holdfast_private.publish_checked(publish.namespace, publish.type, publish.payload, publish.id,
-                                       publish.key, publish.tenant, publish.metadata,
-                                       publish.producer, publish.expected_version,
-                                       publish.emitted_at);
+    v_done := holdfast_private.publish_checked(publish.namespace, publish.type, publish.payload,
+                                               publish.id, publish.key, publish.tenant,
+                                               publish.metadata, publish.producer,
+                                               publish.expected_version, publish.emitted_at);
     publish."position" := v_done."position";
     publish.duplicate := v_done.duplicate;
     publish.key_version := v_done.key_version;
 END
 $$;
 
--- events_given_check: what publish_many is given. HF001, which names the first event that is refused.
+-- events_given_check: what publish_many is given. HF001, which names the first event that is
+-- refused.
 CREATE OR REPLACE FUNCTION holdfast_private.events_given_check(
     p_namespace_id integer, p_count integer, p_types text[], p_payloads json[], p_ids uuid[],
     p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
@@ -148,7 +155,8 @@ DECLARE
     v_fault record;
 BEGIN
     IF p_count > HF_PUBLISH_MANY_MAX THEN
-        RAISE EXCEPTION 'there are % events; the limit is HF_PUBLISH_MANY_MAX', p_count USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'there are % events; the limit is HF_PUBLISH_MANY_MAX', p_count
+            USING ERRCODE = 'HF001';
     END IF;
     IF p_count <> coalesce(cardinality(p_payloads), p_count)
        OR p_count <> coalesce(cardinality(p_ids), p_count)
@@ -174,8 +182,8 @@ BEGIN
 END
 $$;
 
--- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row per
--- event, in order.
+-- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row
+-- per event, in order.
 CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[], payloads json[],
                                                  ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,
                                                  tenants text[] DEFAULT NULL,
@@ -200,8 +208,8 @@ DECLARE
     v_positions bigint[];
     v_plain     boolean;
 BEGIN
-    PERFORM events_given_check(v_namespace.id, v_count, types, payloads, ids, publish_many.keys, tenants,
-                               publish_many.metadata, producers, expected_versions,
+    PERFORM events_given_check(v_namespace.id, v_count, types, payloads, ids, publish_many.keys,
+                               tenants, publish_many.metadata, producers, expected_versions,
                                publish_many.emitted_at, v_now);
     PERFORM commit_durably();
     SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
@@ -218,7 +226,8 @@ BEGIN
         BEGIN
             PERFORM publishing(v_namespace.id);
             WITH given AS MATERIALIZED (
-                SELECT e.*, nextval(v_namespace.sequence) AS position, clock_timestamp() AS entered_at,
+                SELECT e.*, nextval(v_namespace.sequence) AS position,
+                       clock_timestamp() AS entered_at,
                        hash_of(coalesce(e.tenant, e.key, e.id::text)) AS hash
                 FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
                             publish_many.metadata, producers,
@@ -271,9 +280,9 @@ BEGIN
 END
 $$;
 
--- publish_many: the same for a JSON array of objects with the members type, payload, id, key, tenant,
--- metadata, producer, expected_version, emitted_at. Payload and metadata are stored as the bytes that
--- stand in the array. An unknown member is HF001.
+-- publish_many: the same for a JSON array of objects with the members type, payload, id, key,
+-- tenant, metadata, producer, expected_version, emitted_at. Payload and metadata are stored as the
+-- bytes that stand in the array. An unknown member is HF001.
 CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, events json)
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
@@ -303,7 +312,8 @@ BEGIN
         SELECT format('event %s has the unknown member %s', i - 1, left(name, 64)) INTO v_fault
             FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i),
                  json_object_keys(event) name
-            WHERE name <> ALL ('{type,payload,id,key,tenant,metadata,producer,expected_version,emitted_at}')
+            WHERE name <> ALL ('{type, payload, id, key, tenant, metadata, producer,
+                               expected_version, emitted_at}')
             LIMIT 1;
     END IF;
     IF v_fault IS NOT NULL THEN
@@ -312,7 +322,8 @@ BEGIN
     SELECT array_agg(event ->> 'type' ORDER BY i), array_agg(event -> 'payload' ORDER BY i),
            array_agg((event ->> 'id')::uuid ORDER BY i), array_agg(event ->> 'key' ORDER BY i),
            array_agg(event ->> 'tenant' ORDER BY i),
-           array_agg(CASE WHEN event ->> 'metadata' IS NOT NULL THEN event -> 'metadata' END ORDER BY i),
+           array_agg(CASE WHEN event ->> 'metadata' IS NOT NULL THEN event -> 'metadata' END
+                     ORDER BY i),
            array_agg(event ->> 'producer' ORDER BY i),
            array_agg((event ->> 'expected_version')::bigint ORDER BY i),
            array_agg((event ->> 'emitted_at')::timestamptz ORDER BY i)
@@ -322,7 +333,8 @@ BEGIN
     IF v_expected = array_fill(NULL::bigint, ARRAY[coalesce(cardinality(v_expected), 0)]) THEN
         v_expected := NULL;
     END IF;
-    RETURN QUERY SELECT * FROM publish_many(publish_many.namespace, v_types, v_payloads, v_ids, v_keys,
-                                            v_tenants, v_metadata, v_producer, v_expected, v_emitted);
+    RETURN QUERY SELECT *
+        FROM publish_many(publish_many.namespace, v_types, v_payloads, v_ids, v_keys,
+                          v_tenants, v_metadata, v_producer, v_expected, v_emitted);
 END
 $$;

@@ -1,30 +1,33 @@
 -- Publishers: who has drawn a position of the log and has not ended.
 
--- Readers have to know who may still fill a gap (docs/ordering.md): whoever has drawn a position and has
--- not ended. nextval's own lock on the sequence does not tell: the server takes it before it looks at the
--- right, on whatever relation is named by its number, and a refused nextval inside a savepoint keeps it;
--- so whoever may connect can hold it, and ROW EXCLUSIVE on every table as well. PREPARE takes the weak
--- locks of tables without any right on them. What cannot be had without the owner's rights is a number.
+-- Readers have to know who may still fill a gap (docs/ordering.md): those that have drawn a
+-- position and have not ended. nextval's own lock on the sequence does not tell: the server takes
+-- it before it looks at the right, on whatever relation is named by its number, and a refused
+-- nextval inside a savepoint keeps it; so a role that may connect can hold it, and ROW EXCLUSIVE on
+-- every table as well. PREPARE takes the weak locks of tables without any right on them. What
+-- cannot be had without the owner's rights is a number.
 --   So who publishes takes an advisory lock, before it draws, whose key is computed of the secret
--- (tables/0001_schema.sql), the namespace and the transaction's id: publishing_key. Anybody can see the key in
--- pg_locks and lock it, too, but then it is held by a transaction with another id, for which it is wrong.
--- It ends with the transaction, or with the savepoint whose rollback takes the event away, and a
--- prepared transaction keeps it.
---   p_try: another session that has seen the key may lock it exclusively when a rolled back savepoint has freed
--- it; then the next one is taken, up to 65535. Such a session must have seen each of them held, so it can take one
--- key for each savepoint that was rolled back, and the server's table of locks is full long before there are
--- no more. The try stands in the upper 16 bits of the key, so a look computes one hash for each advisory lock
--- that is held, of whatever session. It is inlined, because it does not claim to be less volatile than
--- convert_to.
+-- (tables/0001_schema.sql), the namespace and the transaction's id: publishing_key. Anybody can see
+-- the key in pg_locks and lock it, too, but then it is held by a transaction with another id, for
+-- which it is wrong. It ends with the transaction, or with the savepoint whose rollback takes the
+-- event away, and a prepared transaction keeps it.
+--   p_try: another session that has seen the key may lock it exclusively when a rolled back
+-- savepoint has freed it; then the next one is taken, up to 65535. Such a session must have seen
+-- each of them held, so it can take one key for each savepoint that was rolled back, and the
+-- server's table of locks is full long before there are no more. The try stands in the upper 16
+-- bits of the key, so a look computes one hash for each advisory lock that is held, of whatever
+-- session. It is inlined, because it does not claim to be less volatile than convert_to.
 CREATE OR REPLACE FUNCTION holdfast_private.publishing_key(p_secret bytea, p_namespace_id integer,
-                                                   p_transaction xid, p_try integer) RETURNS bigint
+                                                           p_transaction xid, p_try integer)
+    RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN ('x' || encode(substr(int4send($4), 3)
                           || substr(sha256($1 || int4send($2) || int4send($4)
-                                           || convert_to($3::text, 'UTF8')), 1, 6), 'hex'))::bit(64)::bigint;
+                                           || convert_to($3::text, 'UTF8')), 1, 6),
+                          'hex'))::bit(64)::bigint;
 
--- publishing: declares that this transaction publishes. To be called before a position is drawn, in the
--- same transaction and not below a savepoint that is rolled back between the two.
+-- publishing: declares that this transaction publishes. To be called before a position is drawn, in
+-- the same transaction and not below a savepoint that is rolled back between the two.
 CREATE OR REPLACE FUNCTION holdfast_private.publishing(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -34,7 +37,8 @@ DECLARE
     v_id     xid := pg_current_xact_id()::xid;
 BEGIN
     FOR v_try IN 0 .. 65535 LOOP
-        IF pg_try_advisory_xact_lock_shared(publishing_key(v_secret, p_namespace_id, v_id, v_try)) THEN
+        IF pg_try_advisory_xact_lock_shared(publishing_key(v_secret, p_namespace_id, v_id,
+                                                           v_try)) THEN
             RETURN;
         END IF;
     END LOOP;
@@ -43,8 +47,8 @@ BEGIN
 END
 $$;
 
--- draw: the next position, for the owner of the schema who writes into the log by hand: the event must be
--- inserted in the same transaction.
+-- draw: the next position, for the owner of the schema who writes into the log by hand: the event
+-- must be inserted in the same transaction.
 CREATE OR REPLACE FUNCTION holdfast_private.draw(p_namespace_id integer) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -55,11 +59,13 @@ BEGIN
 END
 $$;
 
--- publishing_now: the transactions that have declared it and are not over. pid NULL: prepared. Both kinds
--- of locks are in the table that pg_locks copies as a whole, so this is one moment. But PREPARE TRANSACTION
--- hands over the locks of one part of that table after the other: at that moment one of the two may have a
--- process and the other none. The name of the transaction is the same, so that alone is compared.
---   Of the ids that a transaction has locked the oldest is its own; the others are of its savepoints.
+-- publishing_now: the transactions that have declared it and are not over. pid NULL: prepared. Both
+-- kinds of locks are in the table that pg_locks copies as a whole, so this is one moment. But
+-- PREPARE TRANSACTION hands over the locks of one part of that table after the other: at that
+-- moment one of the two may have a process and the other none. The name of the transaction is the
+-- same, so that alone is compared.
+--   Of the ids that a transaction has locked the oldest is its own; the others are of its
+-- savepoints.
 CREATE OR REPLACE FUNCTION holdfast.publishing_now(p_namespace_id integer)
     RETURNS TABLE (virtualtransaction text, pid integer)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -72,10 +78,12 @@ BEGIN
                 SELECT l.* FROM pg_locks l
                 WHERE l.granted AND (l.locktype = 'advisory' OR l.locktype = 'transactionid')),
             held AS MATERIALIZED (
-                SELECT l.virtualtransaction, l.pid, (l.classid::bigint << 32) | l.objid::bigint AS key
+                SELECT l.virtualtransaction, l.pid,
+                       (l.classid::bigint << 32) | l.objid::bigint AS key
                 FROM locks l
                 WHERE l.locktype = 'advisory' AND l.objsubid = 1
-                    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())),
+                    AND l.database = (SELECT d.oid FROM pg_database d
+                                      WHERE d.datname = current_database())),
             ids AS MATERIALIZED (
                 SELECT DISTINCT ON (x.virtualtransaction) x.virtualtransaction, x.transactionid
                 FROM locks x

@@ -1,15 +1,17 @@
--- Pulling, for everybody: claim, ack, nack, release, bury, extend, from psql and any driver.
+-- Pulling, for all clients: claim, ack, nack, release, bury, extend, from psql and any driver.
 --
--- They are what hf_claim and the others are in C (src/bus/api/pull.c, lease.c), on the same functions
--- below: change_claim and change_settle_lease. Rules and limits are the same, and so are leases: what
--- one language has claimed another one may settle. They raise HF001 (an argument is outside its
--- limits), HF002 (an ordered subscription, or a transaction that is not READ COMMITTED), HF003 (no
--- such namespace or subscription), HF005 (the lease was lost); then nothing was changed.
+-- They are what hf_claim and the others are in C (src/bus/api/pull.c, lease.c), on the same
+-- functions below: change_claim and change_settle_lease. Rules and limits are the same, and so are
+-- leases: what one language has claimed another one may settle. They raise HF001 (an argument is
+-- outside its limits), HF002 (an ordered subscription, or a transaction that is not READ
+-- COMMITTED), HF003 (no such namespace or subscription), HF005 (the lease was lost); then nothing
+-- was changed.
 --
--- Each works in the caller's transaction. A claim that is rolled back has not happened. One that stays
--- open holds up the other claims of its subscription, so commit it before the work is done; or do
--- the work and the ack in one transaction after it, which makes them happen together or not at all.
---   Leases end by the database's clock, and nobody's death ends them earlier.
+-- Each works in the caller's transaction. A claim that is rolled back has not happened. One that
+-- stays open holds up the other claims of its subscription, so commit it before the work is done;
+-- or do the work and the ack in one transaction after it, which makes them happen together or not
+-- at all.
+--   Leases end by the database's clock, and the death of a client does not end them earlier.
 
 -- Who waits for others and then looks again must see what they did. p_who: "leases need". HF002.
 CREATE OR REPLACE FUNCTION holdfast_private.demand_read_committed(p_who text) RETURNS void
@@ -24,7 +26,8 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION holdfast_private.pull_find(p_ticket bytea, p_namespace text, p_subscription text)
+CREATE OR REPLACE FUNCTION holdfast_private.pull_find(p_ticket bytea, p_namespace text,
+                                                      p_subscription text)
     RETURNS holdfast_private.pull
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -44,8 +47,8 @@ BEGIN
         RAISE EXCEPTION 'there is no subscription %', left(p_subscription, HF_NAME_BYTES_MAX)
             USING ERRCODE = 'HF003';
     ELSIF v_mode <> HF_MODE_SHARED THEN
-        RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases', p_subscription
-            USING ERRCODE = 'HF002';
+        RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases',
+            p_subscription USING ERRCODE = 'HF002';
     END IF;
     PERFORM demand_read_committed('leases need');
     RETURN v_pull;
@@ -72,7 +75,8 @@ END
 $$;
 
 -- The delay before attempt p_attempt, as retry_delay_ms of C.
-CREATE OR REPLACE FUNCTION holdfast_private.retry_delay_ms(p_options json, p_attempt integer) RETURNS bigint
+CREATE OR REPLACE FUNCTION holdfast_private.retry_delay_ms(p_options json, p_attempt integer)
+    RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -80,7 +84,8 @@ DECLARE
     v_base   double precision := coalesce((p_options ->> 'retry_base_ms')::double precision, 1000);
     v_max    double precision := coalesce((p_options ->> 'retry_max_ms')::double precision, 30000);
     v_factor double precision := coalesce((p_options ->> 'retry_multiplier')::double precision, 2);
-    v_jitter double precision := coalesce((p_options ->> 'retry_jitter_percent')::double precision, 10);
+    v_jitter double precision :=
+        coalesce((p_options ->> 'retry_jitter_percent')::double precision, 10);
     v_delay  double precision;
 BEGIN
     IF p_attempt = 1 OR v_base = 0 THEN
@@ -96,9 +101,9 @@ $$;
 
 -- Settles these, all or none, and pauses the subscription if one dies and its on_poison says halt.
 -- Records of failures are made durable whatever the session is set to.
-CREATE OR REPLACE FUNCTION holdfast_private.pull_apply(p_pull holdfast_private.pull, p_lease uuid, p_node text,
-                                               p_now timestamptz,
-                                               p_outcomes holdfast_private.pull_outcome[])
+CREATE OR REPLACE FUNCTION holdfast_private.pull_apply(p_pull holdfast_private.pull, p_lease uuid,
+                                                       p_node text, p_now timestamptz,
+                                                       p_outcomes holdfast_private.pull_outcome[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -109,25 +114,29 @@ DECLARE
     v_done record;
 BEGIN
     PERFORM commit_durably();
-    SELECT array_agg(o.kind) AS kinds, array_agg(o.position) AS positions, array_agg(o.lane) AS lanes,
-           array_agg(o.attempts) AS attempts, array_agg(o.uncounted) AS uncounted,
-           array_agg(o.story) AS stories, array_agg(o.next) AS next, array_agg(o.reason) AS reasons,
-           array_agg(o.error) AS errors, array_agg(o.cause) AS causes
+    SELECT array_agg(o.kind) AS kinds, array_agg(o.position) AS positions,
+           array_agg(o.lane) AS lanes, array_agg(o.attempts) AS attempts,
+           array_agg(o.uncounted) AS uncounted, array_agg(o.story) AS stories,
+           array_agg(o.next) AS next, array_agg(o.reason) AS reasons, array_agg(o.error) AS errors,
+           array_agg(o.cause) AS causes
         INTO a FROM unnest(p_outcomes) o;
     IF p_pull.options ->> 'on_poison' = 'halt' THEN
         SELECT o.position INTO v_dead FROM unnest(p_outcomes) o WHERE o.kind = OUTCOME_DEAD LIMIT 1;
     END IF;
     v_done := change_settle_lease(
         p_pull.namespace_id, p_pull.subscription_id, p_lease, false, false, NULL, p_now, a.kinds,
-        a.positions, a.lanes, a.attempts, a.uncounted, a.stories, a.next, a.reasons, a.errors, a.causes,
-        NULL, NULL, p_node, 'the event at position ' || v_dead || ' died (on_poison=halt)');
+        a.positions, a.lanes, a.attempts, a.uncounted, a.stories, a.next, a.reasons, a.errors,
+        a.causes, NULL, NULL, p_node,
+        'the event at position ' || v_dead || ' died (on_poison=halt)');
     PERFORM pull_answer(p_pull, v_done.status, v_done.message, v_done.ring);
 END
 $$;
 
 -- Raises what went wrong, or rings.
-CREATE OR REPLACE FUNCTION holdfast_private.pull_answer(p_pull holdfast_private.pull, p_status integer,
-                                                p_message text, p_ring boolean) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.pull_answer(p_pull holdfast_private.pull,
+                                                        p_status integer, p_message text,
+                                                        p_ring boolean)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -162,7 +171,8 @@ $$;
 -- ---- Claiming -----------------------------------------------------------------------------------
 
 -- Whether an event is not what was published.
-CREATE OR REPLACE FUNCTION holdfast_private.event_damaged(p_row holdfast.leased_event) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast_private.event_damaged(p_row holdfast.leased_event)
+    RETURNS boolean
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -174,12 +184,12 @@ BEGIN
 END
 $$;
 
--- Buries what a claim has handed out and no worker should run: events outside the patterns (p_unhandled),
--- where the subscription wants them as dead letters, those whose recorded attempts are used up, and those
--- that are damaged.
-CREATE OR REPLACE FUNCTION holdfast_private.pull_weed(p_pull holdfast_private.pull, p_lease uuid, p_node text,
-                                              p_weeds holdfast.leased_event[],
-                                              p_unhandled bigint[], p_now timestamptz)
+-- Buries what a claim has handed out and no worker should run: events outside the patterns
+-- (p_unhandled), where the subscription wants them as dead letters, those whose recorded attempts
+-- are used up, and those that are damaged.
+CREATE OR REPLACE FUNCTION holdfast_private.pull_weed(p_pull holdfast_private.pull, p_lease uuid,
+                                                      p_node text, p_weeds holdfast.leased_event[],
+                                                      p_unhandled bigint[], p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -192,19 +202,22 @@ BEGIN
                      WHEN w.position = ANY (p_unhandled) THEN 'no_handler'
                      WHEN w.cause = CAUSE_EXPIRED THEN 'lease'
                      ELSE 'attempts' END,
-                CASE WHEN event_damaged(w) THEN 'the event is damaged: its checksum does not match what '
-                         'is stored. No handler has seen it; holdfast verify looks for more'
-                     WHEN w.position = ANY (p_unhandled) THEN 'no pattern of the subscription matches the event''s type'
+                CASE WHEN event_damaged(w)
+                         THEN 'the event is damaged: its checksum does not match what '
+                              'is stored. No handler has seen it; holdfast verify looks for more'
+                     WHEN w.position = ANY (p_unhandled)
+                         THEN 'no pattern of the subscription matches the event''s type'
                      ELSE last.error END, w.cause)::pull_outcome ORDER BY w.position))
         FROM unnest(p_weeds) w
         CROSS JOIN LATERAL (SELECT coalesce(w.story, '[]')::json -> -1 ->> 'error') last (error);
 END
 $$;
 
--- claim: up to `max` events (1 to 10000; NULL: the subscription's batch) of a shared subscription: for
--- lease_ms (1 to 604800000; NULL: the subscription's) they are the caller's, and then, unless settled,
--- free for the next claim. A row per event, by position; all have the same lease. No rows: there is nothing
--- to do now, or the subscription is paused. `attempt` counts from 1. node: who this is, for stories.
+-- claim: up to `max` events (1 to 10000; NULL: the subscription's batch) of a shared subscription:
+-- for lease_ms (1 to 604800000; NULL: the subscription's) they are the caller's, and then, unless
+-- settled, free for the next claim. A row per event, by position; all have the same lease. No rows:
+-- there is nothing to do now, or the subscription is paused. `attempt` counts from 1. node: who
+-- this is, for stories.
 CREATE OR REPLACE FUNCTION holdfast.claim(namespace text, subscription text,
                                           max integer DEFAULT NULL, lease_ms bigint DEFAULT NULL,
                                           node text DEFAULT NULL,
@@ -231,7 +244,8 @@ BEGIN
     IF v_max < 1 OR v_max > 10000 THEN
         RAISE EXCEPTION 'max is %; it must be 1 to 10000', v_max USING ERRCODE = 'HF001';
     ELSIF v_lease_ms < 1 OR v_lease_ms > 604800000 THEN
-        RAISE EXCEPTION 'lease_ms is %; it must be 1 to 604800000', v_lease_ms USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'lease_ms is %; it must be 1 to 604800000', v_lease_ms
+            USING ERRCODE = 'HF001';
     ELSIF octet_length(v_node) > HF_PRODUCER_BYTES_MAX THEN
         RAISE EXCEPTION 'node is % bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(v_node)
             USING ERRCODE = 'HF001';
@@ -239,8 +253,9 @@ BEGIN
     FOR try IN 1 .. c_tries_max LOOP
         v_now := clock_timestamp();
         v_batch := change_claim(
-            v_pull.namespace_id, v_pull.subscription_id, 0, NULL, '00000000-0000-0000-0000-000000000000',
-            v_node, NULL, v_unhandled, v_max, v_lease_ms, false, false, NULL, NULL, NULL,
+            v_pull.namespace_id, v_pull.subscription_id, 0, NULL,
+            '00000000-0000-0000-0000-000000000000', v_node, NULL, v_unhandled, v_max, v_lease_ms,
+            false, false, NULL, NULL, NULL,
             EXISTS (SELECT 1 FROM leases l WHERE l.subscription_id = v_pull.subscription_id
                     AND l.owner IS NOT NULL), v_now);
         PERFORM pull_answer(v_pull, v_batch.status, v_batch.message, false);
@@ -248,21 +263,24 @@ BEGIN
             RETURN;
         END IF;
         SELECT array_agg(e) AS events,
-               array_agg(e) FILTER (WHERE e.position = ANY (v_batch.unhandled) OR e.attempts >= v_attempts
-                                          OR event_damaged(e)) AS weeds
+               array_agg(e) FILTER (WHERE e.position = ANY (v_batch.unhandled)
+                                        OR e.attempts >= v_attempts
+                                        OR event_damaged(e)) AS weeds
             INTO v_found
             FROM lease_events(v_pull.namespace_id, v_pull.subscription_id, v_batch.lease) e;
         IF v_found.weeds IS NOT NULL THEN
-            PERFORM pull_weed(v_pull, v_batch.lease, v_node, v_found.weeds, v_batch.unhandled, v_now);
+            PERFORM pull_weed(v_pull, v_batch.lease, v_node, v_found.weeds, v_batch.unhandled,
+                              v_now);
         END IF;
         EXIT WHEN v_found.events IS NULL
             OR coalesce(cardinality(v_found.weeds), 0) < cardinality(v_found.events);
     END LOOP;
-    RETURN QUERY SELECT replace(v_batch.lease::text, '-', ''), v_batch.expires_at, e.position, e.id, e.type,
-                        e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id, e.key_version,
-                        e.emitted_at, e.attempts + 1
+    RETURN QUERY SELECT replace(v_batch.lease::text, '-', ''), v_batch.expires_at, e.position, e.id,
+                        e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
+                        e.key_version, e.emitted_at, e.attempts + 1
         FROM unnest(v_found.events) e
-        WHERE e.position <> ALL (coalesce((SELECT array_agg(w.position) FROM unnest(v_found.weeds) w), '{}'))
+        WHERE e.position
+            <> ALL (coalesce((SELECT array_agg(w.position) FROM unnest(v_found.weeds) w), '{}'))
         ORDER BY e.position;
 END
 $$;
@@ -271,8 +289,8 @@ $$;
 
 -- Settles positions of a lease (NULL: all that are left) the same way, as 0 done or 5 released.
 CREATE OR REPLACE FUNCTION holdfast_private.pull_settle(p_pull holdfast_private.pull, p_lease uuid,
-                                                p_positions bigint[], p_kind integer,
-                                                p_extend timestamptz, p_now timestamptz)
+                                                        p_positions bigint[], p_kind integer,
+                                                        p_extend timestamptz, p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -303,8 +321,9 @@ CREATE OR REPLACE FUNCTION holdfast.ack(namespace text, subscription text, lease
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM pull_settle(pull_find(p_ticket, ack.namespace, ack.subscription), lease_token(ack.lease),
-                        ack.positions, OUTCOME_DONE, NULL, clock_timestamp());
+    PERFORM pull_settle(pull_find(p_ticket, ack.namespace, ack.subscription),
+                        lease_token(ack.lease), ack.positions, OUTCOME_DONE, NULL,
+                        clock_timestamp());
 END
 $$;
 
@@ -323,8 +342,8 @@ BEGIN
 END
 $$;
 
--- extend (hf_touch of C): the lease lasts lease_ms (1 to 604800000; NULL: the subscription's) from now.
--- Answers its end.
+-- extend (hf_touch of C): the lease lasts lease_ms (1 to 604800000; NULL: the subscription's) from
+-- now. Answers its end.
 CREATE OR REPLACE FUNCTION holdfast.extend(namespace text, subscription text, lease text,
                                            lease_ms bigint DEFAULT NULL,
                                            p_ticket bytea DEFAULT holdfast.ticket())
@@ -347,11 +366,11 @@ BEGIN
 END
 $$;
 
--- Fails positions of a lease (NULL: all that are left): one more attempt in their stories, and they wait,
--- or are dead if it was the last one, or if p_bury.
+-- Fails positions of a lease (NULL: all that are left): one more attempt in their stories, and they
+-- wait, or are dead if it was the last one, or if p_bury.
 CREATE OR REPLACE FUNCTION holdfast_private.pull_fail(p_pull holdfast_private.pull, p_lease uuid,
-                                              p_positions bigint[], p_bury boolean,
-                                              p_delay_ms bigint, p_error text, p_node text)
+                                                      p_positions bigint[], p_bury boolean,
+                                                      p_delay_ms bigint, p_error text, p_node text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -376,12 +395,15 @@ BEGIN
     IF (lease_hold(p_pull.namespace_id, p_pull.subscription_id, p_lease)).token IS NULL THEN
         v_fault := 'the lease has ended: its events were handed out again or are settled';
     END IF;
-    v_left := ARRAY(SELECT e FROM lease_events(p_pull.namespace_id, p_pull.subscription_id, p_lease) e);
+    v_left := ARRAY(SELECT e
+                    FROM lease_events(p_pull.namespace_id, p_pull.subscription_id, p_lease) e);
     IF v_fault IS NULL THEN
-        SELECT format('position %s is not in the lease (any more)', p) INTO v_fault FROM unnest(p_positions) p
+        SELECT format('position %s is not in the lease (any more)', p) INTO v_fault
+            FROM unnest(p_positions) p
             WHERE p NOT IN (SELECT e.position FROM unnest(v_left) e) ORDER BY p LIMIT 1;
     END IF;
-    PERFORM pull_answer(p_pull, CASE WHEN v_fault IS NULL THEN HF_OK ELSE HF_STALE END, v_fault, false);
+    PERFORM pull_answer(p_pull, CASE WHEN v_fault IS NULL THEN HF_OK ELSE HF_STALE END, v_fault,
+                        false);
     SELECT array_agg(ROW(
                CASE WHEN p_bury OR c.attempts + 1 >= v_max THEN OUTCOME_DEAD ELSE OUTCOME_RETRY END,
                c.position,
@@ -397,8 +419,9 @@ BEGIN
 END
 $$;
 
--- nack: failed: again after delay_ms (0 to 31622400000; NULL: by the subscription's retry policy), or
--- dead if it was the last attempt. error: why; node: who this is; both are kept with the attempt.
+-- nack: failed: again after delay_ms (0 to 31622400000; NULL: by the subscription's retry policy),
+-- or dead if it was the last attempt. error: why; node: who this is; both are kept with the
+-- attempt.
 CREATE OR REPLACE FUNCTION holdfast.nack(namespace text, subscription text, lease text,
                                          positions bigint[] DEFAULT NULL, error text DEFAULT NULL,
                                          delay_ms bigint DEFAULT NULL, node text DEFAULT NULL,
@@ -412,8 +435,8 @@ BEGIN
         RAISE EXCEPTION 'delay_ms is %; it must be NULL (by the retry policy) or 0 to 31622400000',
             nack.delay_ms USING ERRCODE = 'HF001';
     END IF;
-    PERFORM pull_fail(pull_find(p_ticket, nack.namespace, nack.subscription), lease_token(nack.lease),
-                      nack.positions, false, nack.delay_ms,
+    PERFORM pull_fail(pull_find(p_ticket, nack.namespace, nack.subscription),
+                      lease_token(nack.lease), nack.positions, false, nack.delay_ms,
                       coalesce(nullif(nack.error, ''), 'nack was called without an error text'),
                       nack.node);
 END
@@ -429,8 +452,8 @@ CREATE OR REPLACE FUNCTION holdfast.bury(namespace text, subscription text, leas
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM pull_fail(pull_find(p_ticket, bury.namespace, bury.subscription), lease_token(bury.lease),
-                      bury.positions, true, NULL,
+    PERFORM pull_fail(pull_find(p_ticket, bury.namespace, bury.subscription),
+                      lease_token(bury.lease), bury.positions, true, NULL,
                       coalesce(nullif(bury.error, ''), 'bury was called without an error text'),
                       bury.node);
 END

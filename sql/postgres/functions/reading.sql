@@ -1,21 +1,24 @@
--- Reading: how a role that has no right to use the schema holdfast_private reads what its parts let it see.
+-- Reading: how a role that has no right to use the schema holdfast_private reads what its parts let
+-- it see.
 --
--- A table is named in a statement only by a role that may use its schema; to lock it the server asks for
--- no other right before it waits. So nothing that a role can name is a table. It reads a table by its
--- function, read_<name>: a body that was parsed when the function was made has no names any more, and the
--- planner puts it in the place of the call, so the statement is the one that it would be with the table.
--- It runs with its caller's rights: SELECT on the table, and the policies (tables/0006_grants.sql).
---   A view would do the same and can be locked like a table. So functions and the library's statements read by
--- these functions, and the views (views.sql) are for people.
---   A variable in a function that roles call is a record: the row type of a table has a name of the schema
--- holdfast_private, too.
+-- A table is named in a statement only by a role that may use its schema; to lock it the server
+-- asks for no other right before it waits. So nothing that a role can name is a table. It reads a
+-- table by its function, read_<name>: a body that was parsed when the function was made has no
+-- names any more, and the planner puts it in the place of the call, so the statement is the one
+-- that it would be with the table. It runs with its caller's rights: SELECT on the table, and the
+-- policies (tables/0006_grants.sql).
+--   A view would do the same and can be locked like a table. So functions and the library's
+-- statements read by these functions, and the views (views.sql) are for people.
+--   A variable in a function that roles call is a record: the row type of a table has a name of the
+-- schema holdfast_private, too.
 DO $$
 DECLARE
     v_table text;
 BEGIN
     FOREACH v_table IN ARRAY holdfast_private.read_tables() || '{checkpoints}'::text[] LOOP
-        EXECUTE format('CREATE OR REPLACE FUNCTION holdfast.read_%1$s() RETURNS SETOF holdfast_private.%1$s '
-                       'LANGUAGE sql STABLE BEGIN ATOMIC SELECT * FROM holdfast_private.%1$s; END', v_table);
+        EXECUTE format('CREATE OR REPLACE FUNCTION holdfast.read_%1$s() RETURNS SETOF '
+                       'holdfast_private.%1$s LANGUAGE sql STABLE BEGIN ATOMIC SELECT * FROM '
+                       'holdfast_private.%1$s; END', v_table);
     END LOOP;
 END
 $$;
@@ -29,16 +32,19 @@ CREATE OR REPLACE FUNCTION holdfast_private.log_make(p_namespace_id integer) RET
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    EXECUTE format('CREATE OR REPLACE FUNCTION holdfast.log_%1$s() RETURNS SETOF holdfast_private.events '
-                   'LANGUAGE sql STABLE BEGIN ATOMIC SELECT * FROM holdfast_private.events_%1$s; END',
+    EXECUTE format('CREATE OR REPLACE FUNCTION holdfast.log_%1$s() RETURNS SETOF '
+                   'holdfast_private.events LANGUAGE sql STABLE BEGIN ATOMIC SELECT * FROM '
+                   'holdfast_private.events_%1$s; END',
                    p_namespace_id);
     EXECUTE format('CREATE OR REPLACE FUNCTION holdfast.times_%1$s() '
                    'RETURNS TABLE ("position" bigint, entered_at timestamptz) LANGUAGE sql STABLE '
-                   'BEGIN ATOMIC SELECT e.position, e.entered_at FROM holdfast_private.events_%1$s e; END',
+                   'BEGIN ATOMIC SELECT e.position, e.entered_at FROM '
+                   'holdfast_private.events_%1$s e; END',
                    p_namespace_id);
     EXECUTE format('CREATE OR REPLACE FUNCTION holdfast.drawn_%1$s() '
-                   'RETURNS TABLE (last_value bigint, is_called boolean) LANGUAGE sql STABLE BEGIN ATOMIC '
-                   'SELECT s.last_value, s.is_called FROM holdfast_private.events_%1$s_position s; END',
+                   'RETURNS TABLE (last_value bigint, is_called boolean) LANGUAGE sql STABLE BEGIN '
+                   'ATOMIC SELECT s.last_value, s.is_called FROM '
+                   'holdfast_private.events_%1$s_position s; END',
                    p_namespace_id);
 END
 $$;
@@ -56,7 +62,8 @@ BEGIN ATOMIC
 END;
 
 -- month_exists: whether the log of a namespace has the month of p_at.
-CREATE OR REPLACE FUNCTION holdfast.month_exists(p_namespace_id integer, p_at timestamptz) RETURNS boolean
+CREATE OR REPLACE FUNCTION holdfast.month_exists(p_namespace_id integer, p_at timestamptz)
+    RETURNS boolean
     LANGUAGE sql STABLE
     RETURN EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                    WHERE n.nspname = 'holdfast_private'

@@ -1,28 +1,31 @@
 -- Retention: which months of a log may go, what is written down before they do, and how they go.
 --
--- The log is retained by whole months (guard_at). One goes when all in it is older than the namespace's
--- retention_ms, or the log is larger than its retention_bytes, and no subscription needs it any more;
--- or, if the namespace says lagging_drop, after the subscriptions that need it have been moved past it.
--- The oldest goes first, and what comes after one that stays, stays: a log has no holes in its middle.
+-- The log is retained by whole months (guard_at). One goes when all in it is older than the
+-- namespace's retention_ms, or the log is larger than its retention_bytes, and no subscription
+-- needs it any more; or, if the namespace says lagging_drop, after the subscriptions that need it
+-- have been moved past it. The oldest goes first, and what comes after one that stays, stays: a log
+-- has no holes in its middle.
 --
--- Publishers must not wait. To take a month out of the log in one transaction needs ACCESS EXCLUSIVE on
--- the log, and whoever publishes meanwhile waits behind whoever waits for that lock. DETACH
--- CONCURRENTLY needs only SHARE UPDATE EXCLUSIVE, which no publisher and no reader minds, but it can
--- run in no function. So retention is a chain of steps, and one that has to detach answers the command
--- for its caller to run:
+-- Publishers must not wait. To take a month out of the log in one transaction needs ACCESS
+-- EXCLUSIVE on the log, and those who publish meanwhile wait behind the session that waits for that
+-- lock. DETACH CONCURRENTLY needs only SHARE UPDATE EXCLUSIVE, which no publisher and no reader
+-- minds, but it can run in no function. So retention is a chain of steps, and one that has to
+-- detach answers the command for its caller to run:
 --
 --     move those who lag -> note where the log begins -> (DETACH CONCURRENTLY) -> DROP -> event_ids
 --
--- Each step looks first at what is left of earlier ones (retention_left, ids_from): a process that dies
--- between any two leaves something that the next one ends. Who has no client for that calls retain,
--- which drops a month in its own transaction, with a bound on the wait.
+-- Each step looks first at what is left of earlier ones (retention_left, ids_from): a process that
+-- dies between any two leaves something that the next one ends. Who has no client for that calls
+-- retain, which drops a month in its own transaction, with a bound on the wait.
 
 -- ---- What is needed -----------------------------------------------------------------------------
 
--- subscription_floor: a position that the subscription needs nothing at or below of: everything there is
--- settled, or kept as a copy. NULL: not known now (the journal is being rotated): keep everything. It is
--- true if journal and leases were locked before the statement's snapshot was taken: see change_retain.
-CREATE OR REPLACE FUNCTION holdfast_private.subscription_floor(p_subscription_id bigint) RETURNS bigint
+-- subscription_floor: a position that the subscription needs nothing at or below of: everything
+-- there is settled, or kept as a copy. NULL: not known now (the journal is being rotated): keep
+-- everything. It is true if journal and leases were locked before the statement's snapshot was
+-- taken: see change_retain.
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_floor(p_subscription_id bigint)
+    RETURNS bigint
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -39,10 +42,11 @@ AS $$
     FROM holdfast_private.checkpoints c WHERE c.subscription_id = p_subscription_id
 $$;
 
--- lagging: the subscriptions of a namespace that need something at or below p_position, and from where.
--- Where lagging ones are dropped, one that has been dropped up to a position needs nothing below it.
+-- lagging: the subscriptions of a namespace that need something at or below p_position, and from
+-- where. Where lagging ones are dropped, one that has been dropped up to a position needs nothing
+-- below it.
 CREATE OR REPLACE FUNCTION holdfast_private.lagging(p_namespace_id integer, p_position bigint,
-                                            p_drop boolean)
+                                                    p_drop boolean)
     RETURNS TABLE (id bigint, name text, floor bigint)
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -54,13 +58,13 @@ AS $$
     ORDER BY s.name
 $$;
 
--- retention_months: the months of the log that are past and are to go, oldest first, up to the first one
--- that somebody keeps.
+-- retention_months: the months of the log that are past and are to go, oldest first, up to the
+-- first one that a subscription keeps.
 --   reason   'age' or 'size'
 --   kept_by  a subscription that has not finished it; NULL: none
--- What a month has entered the log less than a day after its end (guard_at, append.sql), so age counts
--- from then. A month is past two days after its end: no publisher can be about to write into it. Size
--- counts the log as a whole; months that are not past are never taken.
+-- The events of a month entered the log less than a day after its end (guard_at, append.sql), so
+-- age counts from then. A month is past two days after its end: no publisher can be about to write
+-- into it. Size counts the log as a whole; months that are not past are never taken.
 CREATE OR REPLACE FUNCTION holdfast_private.retention_months(p_namespace_id integer)
     RETURNS TABLE (month text, ends_at timestamptz, bytes bigint, lowest bigint, highest bigint,
                    reason text, kept_by text)
@@ -75,7 +79,8 @@ DECLARE
     v_month     record;
     v_total     bigint;
 BEGIN
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
+    SELECT * INTO v_namespace FROM namespaces n
+        WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -84,7 +89,8 @@ BEGIN
             AND NOT i.inhdetachpending;
     FOR v_month IN
         SELECT 'holdfast_private.' || c.relname AS month,
-               (to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month') AT TIME ZONE 'UTC' AS ends_at
+               (to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month') AT TIME ZONE 'UTC'
+                   AS ends_at
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = ('holdfast_private.events_' || p_namespace_id)::regclass
             AND NOT i.inhdetachpending
@@ -97,7 +103,8 @@ BEGIN
             WHEN v_namespace.retention_ms > 0
                 AND ends_at + interval '1 day' <= v_now - v_namespace.retention_ms * interval '1 ms'
                 THEN 'age'
-            WHEN v_namespace.retention_bytes > 0 AND v_total > v_namespace.retention_bytes THEN 'size'
+            WHEN v_namespace.retention_bytes > 0 AND v_total > v_namespace.retention_bytes
+                THEN 'size'
         END;
         EXIT WHEN reason IS NULL;
         EXECUTE format('SELECT (SELECT position FROM %s ORDER BY position LIMIT 1), '
@@ -112,8 +119,9 @@ BEGIN
 END
 $$;
 
--- retention_plan: what retention would take now. due: there is something; through: the highest position
--- of it; kept_by: who keeps more from going, or with lagging_drop who loses something. HF_NOTFOUND.
+-- retention_plan: what retention would take now. due: there is something; through: the highest
+-- position of it; kept_by: who keeps more from going, or with lagging_drop who loses something.
+-- HF_NOTFOUND.
 CREATE OR REPLACE FUNCTION holdfast.retention_plan(p_namespace_id integer, OUT due boolean,
                                                    OUT through bigint, OUT events bigint,
                                                    OUT bytes bigint, OUT by_size boolean,
@@ -124,7 +132,8 @@ CREATE OR REPLACE FUNCTION holdfast.retention_plan(p_namespace_id integer, OUT d
 AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM admit(p_ticket, p_namespace_id, 'see the retention of', 'viewer', 'publisher', 'consumer', 'owner');
+    PERFORM admit(p_ticket, p_namespace_id, 'see the retention of', 'viewer', 'publisher',
+                  'consumer', 'owner');
     SELECT coalesce(bool_or(m.goes), false), coalesce(max(m.highest) FILTER (WHERE m.goes), 0),
            coalesce(sum(m.highest - m.lowest + 1) FILTER (WHERE m.goes), 0)::bigint,
            coalesce(sum(m.bytes) FILTER (WHERE m.goes), 0)::bigint,
@@ -140,18 +149,19 @@ $$;
 
 -- ---- What is done -------------------------------------------------------------------------------
 
--- Whether whoever asks may drop months at all. A role that only has a part in a namespace (grants.sql)
--- may not, nor may it read them by themselves. In a transaction that has one snapshot for all nobody may:
--- what is needed could have been written anew since, where it does not show.
+-- Whether the caller may drop months at all. A role that only has a part in a namespace
+-- (grants.sql) may not, nor may it read them by themselves. In a transaction that has one snapshot
+-- for all no role may: what is needed could have been written anew since, where it does not show.
 CREATE OR REPLACE FUNCTION holdfast.retention_may() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN has_column_privilege('holdfast_private.namespaces'::regclass, 'retained_at', 'UPDATE')
         AND holdfast_private.sees_commits();
 
--- retention_take: true if it is our turn: nobody has run for p_every_ms. One row, one moment: of two who
--- ask at once the second waits for the first and finds that it is too early. A time in the future was
--- written by a clock that has been set back since.
-CREATE OR REPLACE FUNCTION holdfast_private.retention_take(p_namespace_id integer, p_every_ms bigint)
+-- retention_take: true if it is our turn: no process has run for p_every_ms. One row, one moment:
+-- of two who ask at once the second waits for the first and finds that it is too early. A time in
+-- the future was written by a clock that has been set back since.
+CREATE OR REPLACE FUNCTION holdfast_private.retention_take(p_namespace_id integer,
+                                                           p_every_ms bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -166,10 +176,11 @@ BEGIN
 END
 $$;
 
--- subscription_drop: moves a subscription past p_through, and writes down what it loses. What waits with
--- a copy of its event stays, and so does everything above; who is at work below is refused.
-CREATE OR REPLACE FUNCTION holdfast_private.subscription_drop(p_subscription_id bigint, p_floor bigint,
-                                                      p_through bigint, p_now timestamptz)
+-- subscription_drop: moves a subscription past p_through, and writes down what it loses. What waits
+-- with a copy of its event stays, and so does everything above; who is at work below is refused.
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_drop(p_subscription_id bigint,
+                                                              p_floor bigint, p_through bigint,
+                                                              p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -197,7 +208,8 @@ BEGIN
     UPDATE retries r SET kind = RETRY_WAITING, next_attempt_at = p_now
         WHERE r.subscription_id = p_subscription_id AND r.kind = RETRY_HELD
             AND NOT EXISTS (SELECT FROM retries b
-                            WHERE b.subscription_id = r.subscription_id AND b.partition = r.partition
+                            WHERE b.subscription_id = r.subscription_id
+                                AND b.partition = r.partition
                                 AND b.lane = r.lane AND b.position < r.position);
     DELETE FROM settled e WHERE e.subscription_id = p_subscription_id AND e.position <= p_through;
     PERFORM journal_add(p_subscription_id, c.partition, p_through, p_now, NULL)
@@ -210,7 +222,7 @@ BEGIN
 END
 $$;
 
--- retention_left: what somebody began and did not end: months whose detaching is pending, and detached
+-- retention_left: what a run began and did not end: months whose detaching is pending, and detached
 -- ones that are to be dropped.
 CREATE OR REPLACE FUNCTION holdfast_private.retention_left(p_namespace_id integer)
     RETURNS TABLE (month text, pending boolean)
@@ -225,20 +237,21 @@ AS $$
     ORDER BY c.relname
 $$;
 
--- When the oldest month of a log begins; NULL: it has none. (months_from may be later: there are months
--- before it if nobody used the log for some, or if it was copied.)
+-- When the oldest month of a log begins; NULL: it has none. (months_from may be later: there are
+-- months before it if the log was not used for some, or if it was copied.)
 CREATE OR REPLACE FUNCTION holdfast_private.log_from(p_namespace_id integer) RETURNS timestamptz
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT min(to_date(right(c.relname, 6), 'YYYYMM'))::timestamp AT TIME ZONE 'UTC'
     FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-    WHERE i.inhparent = ('holdfast_private.events_' || p_namespace_id)::regclass AND NOT i.inhdetachpending
+    WHERE i.inhparent = ('holdfast_private.events_' || p_namespace_id)::regclass
+        AND NOT i.inhdetachpending
 $$;
 
--- retention_ids: forgets the ids of events that are gone, p_rows of event_ids at a time in the order of
--- ids. True: there may be more. An id whose event is gone and that is not forgotten yet counts as
--- published; nothing promises that it does not.
+-- retention_ids: forgets the ids of events that are gone, p_rows of event_ids at a time in the
+-- order of ids. True: there may be more. An id whose event is gone and that is not forgotten yet
+-- counts as published; nothing promises that it does not.
 CREATE OR REPLACE FUNCTION holdfast_private.retention_ids(p_namespace_id integer, p_rows bigint)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -269,10 +282,10 @@ BEGIN
 END
 $$;
 
--- change_retain: one step of `struct retain`. p_every_ms NULL: it need not be our turn. taken: it is.
--- p_plain: whoever calls cannot detach: a month is dropped here, which locks the log to the end of the
--- transaction. command: what the caller has to run, outside of any transaction, before the next step.
--- Locks are waited for only briefly: the caller comes again.
+-- change_retain: one step of `struct retain`. p_every_ms NULL: it need not be our turn. taken: it
+-- is. p_plain: the caller cannot detach: a month is dropped here, which locks the log to the end of
+-- the transaction. command: what the caller has to run, outside of any transaction, before the next
+-- step. Locks are waited for only briefly: the caller comes again.
 CREATE OR REPLACE FUNCTION holdfast.change_retain(
     p_namespace_id integer, p_through bigint, p_every_ms bigint, p_rows bigint, p_plain boolean,
     OUT status integer, OUT message text, OUT taken boolean, OUT more boolean, OUT command text,
@@ -297,7 +310,8 @@ BEGIN
         RETURN;
     END IF;
     PERFORM owner_check('shorten the log');
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.id = p_namespace_id AND n.removing_at IS NULL
+    SELECT * INTO v_namespace FROM namespaces n
+        WHERE n.id = p_namespace_id AND n.removing_at IS NULL
         FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
@@ -326,9 +340,9 @@ BEGIN
         more := true;
         RETURN;
     END IF;
-    -- Nobody seeks back while we look, and rotate and compact (journal.sql) do not write checkpoints and leases
-    -- anew beneath a snapshot that is older: what a lease needs would go, and a subscription that has
-    -- finished everything would seem to keep it.
+    -- No session seeks back while we look, and rotate and compact (journal.sql) do not write
+    -- checkpoints and leases anew beneath a snapshot that is older: what a lease needs would go,
+    -- and a subscription that has finished everything would seem to keep it.
     LOCK TABLE checkpoints_0, checkpoints_1, leases IN ACCESS SHARE MODE;
     PERFORM FROM subscriptions s WHERE s.namespace_id = p_namespace_id FOR SHARE;
     SELECT * INTO v_month FROM retention_months(p_namespace_id) m
@@ -364,15 +378,15 @@ $$;
 
 -- ---- For those who run no process ---------------------------------------------------------------
 
--- retain: retention for those who run no process of the library, of one namespace (its name) or of all;
--- about hourly: who calls more often finds that it is not the turn (p_every_ms; 0: it always is).
--- Answers how many months went: 0 or 1; then call it again. A month is the last thing that it takes,
--- whichever namespace it is of, because that locks the namespace's log: who publishes or reads there waits
--- for at most 50 ms until the lock is had or given up, and then for the end of the caller's transaction,
--- which should be this call alone. A log that is in use is left alone for a tenth of that time. Of a role
--- that only has a part in a namespace it wants nothing, and in a transaction that is not READ COMMITTED it
--- cannot do anything: 0, and the months stay (retention_may). A warning tells of each subscription that
--- loses something.
+-- retain: retention for those who run no process of the library, of one namespace (its name) or of
+-- all; about hourly: who calls more often finds that it is not the turn (p_every_ms; 0: it always
+-- is). Answers how many months went: 0 or 1; then call it again. A month is the last thing that it
+-- takes, whichever namespace it is of, because that locks the namespace's log: who publishes or
+-- reads there waits for at most 50 ms until the lock is had or given up, and then for the end of
+-- the caller's transaction, which should be this call alone. A log that is in use is left alone for
+-- a tenth of that time. Of a role that only has a part in a namespace it wants nothing, and in a
+-- transaction that is not READ COMMITTED it cannot do anything: 0, and the months stay
+-- (retention_may). A warning tells of each subscription that loses something.
 CREATE OR REPLACE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL,
                                            p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
@@ -401,9 +415,9 @@ BEGIN
                 SELECT * INTO v_step FROM change_retain(v_id, v_through, v_every, 5000, true);
                 v_every := NULL;
                 IF v_step.dropped_name IS NOT NULL THEN
-                    RAISE WARNING 'retention moved subscription % from position % to %: what it had not '
-                        'finished there is dropped (lagging=drop)', v_step.dropped_name,
-                        v_step.dropped_from, v_step.dropped_through;
+                    RAISE WARNING 'retention moved subscription % from position % to %: what it '
+                                  'had not finished there is dropped (lagging=drop)',
+                        v_step.dropped_name, v_step.dropped_from, v_step.dropped_through;
                 END IF;
                 EXIT WHEN v_step.status <> HF_OK OR NOT v_step.taken OR NOT v_step.more;
                 IF v_step.bytes > 0 THEN
@@ -412,7 +426,8 @@ BEGIN
             END LOOP;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
             -- Not at once: who publishes has waited for us. The row may be what is locked.
-            UPDATE namespaces n SET retained_at = clock_timestamp() - p_every_ms * 0.9 * interval '1 ms'
+            UPDATE namespaces n
+                SET retained_at = clock_timestamp() - p_every_ms * 0.9 * interval '1 ms'
                 WHERE n.id = (SELECT f.id FROM namespaces f WHERE f.id = v_id
                               FOR NO KEY UPDATE SKIP LOCKED);
         END;

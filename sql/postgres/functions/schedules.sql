@@ -1,15 +1,17 @@
--- Schedules and delayed events for everybody: made, paused, fired and dropped from psql and any driver,
--- and tick(), which does what processes of Holdfast do by themselves, for those who run none.
+-- Schedules and delayed events for all clients: made, paused, fired and dropped from psql and any
+-- driver, and tick(), which does what processes of Holdfast do by themselves, for those who run
+-- none.
 --
--- A planned time is fired by whoever comes first, be it tick(), a job of pg_cron or a process; all of
--- them use change_fire (agenda.sql), so it is published once. Rules and limits are those of
--- hf_schedule_put. They raise HF001 (an argument is outside its limits), HF002 (pg_cron is not
--- installed) and HF003 (no such namespace or schedule); then nothing was changed.
+-- A planned time is fired by the first of tick(), a job of pg_cron or a process; all of them use
+-- change_fire (agenda.sql), so it is published once. Rules and limits are those of hf_schedule_put.
+-- They raise HF001 (an argument is outside its limits), HF002 (pg_cron is not installed) and HF003
+-- (no such namespace or schedule); then nothing was changed.
 
 -- ---- Making them --------------------------------------------------------------------------------
 
 -- A schedule by its name. HF003, 42501.
-CREATE OR REPLACE FUNCTION holdfast_private.schedule_find(p_ticket bytea, p_namespace text, p_name text)
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_find(p_ticket bytea, p_namespace text,
+                                                          p_name text)
     RETURNS holdfast_private.schedules
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -22,23 +24,25 @@ BEGIN
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.namespace_id = v_namespace.id AND s.name = p_name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no schedule %', left(p_name, HF_SCHEDULE_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no schedule %', left(p_name, HF_SCHEDULE_NAME_BYTES_MAX)
+            USING ERRCODE = 'HF003';
     END IF;
     RETURN v_schedule;
 END
 $$;
 
 -- Why a schedule is refused, but for its expression; NULL if it is good.
-CREATE OR REPLACE FUNCTION holdfast_private.schedule_fault(p_namespace_id integer, p_name text, p_zone text,
-                                                   p_type text, p_payload json, p_key text,
-                                                   p_tenant text, p_metadata json, p_misfire text,
-                                                   p_cap integer, p_grace_ms bigint) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_fault(
+    p_namespace_id integer, p_name text, p_zone text, p_type text, p_payload json, p_key text,
+    p_tenant text, p_metadata json, p_misfire text, p_cap integer, p_grace_ms bigint)
+    RETURNS text
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT coalesce(
         name_fault(p_name, 'schedule name', HF_SCHEDULE_NAME_BYTES_MAX),
-        event_fault(p_namespace_id, p_type, p_payload, p_key, p_tenant, p_metadata, NULL, NULL, now()),
+        event_fault(p_namespace_id, p_type, p_payload, p_key, p_tenant, p_metadata, NULL, NULL,
+                    now()),
         CASE WHEN p_misfire IS NULL OR p_misfire NOT IN ('skip', 'once', 'all')
                  THEN format('misfire is %s; it takes skip, once or all', p_misfire)
              WHEN p_cap IS NULL OR p_cap NOT BETWEEN 1 AND 1000
@@ -51,21 +55,23 @@ AS $$
 $$;
 
 -- The values of a field, or * for all of them if it may be one.
-CREATE OR REPLACE FUNCTION holdfast_private.cron_list(p_values integer[], p_all integer, p_star boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.cron_list(p_values integer[], p_all integer,
+                                                      p_star boolean)
     RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN $3 AND cardinality($1) = $2 THEN '*' ELSE array_to_string($1, ',') END;
 
--- An expression as pg_cron understands it: lists of values, because 5/15 and FRI-SUN are something else
--- there, or nothing. Two fields of days that must both match need a * at the beginning of one of them.
--- HF001.
+-- An expression as pg_cron understands it: lists of values, because 5/15 and FRI-SUN are something
+-- else there, or nothing. Two fields of days that must both match need a * at the beginning of one
+-- of them. HF001.
 CREATE OR REPLACE FUNCTION holdfast_private.cron_for_job(p_expression text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_cron     cron := cron_parse(p_expression);
-    v_fields   text[] := regexp_split_to_array(replace(btrim(p_expression, E' \t'), '?', '*'), '[ \t]+');
+    v_fields   text[] := regexp_split_to_array(replace(btrim(p_expression, E' \t'), '?', '*'),
+                                               '[ \t]+');
     v_days     text := cron_list(v_cron.days, 31, NOT v_cron.either);
     v_weekdays text := cron_list(v_cron.weekdays, 7, NOT v_cron.either);
 BEGIN
@@ -78,28 +84,29 @@ BEGIN
         ELSIF v_fields[5] ~ '^\*/[0-9]+$' THEN
             v_weekdays := v_fields[5];
         ELSE
-            RAISE EXCEPTION 'expression "%": pg_cron cannot have these two fields of days', p_expression
-                USING ERRCODE = 'HF001';
+            RAISE EXCEPTION 'expression "%": pg_cron cannot have these two fields of days',
+                p_expression USING ERRCODE = 'HF001';
         END IF;
     END IF;
-    RETURN concat_ws(' ', cron_list(v_cron.minutes, 60, true), cron_list(v_cron.hours, 24, true), v_days,
-                     cron_list(v_cron.months, 12, true), v_weekdays);
+    RETURN concat_ws(' ', cron_list(v_cron.minutes, 60, true), cron_list(v_cron.hours, 24, true),
+                     v_days, cron_list(v_cron.months, 12, true), v_weekdays);
 END
 $$;
 
--- Whether pg_cron is installed. Its functions are called with the rights of the owner of the schema, so a
--- schema `cron` that somebody else has made must not be taken for it.
+-- Whether pg_cron is installed. Its functions are called with the rights of the owner of the
+-- schema, so a schema `cron` that another role has made must not be taken for it.
 CREATE OR REPLACE FUNCTION holdfast_private.cron_is_there() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN EXISTS (SELECT FROM pg_extension e
-                   JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid
+                   JOIN pg_depend d ON d.refclassid = 'pg_extension'::regclass
+                       AND d.refobjid = e.oid
                        AND d.deptype = 'e' AND d.classid = 'pg_namespace'::regclass
                    JOIN pg_namespace n ON n.oid = d.objid
                    WHERE e.extname = 'pg_cron' AND n.nspname = 'cron');
 
--- Removes a job that was made for a schedule. pg_cron shows a role its own jobs only, lets nobody else
--- remove them, and a number may be somebody else's job where a dump was restored. One that stays does no
--- harm: it asks for what is due, and of a schedule that is gone nothing is.
+-- Removes a job that was made for a schedule. pg_cron shows a role its own jobs only, lets no other
+-- role remove them, and a number may be another role's job where a dump was restored. One that
+-- stays does no harm: it asks for what is due, and of a schedule that is gone nothing is.
 CREATE OR REPLACE FUNCTION holdfast_private.schedule_unjob(p_id uuid, p_job bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -108,17 +115,20 @@ BEGIN
     IF cron_is_there()
        AND EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                    WHERE n.nspname = 'cron' AND c.relname = 'job'
-                       AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')) THEN
+                       AND has_schema_privilege(n.oid, 'USAGE')
+                       AND has_table_privilege(c.oid, 'SELECT')) THEN
         PERFORM cron.unschedule(j.jobid) FROM cron.job j
             WHERE j.jobid = p_job AND j.jobname = 'holdfast ' || p_id;
     END IF;
 END
 $$;
 
--- Gives a schedule its job of pg_cron, or takes it away: this is where it is decided what a job can have.
--- Only change_schedule_put asks for it, whoever makes the schedule, and what changes one by hand. The job
--- only says when to look: what is due, and whether somebody else was first, is decided as for everybody.
-CREATE OR REPLACE FUNCTION holdfast_private.schedule_drive(p_schedule holdfast_private.schedules, p_driver text)
+-- Gives a schedule its job of pg_cron, or takes it away: this is where it is decided what a job can
+-- have. Only change_schedule_put, which every client uses, and changes by hand ask for it. The job
+-- only says when to look: what is due, and whether another process was first, is decided as for all
+-- others.
+CREATE OR REPLACE FUNCTION holdfast_private.schedule_drive(p_schedule holdfast_private.schedules,
+                                                           p_driver text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -136,10 +146,11 @@ BEGIN
         RAISE EXCEPTION 'driver is pg_cron, and that extension is not installed in this database: '
             'CREATE EXTENSION pg_cron, or leave the driver out' USING ERRCODE = 'HF002';
     ELSIF v_zone NOT IN ('GMT', 'UTC', 'Etc/UTC', 'Etc/GMT') THEN
-        RAISE EXCEPTION 'driver is pg_cron, whose setting cron.timezone is %; it has to be GMT', v_zone
-            USING ERRCODE = 'HF002';
+        RAISE EXCEPTION 'driver is pg_cron, whose setting cron.timezone is %; it has to be GMT',
+            v_zone USING ERRCODE = 'HF002';
     ELSIF p_schedule.zone <> 'UTC' THEN
-        RAISE EXCEPTION 'zone is %; pg_cron knows none but UTC', p_schedule.zone USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'zone is %; pg_cron knows none but UTC', p_schedule.zone
+            USING ERRCODE = 'HF001';
     END IF;
     PERFORM schedule_unjob(p_schedule.id, p_schedule.job);
     IF p_driver = 'pg_cron' THEN
@@ -150,7 +161,7 @@ BEGIN
 END
 $$;
 
--- Whoever drops a schedule, or its namespace, drops its job; whoever changes it changes the job.
+-- Dropping a schedule, or its namespace, drops its job; changing it changes the job.
 CREATE OR REPLACE FUNCTION holdfast_private.schedule_job() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -165,9 +176,9 @@ BEGIN
 END
 $$;
 
--- create_schedule: makes a schedule or changes the one of this name, and answers its id. Making the same
--- again changes nothing; if only the driver changes, it goes on waiting for the same time. (hf_schedule_put
--- does it so, too.) paused: from the beginning, if it is new.
+-- create_schedule: makes a schedule or changes the one of this name, and answers its id. Making the
+-- same again changes nothing; if only the driver changes, it goes on waiting for the same time.
+-- (hf_schedule_put does it so, too.) paused: from the beginning, if it is new.
 CREATE OR REPLACE FUNCTION holdfast.create_schedule(namespace text, name text, expression text,
                                                     type text, payload json DEFAULT 'null',
                                                     zone text DEFAULT 'UTC', key text DEFAULT NULL,
@@ -250,8 +261,8 @@ AS $$
 DECLARE
     v_schedule schedules := schedule_find(p_ticket, namespace, name);
 BEGIN
-    PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, true, session_user::text,
-                                  reason, NULL, clock_timestamp());
+    PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, true,
+                                  session_user::text, reason, NULL, clock_timestamp());
 END
 $$;
 
@@ -267,7 +278,8 @@ DECLARE
     v_now       timestamptz := clock_timestamp();
 BEGIN
     PERFORM change_schedule_pause(v_schedule.namespace_id, v_schedule.name, false, NULL, NULL,
-                                  cron_after(cron_parse(v_schedule.expression), v_schedule.zone, v_now),
+                                  cron_after(cron_parse(v_schedule.expression), v_schedule.zone,
+                                             v_now),
                                   v_now);
     PERFORM ring(v_namespace.id, v_namespace.sleep);
 END
@@ -275,11 +287,11 @@ $$;
 
 -- ---- Delayed events -----------------------------------------------------------------------------
 
--- publish_later: as publish, but the event is kept, in the caller's own transaction, and enters the log
--- when deliver_at has come by the server's clock: by the hand of a process, or of tick(). One whose time
--- is past enters it at the next of their turns. The answer's position is NULL unless the id is in the log
--- already; duplicate: it is, or waits already, and nothing was changed. A version cannot be expected:
--- nobody can know that of then. HF001, HF003, HF011.
+-- publish_later: as publish, but the event is kept, in the caller's own transaction, and enters the
+-- log when deliver_at has come by the server's clock: by the hand of a process, or of tick(). One
+-- whose time is past enters it at the next of their turns. The answer's position is NULL unless the
+-- id is in the log already; duplicate: it is, or waits already, and nothing was changed. A version
+-- cannot be expected: the version at that time is not known. HF001, HF003, HF011.
 CREATE OR REPLACE FUNCTION holdfast.publish_later(namespace text, type text, payload json,
                                                   deliver_at timestamptz,
                                                   INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
@@ -298,8 +310,8 @@ DECLARE
     v_payload   json := coalesce(payload, 'null');
     v_now       timestamptz := clock_timestamp();
     v_emitted   timestamptz := coalesce(emitted_at, v_now);
-    v_fault     text := event_fault(v_namespace.id, type, v_payload, key, tenant, metadata, producer, NULL,
-                                    v_emitted);
+    v_fault     text := event_fault(v_namespace.id, type, v_payload, key, tenant, metadata,
+                                    producer, NULL, v_emitted);
     v_done      record;
 BEGIN
     IF v_fault IS NULL AND deliver_at IS NULL THEN
@@ -332,12 +344,12 @@ CREATE OR REPLACE FUNCTION holdfast_private.planned_id(p_schedule_id uuid, p_pla
             FROM (SELECT us, md5(uuid_send($1) || int8send(us::bigint)) AS digest
                   FROM (SELECT extract(epoch FROM $2) * 1000000 AS us) t) d)::uuid;
 
--- Publishes the events of these planned times, if the schedule still waits for what it waited for when
--- it was read. By hand: the one event, with a new id.
-CREATE OR REPLACE FUNCTION holdfast_private.fire_times(p_schedule holdfast_private.schedules, p_times timestamptz[],
-                                               p_next timestamptz, p_skipped_first timestamptz,
-                                               p_skipped_last timestamptz, p_by_hand boolean,
-                                               OUT ids uuid[], OUT positions bigint[])
+-- Publishes the events of these planned times, if the schedule still waits for what it waited for
+-- when it was read. By hand: the one event, with a new id.
+CREATE OR REPLACE FUNCTION holdfast_private.fire_times(
+    p_schedule holdfast_private.schedules, p_times timestamptz[], p_next timestamptz,
+    p_skipped_first timestamptz, p_skipped_last timestamptz, p_by_hand boolean, OUT ids uuid[],
+    OUT positions bigint[])
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -351,10 +363,10 @@ BEGIN
                  FROM unnest(p_times) WITH ORDINALITY u (t, i) ORDER BY i);
     PERFORM commit_durably();
     v_done := change_fire(
-        p_schedule.namespace_id, p_by_hand, 'sql:' || session_user, v_now, 100, ARRAY[p_schedule.id],
-        ARRAY[p_schedule.generation], ARRAY[p_schedule.next_at], ARRAY[p_next], ARRAY[p_skipped_first],
-        ARRAY[p_skipped_last], array_fill(1, v_sizes), p_times, ids,
-        array_fill(p_schedule.type, v_sizes), array_fill(p_schedule.payload, v_sizes),
+        p_schedule.namespace_id, p_by_hand, 'sql:' || session_user, v_now, 100,
+        ARRAY[p_schedule.id], ARRAY[p_schedule.generation], ARRAY[p_schedule.next_at],
+        ARRAY[p_next], ARRAY[p_skipped_first], ARRAY[p_skipped_last], array_fill(1, v_sizes),
+        p_times, ids, array_fill(p_schedule.type, v_sizes), array_fill(p_schedule.payload, v_sizes),
         array_fill(p_schedule.key, v_sizes), array_fill(p_schedule.tenant, v_sizes),
         array_fill(p_schedule.metadata, v_sizes), array_fill('scheduler'::text, v_sizes),
         array_fill(p_schedule.id::text, v_sizes), p_times,
@@ -380,19 +392,22 @@ AS $$
 DECLARE
     v_done record;
 BEGIN
-    v_done := fire_times(schedule_find(p_ticket, namespace, name), ARRAY[clock_timestamp()], NULL, NULL, NULL, true);
+    v_done := fire_times(schedule_find(p_ticket, namespace, name), ARRAY[clock_timestamp()], NULL,
+                         NULL, NULL, true);
     id := v_done.ids[1];
     "position" := v_done.positions[1];
     IF id IS NULL THEN
-        RAISE EXCEPTION 'there is no schedule %', left(name, HF_SCHEDULE_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no schedule %', left(name, HF_SCHEDULE_NAME_BYTES_MAX)
+            USING ERRCODE = 'HF003';
     END IF;
 END
 $$;
 
--- fire_schedule: fires what is due of one schedule; how many events that were: at most 100, and about 4 MiB
--- of them (schedule_due of src/bus/timers/schedule.c); the rest comes with the next call. 0, too, if there is none,
--- if it is paused, or if somebody else has fired it. Waits for whoever is at it: a job of pg_cron comes
--- once for a planned time, and if that transaction is rolled back nobody else would.
+-- fire_schedule: fires what is due of one schedule; how many events that were: at most 100, and
+-- about 4 MiB of them (schedule_due of src/bus/timers/schedule.c); the rest comes with the next
+-- call. 0, too, if there is none, if it is paused, or if another process has fired it. Waits for a
+-- transaction that fires it: a job of pg_cron comes once for a planned time, and if that
+-- transaction is rolled back no other would fire it.
 CREATE OR REPLACE FUNCTION holdfast.fire_schedule(p_id uuid,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS bigint
@@ -424,12 +439,13 @@ BEGIN
 END
 $$;
 
--- fire_due: fires what is due of a namespace, of at most p_max schedules. fired: how many events that
--- were; more: there is more of some of them. What cannot be read (its zone is unknown to this server, while
--- it was known to the one who made it) is passed over, with a warning, and so is what somebody else is
--- at: neither is in the way of others.
+-- fire_due: fires what is due of a namespace, of at most p_max schedules. fired: how many events
+-- that were; more: there is more of some of them. What cannot be read (its zone is unknown to this
+-- server, and was known to the one that made it) is passed over, with a warning, and so is what
+-- another transaction has locked: neither is in the way of others.
 CREATE OR REPLACE FUNCTION holdfast_private.fire_due(p_namespace_id integer, p_max integer,
-                                             p_now timestamptz, OUT fired bigint, OUT more boolean)
+                                                     p_now timestamptz, OUT fired bigint,
+                                                     OUT more boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -450,7 +466,7 @@ BEGIN
             EXIT;
         END IF;
         PERFORM FROM schedules s WHERE s.id = v_due.id FOR UPDATE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND; -- somebody is at it; who ticks comes again
+        CONTINUE WHEN NOT FOUND; -- another session fires it; tick() is called again
         BEGIN
             fired := fired + fire_schedule(v_due.id);
             v_turns := v_turns + 1;
@@ -462,16 +478,16 @@ BEGIN
         END;
     END LOOP;
     IF v_refused > 0 THEN
-        RAISE WARNING '% of the schedules that are due cannot be fired; the first is %', v_refused, v_why;
+        RAISE WARNING '% of the schedules that are due cannot be fired; the first is %', v_refused,
+            v_why;
     END IF;
 END
 $$;
 
 -- tick_namespace: what tick does in one namespace.
-CREATE OR REPLACE FUNCTION holdfast_private.tick_namespace(p_namespace holdfast_private.namespaces, p_max integer,
-                                                   p_now timestamptz, p_ticket bytea,
-                                                   OUT fired bigint, OUT released bigint,
-                                                   OUT months bigint, OUT more boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.tick_namespace(
+    p_namespace holdfast_private.namespaces, p_max integer, p_now timestamptz, p_ticket bytea,
+    OUT fired bigint, OUT released bigint, OUT months bigint, OUT more boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -494,13 +510,12 @@ BEGIN
 END
 $$;
 
--- tick_apart: the same for who goes through many namespaces. What is in one, and what transactions that stay
--- open hold there, must not be in the way of the others: it waits for nobody, and one that fails is
--- passed over with a warning, without having been changed.
-CREATE OR REPLACE FUNCTION holdfast_private.tick_apart(p_namespace holdfast_private.namespaces, p_max integer,
-                                               p_now timestamptz, p_ticket bytea, OUT fired bigint,
-                                               OUT released bigint, OUT months bigint,
-                                               OUT more boolean)
+-- tick_apart: the same for who goes through many namespaces. What is in one, and what transactions
+-- that stay open hold there, must not be in the way of the others: it waits for no other session,
+-- and one that fails is passed over with a warning, without having been changed.
+CREATE OR REPLACE FUNCTION holdfast_private.tick_apart(
+    p_namespace holdfast_private.namespaces, p_max integer, p_now timestamptz, p_ticket bytea,
+    OUT fired bigint, OUT released bigint, OUT months bigint, OUT more boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '200ms'
@@ -522,10 +537,11 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
--- tick: everything that a process would do by itself, for those who run none; of one namespace, or of
--- all. At most p_max schedules, and 1000 delayed events of each namespace: `more` says that it should be
--- called again at once. Call it every second, outside of a transaction, from one place or from many. Of all
--- namespaces, one in which something fails or is locked is passed over, with a warning.
+-- tick: everything that a process would do by itself, for those who run none; of one namespace, or
+-- of all. At most p_max schedules, and 1000 delayed events of each namespace: `more` says that it
+-- should be called again at once. Call it every second, outside of a transaction, from one place or
+-- from many. Of all namespaces, one in which something fails or is locked is passed over, with a
+-- warning.
 CREATE OR REPLACE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT 1000,
                                          OUT fired bigint, OUT released bigint, OUT months bigint,
                                          OUT more boolean, p_ticket bytea DEFAULT holdfast.ticket())

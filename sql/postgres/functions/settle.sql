@@ -2,8 +2,8 @@
 -- have in common (leases.sql). The rules of the functions called change_<name>, and the order of
 -- locks, are those of subscriptions.sql.
 
--- The events at these positions, in any order: the copy that a dead letter left with the subscription,
--- else the log's. p_subscription_id NULL: the log's.
+-- The events at these positions, in any order: the copy that a dead letter left with the
+-- subscription, else the log's. p_subscription_id NULL: the log's.
 CREATE OR REPLACE FUNCTION holdfast.events_at(p_namespace_id integer, p_subscription_id bigint,
                                               p_positions bigint[])
     RETURNS SETOF holdfast.event
@@ -35,23 +35,26 @@ END
 $$;
 
 -- story_add of C: the story with one more failed attempt.
-CREATE OR REPLACE FUNCTION holdfast_private.story_add(p_old text, p_attempt integer, p_at timestamptz,
-                                              p_error text, p_node text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast_private.story_add(p_old text, p_attempt integer,
+                                                      p_at timestamptz, p_error text, p_node text)
+    RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN CASE WHEN octet_length(p_old) + HF_ERROR_BYTES_MAX * 6 > STORY_BYTES_MAX THEN p_old
         ELSE coalesce(nullif(left(rtrim(p_old), -1), '['), '')
-            || CASE WHEN coalesce(nullif(left(rtrim(p_old), -1), '['), '') = '' THEN '[' ELSE ',' END
+            || CASE WHEN coalesce(nullif(left(rtrim(p_old), -1), '['), '') = '' THEN '['
+                    ELSE ',' END
             || '{"attempt":' || p_attempt
             || ',"at":"' || to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
             || '","error":' || coalesce(to_json(p_error)::text, 'null')
             || ',"node":' || coalesce(to_json(p_node)::text, 'null') || '}]' END;
 
--- Records an attempt of a shared subscription that nobody answered for: one more failed one, due now.
--- It is a guess that this event was the reason, so it will be handed out alone. p_cause: process_died or
--- lease_expired. False, and nothing was written: the event is given up, or it is nowhere any more.
-CREATE OR REPLACE FUNCTION holdfast_private.record_lost(p_namespace_id integer, p_subscription_id bigint,
-                                                p_position bigint, p_cause text, p_node text,
-                                                p_now timestamptz)
+-- Records an attempt of a shared subscription without an answer: one more failed one, due now. It
+-- is a guess that this event was the reason, so it will be handed out alone. p_cause: process_died
+-- or lease_expired. False, and nothing was written: the event is given up, or it is nowhere any
+-- more.
+CREATE OR REPLACE FUNCTION holdfast_private.record_lost(
+    p_namespace_id integer, p_subscription_id bigint, p_position bigint, p_cause text, p_node text,
+    p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -81,16 +84,17 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    INSERT INTO holdfast_private.retries (subscription_id, position, kind, partition, lane, attempts,
-                                  next_attempt_at, last_retry_at, story, cause)
+    INSERT INTO holdfast_private.retries (subscription_id, position, kind, partition, lane,
+                                          attempts, next_attempt_at, last_retry_at, story, cause)
         VALUES (p_subscription_id, p_position, RETRY_ALONE, 0, v_lane, 1, p_now, p_now,
                 holdfast_private.story_add(NULL, 1, p_now, v_error, p_node), p_cause);
     RETURN true;
 END
 $$;
 
--- The first row of a lane. It is looked for as the first at or after the lane's place in its index, so
--- there is only one plan for it: whatever statistics say, nobody reads all that waits. It is inlined.
+-- The first row of a lane. It is looked for as the first at or after the lane's place in its index,
+-- so there is only one plan for it: whatever statistics say, it does not read all that waits. It is
+-- inlined.
 CREATE OR REPLACE FUNCTION holdfast.lane_first(p_subscription_id bigint, p_partition integer,
                                                p_lane bigint)
     RETURNS SETOF holdfast_private.retries
@@ -103,8 +107,10 @@ BEGIN ATOMIC
 END;
 
 -- Lets the first row of each of these lanes wait, due now, if it is held.
-CREATE OR REPLACE FUNCTION holdfast_private.lanes_promote(p_subscription_id bigint, p_partition integer,
-                                                  p_lanes bigint[], p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.lanes_promote(p_subscription_id bigint,
+                                                          p_partition integer, p_lanes bigint[],
+                                                          p_now timestamptz)
+    RETURNS void
     LANGUAGE sql
 BEGIN ATOMIC
     UPDATE holdfast_private.retries r SET kind = RETRY_WAITING, next_attempt_at = $4
@@ -113,15 +119,14 @@ BEGIN ATOMIC
         WHERE r.subscription_id = $1 AND r.position = f.position AND f.kind = RETRY_HELD;
 END;
 
--- Stores events that wait behind others of their lanes, in rows of their own; one that was tried before
--- keeps its attempts. p_kinds: only those that are HELD are meant; NULL: all are. Those of other partitions
--- than p_ours, whose rows are locked for rearranging lanes, are passed over. Answers of each whether it
--- is to wait and is due: in a lane where nothing moves, because it was freed while the caller did not
--- know, the first one goes on.
-CREATE OR REPLACE FUNCTION holdfast_private.lanes_hold(p_subscription_id bigint, p_ours integer[],
-                                               p_partitions integer[], p_positions bigint[],
-                                               p_lanes bigint[], p_kinds integer[],
-                                               p_now timestamptz, OUT due boolean[])
+-- Stores events that wait behind others of their lanes, in rows of their own; one that was tried
+-- before keeps its attempts. p_kinds: only those that are HELD are meant; NULL: all are. Those of
+-- other partitions than p_ours, whose rows are locked for rearranging lanes, are passed over.
+-- Answers of each whether it is to wait and is due: in a lane where nothing moves, because it was
+-- freed while the caller did not know, the first one goes on.
+CREATE OR REPLACE FUNCTION holdfast_private.lanes_hold(
+    p_subscription_id bigint, p_ours integer[], p_partitions integer[], p_positions bigint[],
+    p_lanes bigint[], p_kinds integer[], p_now timestamptz, OUT due boolean[])
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -197,9 +202,9 @@ BEGIN
          hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,
          metadata, payload, story, cause)
         SELECT p_namespace_id, p_name, e.id, e.position, p_now, o.attempts, o.reason, e.type,
-               o.error, e.hash, e.checksum, e.emitted_at, e.entered_at, e.key_version, e.schedule_id,
-               e.producer, e.key, e.tenant, e.metadata, e.payload, coalesce(o.story, '[]'),
-               o.cause
+               o.error, e.hash, e.checksum, e.emitted_at, e.entered_at, e.key_version,
+               e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload,
+               coalesce(o.story, '[]'), o.cause
         FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories, p_causes)
             WITH ORDINALITY o (kind, position, attempts, reason, error, story, cause, i)
         JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
@@ -207,7 +212,8 @@ BEGIN
 END
 $$;
 
--- retries_put: the rows of outcomes that wait for another attempt, or with their lane for an operator.
+-- retries_put: the rows of outcomes that wait for another attempt, or with their lane for an
+-- operator.
 CREATE OR REPLACE FUNCTION holdfast_private.retries_put(
     p_subscription_id bigint, p_partition integer, p_now timestamptz, p_kinds integer[],
     p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
@@ -222,8 +228,8 @@ BEGIN
         (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
          last_retry_at, story, cause, unit_first, unit_events)
         SELECT p_subscription_id, o.position,
-               CASE o.kind WHEN OUTCOME_RETRY THEN RETRY_WAITING ELSE RETRY_BLOCKED END, p_partition,
-               o.lane, o.attempts, coalesce(o.uncounted, 0),
+               CASE o.kind WHEN OUTCOME_RETRY THEN RETRY_WAITING ELSE RETRY_BLOCKED END,
+               p_partition, o.lane, o.attempts, coalesce(o.uncounted, 0),
                CASE o.kind WHEN OUTCOME_RETRY THEN o.next ELSE p_now END, p_now, o.story, o.cause,
                o.unit_first, o.unit_events
         FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories,
@@ -241,10 +247,10 @@ END
 $$;
 
 -- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
--- common. Arrays of one length (their meaning: `struct outcome`; kind:
--- OUTCOME_DONE, RETRY, HELD, DEAD or BLOCK). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is held
--- `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease. HF_MISUSE,
--- HF_CORRUPT: a dead one's event is not in the log.
+-- common. Arrays of one length (their meaning: `struct outcome`; kind: OUTCOME_DONE, RETRY, HELD,
+-- DEAD or BLOCK). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is
+-- held `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease.
+-- HF_MISUSE, HF_CORRUPT: a dead one's event is not in the log.
 CREATE OR REPLACE FUNCTION holdfast_private.outcomes_apply(
     p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
     p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
@@ -276,8 +282,8 @@ BEGIN
         RETURN;
     END IF;
     IF p_kinds && ARRAY[OUTCOME_DEAD, OUTCOME_BLOCK] THEN
-        v_buried := letters_add(p_namespace_id, p_subscription_id, p_name, p_now, p_kinds, p_positions,
-                                p_attempts, p_stories, p_reasons, p_errors, p_causes);
+        v_buried := letters_add(p_namespace_id, p_subscription_id, p_name, p_now, p_kinds,
+                                p_positions, p_attempts, p_stories, p_reasons, p_errors, p_causes);
         status := v_buried.status;
         message := v_buried.message;
         IF status <> HF_OK THEN
@@ -338,14 +344,14 @@ BEGIN
 END
 $$;
 
--- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1: unchanged.
--- p_last_event_id NULL: unchanged. p_kinds ... p_unit_events: the outcomes, NULL or arrays of one length
--- (see outcomes_apply); p_waited: they have rows in retries. p_pause_reason: the subscription is paused
--- too; NULL: it is not. lane_busy is NULL if there are no outcomes. HF_STALE, HF_NOTFOUND,
--- HF_CONFLICT, HF_MISUSE. Locks the partition's row: FOR SHARE, or for rearranging lanes if an
--- outcome does so; before it the subscription's, if that is paused. May be committed asynchronously:
--- what is lost is done again. As in change_checkpoints, plans are made once, whatever it calls. (The cost
--- of a scan that is off makes a plan look worth compiling.)
+-- change_settle: `struct settle`. p_generation: NULL or 0: any. p_checkpoint: NULL or -1:
+-- unchanged. p_last_event_id NULL: unchanged. p_kinds ... p_unit_events: the outcomes, NULL or
+-- arrays of one length (see outcomes_apply); p_waited: they have rows in retries. p_pause_reason:
+-- the subscription is paused too; NULL: it is not. lane_busy is NULL if there are no outcomes.
+-- HF_STALE, HF_NOTFOUND, HF_CONFLICT, HF_MISUSE. Locks the partition's row: FOR SHARE, or for
+-- rearranging lanes if an outcome does so; before it the subscription's, if that is paused. May be
+-- committed asynchronously: what is lost is done again. As in change_checkpoints, plans are made
+-- once, whatever it calls. (The cost of a scan that is off makes a plan look worth compiling.)
 CREATE OR REPLACE FUNCTION holdfast.change_settle(
     p_namespace_id integer, p_subscription_id bigint, p_partition integer, p_token uuid,
     p_epoch bigint, p_generation bigint, p_checkpoint bigint, p_last_event_id uuid,
@@ -375,9 +381,9 @@ BEGIN
     v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     IF v_caller IS NOT NULL THEN
         PERFORM positions_check(v_caller, p_namespace_id, ARRAY[v_new]);
-        PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, p_partition, p_now, p_kinds,
-                               p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
-                               p_errors, p_causes, p_unit_firsts, p_unit_events);
+        PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, p_partition, p_now,
+                               p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_stories,
+                               p_next, p_reasons, p_errors, p_causes, p_unit_firsts, p_unit_events);
         PERFORM text_check(v_caller, 'reason', concat(p_pause_by, p_pause_reason), 4096);
     END IF;
     IF p_pause_reason IS NOT NULL THEN

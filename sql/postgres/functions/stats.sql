@@ -1,13 +1,15 @@
 -- Numbers: stats(), and what it is made of.
 --
--- What is not known is NULL, never 0. Nothing here scans the log: positions are subtracted, first and last
--- events are found by an index, and only what is exceptional (retries, leases, dead letters) is counted.
+-- What is not known is NULL, never 0. Nothing here scans the log: positions are subtracted, first
+-- and last events are found by an index, and only what is exceptional (retries, leases, dead
+-- letters) is counted.
 
--- A row for each of these subscriptions, in this order; none for what is no subscription of the namespace.
--- p_token: the calling process, which lives; NULL: none.
---   VOLATILE, so that its statement has a snapshot of its own, taken when its tables are locked: with an
--- older one leases that compact has written anew (journal.sql) would not be seen. Making its plan takes several
--- times as long as what it does, so there is one, which is kept: by index, however small a table was.
+-- A row for each of these subscriptions, in this order; none for what is no subscription of the
+-- namespace. p_token: the calling process, which lives; NULL: none.
+--   VOLATILE, so that its statement has a snapshot of its own, taken when its tables are locked:
+-- with an older one leases that compact has written anew (journal.sql) would not be seen. Making
+-- its plan takes several times as long as what it does, so there is one, which is kept: by index,
+-- however small a table was.
 CREATE OR REPLACE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_ids bigint[],
                                                 p_token uuid)
     RETURNS SETOF holdfast.progress
@@ -24,7 +26,8 @@ BEGIN
             SELECT dead_of(p_namespace_id, ARRAY(
                        SELECT DISTINCT p.owner FROM read_partitions() p
                        WHERE p.subscription_id = ANY (p_subscription_ids)
-                           AND p.owner IS DISTINCT FROM p_token AND p.owner IS NOT NULL)) AS tokens),
+                           AND p.owner IS DISTINCT FROM p_token AND p.owner IS NOT NULL))
+                AS tokens),
         buried AS MATERIALIZED (
             SELECT d.subscription, count(*) AS dead
             FROM read_letters() d
@@ -55,7 +58,8 @@ BEGIN
             (SELECT p.owner, p.owner_name FROM parts p
              ORDER BY p.owner IS NULL, p.partition LIMIT 1) zero,
             (SELECT count(*) AS parts,
-                    count(*) FILTER (WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)) AS unowned,
+                    count(*) FILTER (
+                        WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)) AS unowned,
                     CASE WHEN count(p.passed) = count(*) THEN avg(p.passed)
                         / extract(epoch FROM v_now - span_began(v_span - 1)) END AS rate
              FROM parts p) every,
@@ -76,10 +80,11 @@ BEGIN
 END
 $$;
 
--- The position before the first event that entered the log of a namespace at p_at or later, by a binary
--- search: see src/store/postgres/read/query.c. Each step looks at up to 32 events from the middle on, and
--- goes up only if all of them entered before. In the end p_disorder positions below are looked at for
--- events that are late all the same. It is one statement, so that there is one plan to be made.
+-- The position before the first event that entered the log of a namespace at p_at or later, by a
+-- binary search: see src/store/postgres/read/query.c. Each step looks at up to 32 events from the
+-- middle on, and goes up only if all of them entered before. In the end p_disorder positions below
+-- are looked at for events that are late all the same. It is one statement, so that there is one
+-- plan to be made.
 CREATE OR REPLACE FUNCTION holdfast.position_before(p_namespace_id integer, p_at timestamptz,
                                                     p_disorder bigint DEFAULT STORE_DISORDER)
     RETURNS bigint
@@ -115,9 +120,9 @@ BEGIN
 END
 $$;
 
--- How many events entered the log per second during the last minute: nobody counts them as they come,
--- but what lies above the last position of a minute ago has come since. Positions that were drawn in
--- between and never committed count too; what retention has taken out of the log does not.
+-- How many events entered the log per second during the last minute: they are not counted as they
+-- come, but what lies above the last position of a minute ago has come since. Positions that were
+-- drawn in between and never committed count too; what retention has taken out of the log does not.
 CREATE OR REPLACE FUNCTION holdfast.rate_of(p_namespace_id integer) RETURNS double precision
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -138,7 +143,7 @@ BEGIN
 END
 $$;
 
--- How large the server's write-ahead log is; NULL if whoever asks may not see it.
+-- How large the server's write-ahead log is; NULL if the caller may not see it.
 CREATE OR REPLACE FUNCTION holdfast.wal_bytes() RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -151,8 +156,8 @@ BEGIN
 END
 $$;
 
--- A row for each subscription of a namespace, in their order. The log is read for all of them by one
--- statement, so that there is one plan to be made.
+-- A row for each subscription of a namespace, in their order. The log is read for all of them by
+-- one statement, so that there is one plan to be made.
 CREATE OR REPLACE FUNCTION holdfast.stats_of(p_namespace_id integer, p_progress holdfast.progress[])
     RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
@@ -183,15 +188,16 @@ BEGIN
 END
 $$;
 
--- stats: for each namespace (or the one that is named; HF003) a row of its own, whose subscription is
--- NULL, then a row for each of its subscriptions, by name.
---   head: the newest position. checkpoint: everything up to here is settled; lag: how far it is behind
--- the head. oldest_waiting: for how long the oldest unsettled event has been in the log; NULL: nothing
--- waits. in_flight: leased and unsettled; an ordered subscription's is known to its owner only. dead:
--- unresolved dead letters. rate: of a namespace, events that entered the log per second, over the last
--- minute; of a subscription, events that were settled (shared: handed out), over the last 30 to 60 seconds;
--- NULL for so long after it was put elsewhere, or the clock was. The namespace's own row adds up the others
--- of its subscriptions; they are NULL for whoever may not see these (grants.sql).
+-- stats: for each namespace (or the one that is named; HF003) a row of its own, whose subscription
+-- is NULL, then a row for each of its subscriptions, by name.
+--   head: the newest position. checkpoint: everything up to here is settled; lag: how far it is
+-- behind the head. oldest_waiting: for how long the oldest unsettled event has been in the log;
+-- NULL: nothing waits. in_flight: leased and unsettled; an ordered subscription's is known to its
+-- owner only. dead: unresolved dead letters. rate: of a namespace, events that entered the log per
+-- second, over the last minute; of a subscription, events that were settled (shared: handed out),
+-- over the last 30 to 60 seconds; NULL for so long after it was put elsewhere, or the clock was.
+-- The namespace's own row adds up the others of its subscriptions; they are NULL for roles that may
+-- not see these (grants.sql).
 CREATE OR REPLACE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -220,7 +226,8 @@ BEGIN
         IF may_read(v_namespace.id) THEN
             SELECT max(r.oldest_waiting), sum(r.in_flight), coalesce(sum(r.retrying), 0),
                    coalesce(sum(r.held), 0), coalesce(sum(r.blocked), 0)
-                INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held, v_row.blocked
+                INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held,
+                    v_row.blocked
                 FROM unnest(v_rows) r;
             v_row.dead := (SELECT count(*) FROM read_letters() l
                            WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);

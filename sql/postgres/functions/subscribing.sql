@@ -1,18 +1,19 @@
--- Subscriptions and namespaces for everybody: made, changed, moved, paused and dropped from psql and any
--- driver.
+-- Subscriptions and namespaces for all clients: made, changed, moved, paused and dropped from psql
+-- and any driver.
 --
--- They are what hf_subscription_create, hf_seek, hf_pause, hf_namespace_create and the others are in C,
--- on the same functions below (subscriptions.sql, namespaces.sql). Names, patterns and options
--- have the rules, limits and words of src/base/text/glob.c and src/bus/options.c; what is stored is the same
--- to the byte (tests/postgres/test_subscribing.c compares). They raise HF001 (an argument is outside its
--- limits), HF002 (a transaction that is not READ COMMITTED), HF003 (no such namespace or subscription, or
--- the namespace is being removed), HF004 (it exists with another mode or order; somebody has the namespace
--- open), HF007 (a transaction that has published does not end, so nobody can say what "now" is) and HF011
--- (it is being copied into; it cannot be made anew yet, because it is being removed); then nothing was
--- changed. Who may not do it hears 42501 (grants.sql).
+-- They are what hf_subscription_create, hf_seek, hf_pause, hf_namespace_create and the others are
+-- in C, on the same functions below (subscriptions.sql, namespaces.sql). Names, patterns and
+-- options have the rules, limits and words of src/base/text/glob.c and src/bus/options.c; what is
+-- stored is the same to the byte (tests/postgres/test_subscribing.c compares). They raise HF001 (an
+-- argument is outside its limits), HF002 (a transaction that is not READ COMMITTED), HF003 (no such
+-- namespace or subscription, or the namespace is being removed), HF004 (it exists with another mode
+-- or order; a process has the namespace open), HF007 (a transaction that has published does not
+-- end, so it is not known what "now" is) and HF011 (it is being copied into; it cannot be made anew
+-- yet, because it is being removed); then nothing was changed. A role that may not do it gets 42501
+-- (grants.sql).
 --
--- Each works in the caller's transaction, and locks the subscription to its end; dropping a namespace
--- is many transactions, and so a procedure.
+-- Each works in the caller's transaction, and locks the subscription to its end; dropping a
+-- namespace is many transactions, and so a procedure.
 
 -- A subscription by its name. HF001, HF003, 42501.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_find(p_namespace_id integer, p_name text)
@@ -27,16 +28,17 @@ BEGIN
     SELECT * INTO v_subscription FROM subscriptions s
         WHERE s.namespace_id = p_namespace_id AND s.name = p_name;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'there is no subscription %', left(p_name, HF_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
+        RAISE EXCEPTION 'there is no subscription %', left(p_name, HF_NAME_BYTES_MAX)
+            USING ERRCODE = 'HF003';
     END IF;
     RETURN v_subscription;
 END
 $$;
 
--- The options of a stored subscription with those that are given, of which mode and order must be what
--- they are. HF001, HF004.
-CREATE OR REPLACE FUNCTION holdfast_private.subscription_options(p_stored holdfast_private.subscriptions,
-                                                         p_given jsonb)
+-- The options of a stored subscription with those that are given, of which mode and order must be
+-- what they are. HF001, HF004.
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_options(
+    p_stored holdfast_private.subscriptions, p_given jsonb)
     RETURNS text
     LANGUAGE plpgsql IMMUTABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -51,19 +53,20 @@ BEGIN
     FOREACH v_name IN ARRAY ARRAY['mode', 'order'] LOOP
         v_value := coalesce(v_stored ->> v_name, 'relaxed');
         IF p_given ->> v_name <> v_value THEN
-            RAISE EXCEPTION 'subscription % exists with % %; the % cannot be changed', p_stored.name,
-                v_name, v_value, v_name USING ERRCODE = 'HF004';
+            RAISE EXCEPTION 'subscription % exists with % %; the % cannot be changed',
+                p_stored.name, v_name, v_value, v_name USING ERRCODE = 'HF004';
         END IF;
     END LOOP;
     RETURN options_merge(v_stored, p_given);
 END
 $$;
 
--- Makes a subscription, or changes the one of this name. p_patterns NULL: they stay; p_create: it need
--- not exist. True: it is new. Whoever finds that another has made it meanwhile changes it.
-CREATE OR REPLACE FUNCTION holdfast_private.subscription_put(p_namespace holdfast_private.namespaces, p_name text,
-                                                     p_patterns text[], p_place text, p_given jsonb,
-                                                     p_create boolean)
+-- Makes a subscription, or changes the one of this name. p_patterns NULL: they stay; p_create: it
+-- need not exist. True: it is new. A caller that finds that another has made it meanwhile changes
+-- it.
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_put(
+    p_namespace holdfast_private.namespaces, p_name text, p_patterns text[], p_place text,
+    p_given jsonb, p_create boolean)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -87,7 +90,8 @@ BEGIN
         IF FOUND THEN
             v_options := subscription_options(v_stored, p_given);
         ELSIF NOT p_create THEN
-            RAISE EXCEPTION 'there is no subscription %', left(p_name, HF_NAME_BYTES_MAX) USING ERRCODE = 'HF003';
+            RAISE EXCEPTION 'there is no subscription %', left(p_name, HF_NAME_BYTES_MAX)
+                USING ERRCODE = 'HF003';
         ELSE
             v_options := options_merge('{"wait_period_ms": 10000}', p_given);
             IF p_place IS NULL THEN
@@ -104,7 +108,7 @@ BEGIN
         EXIT WHEN v_done.status <> HF_CONFLICT;
     END LOOP;
     PERFORM answer_check(v_done.status, v_done.message);
-    -- If nobody works for it and all partitions are equally far another number need not wait.
+    -- If no process works for it and all partitions are equally far another number need not wait.
     PERFORM change_repartition(p_namespace.id, v_done.id, '00000000-0000-0000-0000-000000000000',
                                clock_timestamp(), NULL, NULL);
     PERFORM ring(p_namespace.id, p_namespace.sleep);
@@ -112,9 +116,10 @@ BEGIN
 END
 $$;
 
--- create_subscription: makes a subscription, or changes the one of this name: its patterns become these,
--- and the options that are given replace the stored ones; mode and order cannot change. place: where a
--- new one starts: 'start', 'now', a position (it starts after it) or a time. True: it is new.
+-- create_subscription: makes a subscription, or changes the one of this name: its patterns become
+-- these, and the options that are given replace the stored ones; mode and order cannot change.
+-- place: where a new one starts: 'start', 'now', a position (it starts after it) or a time. True:
+-- it is new.
 CREATE OR REPLACE FUNCTION holdfast.create_subscription(namespace text, name text, patterns text[],
                                                         place text DEFAULT NULL,
                                                         mode text DEFAULT NULL,
@@ -158,8 +163,8 @@ BEGIN
 END
 $$;
 
--- drop_subscription: with its progress, its retries and its leases; its dead letters stay. Waits for
--- claims and settles under way.
+-- drop_subscription: with its progress, its retries and its leases; its dead letters stay. Waits
+-- for claims and settles under way.
 CREATE OR REPLACE FUNCTION holdfast.drop_subscription(namespace text, name text,
                                                       p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
@@ -182,7 +187,8 @@ $$;
 
 -- Pauses or resumes.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_pause(p_ticket bytea, p_namespace text,
-                                                       p_name text, p_paused boolean, p_reason text)
+                                                               p_name text, p_paused boolean,
+                                                               p_reason text)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -199,7 +205,8 @@ BEGIN
     END IF;
     PERFORM commit_durably();
     v_done := change_pause(v_namespace.id, v_subscription.id, p_paused,
-                           CASE WHEN p_paused THEN session_user::text END, p_reason, clock_timestamp());
+                           CASE WHEN p_paused THEN session_user::text END, p_reason,
+                           clock_timestamp());
     PERFORM answer_check(v_done.status, v_done.message);
     PERFORM ring(v_namespace.id, v_namespace.sleep);
 END
@@ -230,9 +237,9 @@ BEGIN
 END
 $$;
 
--- seek_subscription: moves it to another place, as create_subscription has them. Leases end, waiting
--- retries and held events go, dead letters stay. Answers the position and how many positions come after
--- it. dry_run: only answers. Waits for claims and settles under way.
+-- seek_subscription: moves it to another place, as create_subscription has them. Leases end,
+-- waiting retries and held events go, dead letters stay. Answers the position and how many
+-- positions come after it. dry_run: only answers. Waits for claims and settles under way.
 CREATE OR REPLACE FUNCTION holdfast.seek_subscription(namespace text, name text, place text,
                                                       dry_run boolean DEFAULT false,
                                                       OUT "position" bigint, OUT count bigint,
@@ -247,16 +254,19 @@ DECLARE
     v_done         record;
 BEGIN
     IF coalesce(dry_run, false) THEN
-        v_namespace := enter(p_ticket, namespace, 'see the subscriptions of', 'viewer', 'consumer', 'owner');
+        v_namespace := enter(p_ticket, namespace, 'see the subscriptions of', 'viewer', 'consumer',
+                             'owner');
     ELSE
-        v_namespace := enter(p_ticket, namespace, 'change the subscriptions of', 'consumer', 'owner');
+        v_namespace := enter(p_ticket, namespace, 'change the subscriptions of', 'consumer',
+                             'owner');
     END IF;
     v_subscription := subscription_find(v_namespace.id, name);
     PERFORM demand_read_committed('subscriptions need');
     v_found := place_find(v_namespace, place);
     IF NOT coalesce(dry_run, false) THEN
         PERFORM commit_durably();
-        v_done := change_seek(v_namespace.id, v_subscription.id, v_found."position", clock_timestamp());
+        v_done := change_seek(v_namespace.id, v_subscription.id, v_found."position",
+                              clock_timestamp());
         PERFORM answer_check(v_done.status, v_done.message);
         PERFORM ring(v_namespace.id, v_namespace.sleep);
     END IF;

@@ -3,14 +3,14 @@
 --
 -- Each answers `status` (a value of hf_status) and `message` instead of raising, so that a refused
 -- change leaves no aborted transaction behind: anything but 0 has written nothing. Errors that come
--- from the server (40001, 40P01, 55P03 ...) are raised, and so is 42501 where a role may not do it. Each
--- is one statement and so one transaction of its own, unless the caller has begun one; they count on
--- READ COMMITTED. If the client dies before its commit nothing has happened.
+-- from the server (40001, 40P01, 55P03 ...) are raised, and so is 42501 where a role may not do it.
+-- Each is one statement and so one transaction of its own, unless the caller has begun one; they
+-- count on READ COMMITTED. If the client dies before its commit nothing has happened.
 --
 -- Locks, always taken in this order: the subscription's row (changes of it), the partition's row
--- (settles: FOR SHARE; what rearranges lanes, claims, acquisitions, seeks: FOR NO KEY UPDATE or more,
--- which waits for settles), leases, retries, dead letters. Of several partitions: in the order of their
--- numbers. p_now is the caller's clock.
+-- (settles: FOR SHARE; what rearranges lanes, claims, acquisitions, seeks: FOR NO KEY UPDATE or
+-- more, which waits for settles), leases, retries, dead letters. Of several partitions: in the
+-- order of their numbers. p_now is the caller's clock.
 
 -- change_subscription_put: `struct subscription_put`. p_patterns, p_options: NULL: absent.
 -- p_expect_generation: NULL or -1: any; 0: there is none yet. HF_CONFLICT. Two that create the same
@@ -29,8 +29,9 @@ DECLARE
     v_expect bigint := nullif(p_expect_generation, -1);
 BEGIN
     status := HF_OK;
-    PERFORM subscription_values(consumer_admit(p_ticket, p_namespace_id, NULL, p_now), p_namespace_id,
-                               p_name, p_patterns, p_options, p_mode, p_partitions, p_start);
+    PERFORM subscription_values(consumer_admit(p_ticket, p_namespace_id, NULL, p_now),
+                                p_namespace_id, p_name, p_patterns, p_options, p_mode,
+                                p_partitions, p_start);
     created := false;
     IF coalesce(v_expect, 0) = 0 THEN
         INSERT INTO subscriptions (namespace_id, name, patterns, options, mode, partitions, start,
@@ -62,8 +63,8 @@ BEGIN
                           CASE v_stored.mode WHEN HF_MODE_SHARED THEN 'shared' ELSE 'ordered' END);
     ELSIF v_stored.mode = HF_MODE_SHARED AND v_stored.partitions <> p_partitions THEN
         status := HF_CONFLICT;
-        message := format('subscription %s has partitions %s, which cannot be changed to %s', p_name,
-                          v_stored.partitions, p_partitions);
+        message := format('subscription %s has partitions %s, which cannot be changed to %s',
+                          p_name, v_stored.partitions, p_partitions);
     ELSIF v_expect <> v_stored.generation THEN
         status := HF_CONFLICT;
         message := format('subscription %s has been changed meanwhile: generation %s, expected %s',
@@ -85,8 +86,9 @@ BEGIN
 END
 $$;
 
--- Locks all partitions of a subscription. A statement that changes them all would come to them in the order
--- in which they lie, and meet whoever stores several checkpoints (change_checkpoints) halfway.
+-- Locks all partitions of a subscription. A statement that changes them all would come to them in
+-- the order in which they lie, and meet a process that stores several checkpoints
+-- (change_checkpoints) halfway.
 CREATE OR REPLACE FUNCTION holdfast_private.partitions_lock(p_subscription_id bigint) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -98,7 +100,8 @@ END
 $$;
 
 -- Everything of a subscription that a seek or its removal takes away.
-CREATE OR REPLACE FUNCTION holdfast_private.subscription_clear(p_subscription_id bigint) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_clear(p_subscription_id bigint)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -112,9 +115,9 @@ $$;
 
 -- change_subscription_remove: `struct subscription_remove`. HF_NOTFOUND. What the journal has of it
 -- goes with the next rotation. Waits for settles and claims under way.
-CREATE OR REPLACE FUNCTION holdfast.change_subscription_remove(p_namespace_id integer, p_name text,
-                                                               OUT status integer, OUT message text,
-                                                               p_ticket bytea DEFAULT holdfast.ticket())
+CREATE OR REPLACE FUNCTION holdfast.change_subscription_remove(
+    p_namespace_id integer, p_name text, OUT status integer, OUT message text,
+    p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$

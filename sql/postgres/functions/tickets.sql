@@ -1,23 +1,24 @@
--- Tickets: how a function that runs with its owner's rights learns who has called it, and whether the caller
--- may. tables/0001_schema.sql says why.
+-- Tickets: how a function that runs with its owner's rights learns who has called it, and whether
+-- the caller may. tables/0001_schema.sql says why.
 
--- Whose process it is. It counts as dead when its row is gone, so who does not consume removes none but
--- its own. A role is known by its number: its name may change while it runs. (A regrole would be
--- dumped as a name, and rows of processes that are long gone could keep a dump from being restored.)
+-- Whose process it is. It counts as dead when its row is gone, so who does not consume removes none
+-- but its own. A role is known by its number: its name may change while it runs. (A regrole would
+-- be dumped as a name, and rows of processes that are long gone could keep a dump from being
+-- restored.)
 CREATE OR REPLACE FUNCTION holdfast_private.role_id() RETURNS oid
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN quote_ident(current_user)::regrole::oid;
 
--- A ticket: the caller's number, and what only who knows the secret can compute of it. It is good in this
--- transaction of this session only.
+-- A ticket: the caller's number, and what only who knows the secret can compute of it. It is good
+-- in this transaction of this session only.
 CREATE OR REPLACE FUNCTION holdfast_private.ticket_make(p_caller oid, p_secret bytea) RETURNS bytea
     LANGUAGE sql STABLE
     RETURN oidsend(p_caller) || sha256(p_secret || oidsend(p_caller) || int4send(pg_backend_pid())
                                        || timestamptz_send(transaction_timestamp()));
 
--- tickets: a view of one row, the ticket of its reader. A view reads tables with the rights of its owner and
--- computes expressions as its reader: so it knows the secret, and current_user is the role that reads. There is
--- no value that a reader could give.
+-- tickets: a view of one row, the ticket of its reader. A view reads tables with the rights of its
+-- owner and computes expressions as its reader: so it knows the secret, and current_user is the
+-- role that reads. There is no value that a reader could give.
 SELECT holdfast_private.view_make('holdfast_private.tickets', 'security_barrier = on', $view$
     SELECT holdfast_private.ticket_make(holdfast_private.role_id(), s.secret) AS ticket
     FROM holdfast_private.secret s
@@ -29,7 +30,8 @@ BEGIN ATOMIC
     SELECT t.ticket FROM holdfast_private.tickets t;
 END;
 
--- passes: whether the caller passes by all policies, as the owner of the schema does and a superuser.
+-- passes: whether the caller passes by all policies, as the owner of the schema does and a
+-- superuser.
 CREATE OR REPLACE FUNCTION holdfast.passes() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN NOT row_security_active('holdfast_private.secret'::regclass);
@@ -54,8 +56,8 @@ CREATE OR REPLACE FUNCTION holdfast.knows_secret() RETURNS boolean
     RETURN NOT row_security_active('holdfast_private.secret'::regclass)
         AND has_table_privilege('holdfast_private.secret'::regclass, 'SELECT');
 
--- ticket: the default of p_ticket. A caller that knows the secret has the secret itself for a ticket, which
--- costs less.
+-- ticket: the default of p_ticket. A caller that knows the secret has the secret itself for a
+-- ticket, which costs less.
 CREATE OR REPLACE FUNCTION holdfast.ticket() RETURNS bytea
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -104,10 +106,10 @@ BEGIN
 END
 $$;
 
--- admit: the caller, if it has one of these in the namespace with this id. 42501: who may not do what. The
--- name of a namespace is told only to those who have a part in it.
-CREATE OR REPLACE FUNCTION holdfast_private.admit(p_ticket bytea, p_namespace_id integer, p_deed text,
-                                          VARIADIC p_roles text[])
+-- admit: the caller, if it has one of these in the namespace with this id. 42501: who may not do
+-- what. The name of a namespace is told only to those who have a part in it.
+CREATE OR REPLACE FUNCTION holdfast_private.admit(p_ticket bytea, p_namespace_id integer,
+                                                  p_deed text, VARIADIC p_roles text[])
     RETURNS oid
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -129,8 +131,8 @@ BEGIN
 END
 $$;
 
--- enter: the namespace of this name, as namespace_find has it, if the caller has one of these in it. For who
--- has no part in it at all there is none (HF003). 42501 as admit.
+-- enter: the namespace of this name, as namespace_find has it, if the caller has one of these in
+-- it. For who has no part in it at all there is none (HF003). 42501 as admit.
 CREATE OR REPLACE FUNCTION holdfast_private.enter(p_ticket bytea, p_namespace text, p_deed text,
                                           VARIADIC p_roles text[])
     RETURNS holdfast_private.namespaces
@@ -153,8 +155,9 @@ BEGIN
 END
 $$;
 
--- consumer_admit: admit for a consumer that works as the process with this token, which is one of the
--- namespace, or none that is registered; NULL: as none. p_now: its clock; NULL: it does not matter.
+-- consumer_admit: admit for a consumer that works as the process with this token, which is one of
+-- the namespace, or none that is registered; NULL: as none. p_now: its clock; NULL: it does not
+-- matter.
 CREATE OR REPLACE FUNCTION holdfast_private.consumer_admit(p_ticket bytea, p_namespace_id integer,
                                                    p_token uuid, p_now timestamptz) RETURNS oid
     LANGUAGE plpgsql STABLE

@@ -1,9 +1,9 @@
 -- Transactions of the application: deliveries that are settled in the transaction of their handler.
 
--- Whoever answers "it is stored already" must be as sure of it as whoever stored it. What a
--- transaction wrote is visible, but perhaps not on the synchronous standby, if its wait for that was
--- cancelled; a failover would take it back. A commit waits for everything before it, but only if it
--- has written something itself: so this writes something, which leaves no row behind.
+-- An answer "it is stored already" must be as sure as that of the call that stored it. What a
+-- transaction wrote is visible, but perhaps not on the synchronous standby, if its wait for that
+-- was cancelled; a failover would take it back. A commit waits for everything before it, but only
+-- if it has written something itself: so this writes something, which leaves no row behind.
 CREATE OR REPLACE FUNCTION holdfast_private.commit_what_is_seen() RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -26,17 +26,17 @@ BEGIN
 END
 $$;
 
--- join_check: may the library publish in this transaction? It must be in the database that the store
--- was opened on: there the process with this token is registered. HF002 if not, or if it is read-only.
--- p_durably: as commit_durably.
+-- join_check: may the library publish in this transaction? It must be in the database that the
+-- store was opened on: there the process with this token is registered. HF002 if not, or if it is
+-- read-only. p_durably: as commit_durably.
 CREATE OR REPLACE FUNCTION holdfast.join_check(p_token uuid, p_durably boolean) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM read_processes() p WHERE p.token = p_token) THEN
-        RAISE EXCEPTION 'the connection is open on another database than the bus, or its transaction '
-                        'is older than the bus' USING ERRCODE = 'HF002';
+        RAISE EXCEPTION 'the connection is open on another database than the bus, or its '
+                        'transaction is older than the bus' USING ERRCODE = 'HF002';
     END IF;
     IF current_setting('transaction_read_only')::boolean THEN
         RAISE EXCEPTION 'the transaction is read-only' USING ERRCODE = 'HF002';
@@ -47,9 +47,9 @@ BEGIN
 END
 $$;
 
--- tx_enter: may the handler run? Looks only, and locks nothing: a process that is stopped in the middle
--- of a handler holds up nobody. tx_leave settles. p_leased: by lease, else by partition and epoch.
--- status 0, HF_STALE, HF_NOTFOUND, HF_CONFLICT: settled already.
+-- tx_enter: may the handler run? Looks only, and locks nothing: a process that is stopped in the
+-- middle of a handler holds up no other process. tx_leave settles. p_leased: by lease, else by
+-- partition and epoch. status 0, HF_STALE, HF_NOTFOUND, HF_CONFLICT: settled already.
 CREATE OR REPLACE FUNCTION holdfast.tx_enter(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_position bigint,
@@ -76,7 +76,8 @@ BEGIN
         SELECT * INTO v_partition FROM read_partitions() p
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition;
         IF FOUND THEN
-            SELECT j.checkpoint INTO v_checkpoint FROM journal_look(p_subscription_id, p_partition) j;
+            SELECT j.checkpoint INTO v_checkpoint
+                FROM journal_look(p_subscription_id, p_partition) j;
             IF NOT FOUND THEN
                 RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
             END IF;
@@ -106,11 +107,11 @@ BEGIN
 END
 $$;
 
--- tx_leave: settles deliveries of one partition or lease within the transaction that their handler ran
--- in, which is to be committed soon: from now on it holds the partition's row (FOR SHARE; for
--- rearranging lanes if one of them waited) or the lease's. lane_busy: `ret_lane_busy` of each. Anything
--- but status 0: the caller undoes all of them. HF_STALE, HF_NOTFOUND, HF_CONFLICT: somebody
--- else has settled one meanwhile, that at `position`.
+-- tx_leave: settles deliveries of one partition or lease within the transaction that their handler
+-- ran in, which is to be committed soon: from now on it holds the partition's row (FOR SHARE; for
+-- rearranging lanes if one of them waited) or the lease's. lane_busy: `ret_lane_busy` of each.
+-- Anything but status 0: the caller undoes all of them. HF_STALE, HF_NOTFOUND, HF_CONFLICT: another
+-- process has settled one meanwhile, that at `position`.
 CREATE OR REPLACE FUNCTION holdfast_private.tx_leave(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_positions bigint[], p_waited boolean[],
@@ -207,8 +208,8 @@ BEGIN
 END
 $$;
 
--- tx_check: raises HF002 unless this is the transaction whose mark is p_mark, which ends with it. What
--- is sent behind it, a COMMIT above all, does not happen then.
+-- tx_check: raises HF002 unless this is the transaction whose mark is p_mark, which ends with it.
+-- What is sent behind it, a COMMIT above all, does not happen then.
 CREATE OR REPLACE FUNCTION holdfast.tx_check(p_mark text) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -220,8 +221,8 @@ BEGIN
 END
 $$;
 
--- tx_settle: tx_check and tx_leave. Raises whatever is wrong: HF002 as above, else HF and tx_leave's
--- status, with the position as the detail if there is one. Answers lane_busy.
+-- tx_settle: tx_check and tx_leave. Raises whatever is wrong: HF002 as above, else HF and
+-- tx_leave's status, with the position as the detail if there is one. Answers lane_busy.
 CREATE OR REPLACE FUNCTION holdfast.tx_settle(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_mark text, p_positions bigint[],
@@ -233,8 +234,8 @@ AS $$
 DECLARE
     v_done record;
 BEGIN
-    PERFORM positions_check(consumer_admit(p_ticket, p_namespace_id, p_token, p_now), p_namespace_id,
-                            p_positions);
+    PERFORM positions_check(consumer_admit(p_ticket, p_namespace_id, p_token, p_now),
+                            p_namespace_id, p_positions);
     PERFORM tx_check(p_mark);
     v_done := tx_leave(p_namespace_id, p_subscription_id, p_leased, p_partition, p_token, p_epoch,
                        p_lease, p_positions, p_waited, p_now);

@@ -1,15 +1,17 @@
 -- Views: the log, dead letters, subscriptions and grants for people, the checkpoints for functions.
 --
--- Each is read with the rights of its reader. Those for people
--- can be locked by every role that may use the schema holdfast (CREATE RULE waits for a lock before the server
--- looks at rights), so no function and no statement of the library reads them: reading.sql.
+-- Each is read with the rights of its reader. Those for people can be locked by every role that may
+-- use the schema holdfast (CREATE RULE waits for a lock before the server looks at rights), so no
+-- function and no statement of the library reads them: reading.sql.
 
 -- The newest row of each partition. To be read in a transaction that is READ COMMITTED: TRUNCATE
--- empties a side for older snapshots too, and a partition without a row means just that: read again.
-SELECT holdfast_private.view_make('holdfast_private.checkpoints', holdfast_private.reader_rights(), $view$
+-- empties a side for older snapshots too, and a partition without a row means just that: read
+-- again.
+SELECT holdfast_private.view_make(
+    'holdfast_private.checkpoints', holdfast_private.reader_rights(), $view$
     SELECT p.subscription_id, p.partition, p.epoch, p.owner, p.owner_name,
-           j.seq, j.checkpoint, j.checkpoint_at, j.last_event_id, j.turn, j.leases_from, j.kept_from,
-           j.holes, j.span, j.span_from, j.span_before
+           j.seq, j.checkpoint, j.checkpoint_at, j.last_event_id, j.turn, j.leases_from,
+           j.kept_from, j.holes, j.span, j.span_from, j.span_before
     FROM holdfast_private.partitions p
     LEFT JOIN LATERAL (
         SELECT * FROM (
@@ -30,22 +32,26 @@ SELECT holdfast_private.view_make('holdfast.event_log', holdfast_private.reader_
     FROM holdfast_private.namespaces n JOIN holdfast_private.events e ON e.namespace_id = n.id
 $view$);
 
--- A row per dead letter, the resolved ones too. reason: why it is one; cause: why its last attempt failed
--- (handler, undecodable, timeout, transaction, process_died, lease_expired; NULL: none failed). story: every attempt with its time, error and node.
+-- A row per dead letter, the resolved ones too. reason: why it is one; cause: why its last attempt
+-- failed (handler, undecodable, timeout, transaction, process_died, lease_expired; NULL: none
+-- failed). story: every attempt with its time, error and node.
 SELECT holdfast_private.view_make('holdfast.dead_letters', holdfast_private.reader_rights(), $view$
-    SELECT l.id, n.name AS namespace, l.subscription, l.event_id, l.position, l.type, l.key, l.tenant,
-           l.key_version, l.payload, l.metadata, l.producer, l.schedule_id, l.emitted_at,
-           l.entered_at, l.reason, l.cause, l.error, l.attempts, l.story::json AS story, l.failed_at,
-           l.resolved_at, l.resolved_by, l.resolved_note
+    SELECT l.id, n.name AS namespace, l.subscription, l.event_id, l.position, l.type, l.key,
+           l.tenant, l.key_version, l.payload, l.metadata, l.producer, l.schedule_id, l.emitted_at,
+           l.entered_at, l.reason, l.cause, l.error, l.attempts, l.story::json AS story,
+           l.failed_at, l.resolved_at, l.resolved_by, l.resolved_note
     FROM holdfast_private.namespaces n JOIN holdfast_private.letters l ON l.namespace_id = n.id
 $view$);
 
 -- A row per subscription.
-SELECT holdfast_private.view_make('holdfast.subscription_list', holdfast_private.reader_rights(), $view$
-    SELECT n.name AS namespace, s.name, CASE s.mode WHEN HF_MODE_ORDERED THEN 'ordered' ELSE 'shared' END AS mode,
-           s.partitions, s.patterns::json AS patterns, s.options::json AS options, s.paused_at, s.paused_by,
+SELECT holdfast_private.view_make(
+    'holdfast.subscription_list', holdfast_private.reader_rights(), $view$
+    SELECT n.name AS namespace, s.name,
+           CASE s.mode WHEN HF_MODE_ORDERED THEN 'ordered' ELSE 'shared' END AS mode, s.partitions,
+           s.patterns::json AS patterns, s.options::json AS options, s.paused_at, s.paused_by,
            s.paused_reason, s.created_at
-    FROM holdfast_private.namespaces n JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id
+    FROM holdfast_private.namespaces n
+    JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id
 $view$);
 
 -- A row per part that a role has in a namespace.

@@ -2,8 +2,8 @@
 
 -- name: change_schedule_put
 SELECT status, message, created
-    FROM holdfast.change_schedule_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                     $16, $17, $18, $19);
+    FROM holdfast.change_schedule_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+                                      $14, $15, $16, $17, $18, $19);
 
 -- name: change_schedule_remove
 SELECT status, message FROM holdfast.change_schedule_remove($1, $2);
@@ -31,9 +31,9 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
     WHERE namespace_id = $1 AND name = $2
         AND holdfast.may_see($1, 'schedules', 'publisher', 'owner');
 
--- Pages: at most so many rows and about so many bytes, but one; the last column is how many bytes there
--- are up to the row. The length of a value that is stored elsewhere or compressed is known without
--- fetching it, so what is behind the cut costs little.
+-- Pages: at most so many rows and about so many bytes, but one; the last column is how many bytes
+-- there are up to the row. The length of a value that is stored elsewhere or compressed is known
+-- without fetching it, so what is behind the cut costs little.
 
 -- Those behind the name $2: at most $3, about $4 bytes.
 -- name: schedule_list
@@ -51,8 +51,8 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
     WHERE upto - bytes < $4
     ORDER BY name;
 
--- Those that are due at $2, behind the one with the time $3 (NULL: from the first) and the id $4: at
--- most $5, about $6 bytes.
+-- Those that are due at $2, behind the one with the time $3 (NULL: from the first) and the id $4:
+-- at most $5, about $6 bytes.
 -- name: schedules_due
 SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, expression, zone, type,
        payload, key, tenant, metadata, paused_at, paused_by, paused_reason,
@@ -70,7 +70,8 @@ SELECT id, name, generation, next_at, created_at, policy, cap, grace_us, express
 
 -- name: runs_list
 SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.read_schedule_runs()
-    WHERE schedule_id = $1 AND planned_at < coalesce($2, 'infinity') ORDER BY planned_at DESC LIMIT $3;
+    WHERE schedule_id = $1 AND planned_at < coalesce($2, 'infinity')
+    ORDER BY planned_at DESC LIMIT $3;
 
 -- name: agenda
 SELECT holdfast.agenda($1);

@@ -5,13 +5,14 @@
 
 -- name: hello
 -- $1: the server's process as the connection named it. Behind a pooler it is another one, and
--- nothing is set. $2 lock_timeout, $4 statement_timeout (NULL: as it is), $5: not to wait for the disk.
--- $3: it only reads. Then plans are kept, so they must be right however large a table grows: by index,
--- also while the table is so small that the server would rather read it as a whole. (The costs of what
--- is switched off would wake the compiler.)
---   $6: it is not for a handler, whose statements find what the application's search_path says. Then names
--- and operators of all that follows are found in pg_catalog, and what others have put into schemas of
--- the role's search_path is never called. Until that is set every name here says where it is.
+-- nothing is set. $2 lock_timeout, $4 statement_timeout (NULL: as it is), $5: not to wait for the
+-- disk. $3: it only reads. Then plans are kept, so they must be right however large a table grows:
+-- by index, also while the table is so small that the server would rather read it as a whole. (The
+-- costs of what is switched off would wake the compiler.)
+--   $6: it is not for a handler, whose statements find what the application's search_path says.
+-- Then names and operators of all that follows are found in pg_catalog, and what others have put
+-- into schemas of the role's search_path is never called. Until that is set every name here says
+-- where it is.
 SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
        pg_catalog.pg_is_in_recovery(),
        pg_catalog.current_setting('synchronous_commit')
@@ -22,7 +23,8 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
                    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false) END,
                pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
                pg_catalog.set_config('lock_timeout',
-                                     coalesce($2, pg_catalog.current_setting('lock_timeout')), false),
+                                     coalesce($2, pg_catalog.current_setting('lock_timeout')),
+                                     false),
                CASE WHEN $3 THEN
                    pg_catalog.concat(pg_catalog.set_config('plan_cache_mode', 'auto', false),
                                      pg_catalog.set_config('enable_seqscan', 'off', false),
@@ -36,12 +38,13 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
                pg_catalog.set_config('synchronous_commit',
                    CASE WHEN $5 THEN 'off'
                         WHEN pg_catalog.current_setting('synchronous_commit')
-                             OPERATOR(pg_catalog.=) ANY ('{off,local,remote_write}'::pg_catalog.text[])
+                             OPERATOR(pg_catalog.=)
+                             ANY ('{off,local,remote_write}'::pg_catalog.text[])
                         THEN 'on'
                         ELSE pg_catalog.current_setting('synchronous_commit') END, false))
        END,
-       -- Behind a pooler, where the search_path is what it is: a schema of it in which a role may create
-       -- objects that is neither this one nor one that could do everything anyway.
+       -- Behind a pooler, where the search_path is what it is: a schema of it in which a role may
+       -- create objects that is neither this one nor one that could do everything anyway.
        CASE WHEN $6 AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1 THEN
            (SELECT n.nspname FROM pg_catalog.pg_namespace n
             WHERE n.nspname OPERATOR(pg_catalog.=) ANY (pg_catalog.current_schemas(false))
@@ -51,10 +54,12 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
                     LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) a.grantee
                     WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
                         AND (r.rolsuper OR r.rolname OPERATOR(pg_catalog.=) current_user
-                             OR r.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.name
+                             OR r.rolname
+                                 OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.name
                              OR r.oid OPERATOR(pg_catalog.=) (
                                  SELECT d.datdba FROM pg_catalog.pg_database d
-                                 WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()))
+                                 WHERE d.datname
+                                     OPERATOR(pg_catalog.=) pg_catalog.current_database()))
                             IS NOT TRUE) LIMIT 1)
        END
 
@@ -64,10 +69,10 @@ SELECT EXISTS (SELECT FROM pg_stat_activity
                WHERE pid = $1 AND coalesce(state, 'hidden') NOT LIKE 'idle%')
 
 -- name: session_kin
--- Whether one of the processes $1, which began at the times $2, is a process of this server now; when
--- the server was started; and when the process of this session began. A role that may not see when a
--- process began (it is not a member of the role that connected) sees instead when the server was
--- started, or lost its statistics, as it does in a crash.
+-- Whether one of the processes $1, which began at the times $2, is a process of this server now;
+-- when the server was started; and when the process of this session began. A role that may not see
+-- when a process began (it is not a member of the role that connected) sees instead when the server
+-- was started, or lost its statistics, as it does in a crash.
 WITH process AS (
     SELECT a.pid, coalesce(a.backend_start,
                            greatest(pg_postmaster_start_time(),
@@ -104,8 +109,8 @@ RELEASE SAVEPOINT holdfast
 ROLLBACK TO SAVEPOINT holdfast; RELEASE SAVEPOINT holdfast
 
 -- name: tx_settings
--- For one transaction: $1 synchronous_commit, $2 lock_timeout (NULL: as they are). The warning that a
--- commit may not be on the standby must reach us.
+-- For one transaction: $1 synchronous_commit, $2 lock_timeout (NULL: as they are). The warning that
+-- a commit may not be on the standby must reach us.
 SELECT pg_catalog.set_config('synchronous_commit',
                              coalesce($1, pg_catalog.current_setting('synchronous_commit')), true),
        pg_catalog.set_config('lock_timeout',
@@ -117,45 +122,51 @@ SELECT pg_catalog.set_config('synchronous_commit',
 -- ---- Opening ------------------------------------------------------------------------------------
 
 -- name: schema_exists
--- Asks the catalogue itself: to_regclass believes what its session has seen before, and whoever waited
--- for somebody else's migration has seen that there is nothing.
+-- Asks the catalogue itself: to_regclass believes what its session has seen before, and a session
+-- that waited for another one's migration has seen that there is nothing.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
                    ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
                WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast_private'::pg_catalog.name
                    AND c.relname OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name)
 
 -- name: schema_fault
--- Why the schemas that are there must not be used by this role, as a sentence; no row: it may. What lies in
--- a schema runs with the rights of the role that uses it. So a superuser uses no schema of a role that is not
--- one; and a role that makes or changes them ($1) owns them, is the only one that may create anything in them or
--- use the private one, and finds nothing of others there, nor, if there is none of our tables yet ($2), anything
--- at all.
+-- Why the schemas that are there must not be used by this role, as a sentence; no row: it may. What
+-- lies in a schema runs with the rights of the role that uses it. So a superuser uses no schema of
+-- a role that is not one; and a role that makes or changes them ($1) owns them, is the only one
+-- that may create anything in them or use the private one, and finds nothing of others there, nor,
+-- if there is none of our tables yet ($2), anything at all.
 WITH schema AS (
     SELECT n.oid, n.nspname, n.nspowner, n.nspacl, o.rolname AS owner, o.rolsuper, m.oid AS me,
            m.rolname AS my_name, m.rolsuper AS super
-    FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
+    FROM pg_catalog.pg_namespace n
+    JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
     JOIN pg_catalog.pg_roles m ON m.rolname OPERATOR(pg_catalog.=) current_user
     WHERE n.nspname OPERATOR(pg_catalog.=) ANY ('{holdfast,holdfast_private}'::pg_catalog.name[])),
 objects (schema, kind, name, owner) AS (
-    SELECT s.oid, 'relation'::pg_catalog.text, c.relname, c.relowner FROM pg_catalog.pg_class c, schema s
+    SELECT s.oid, 'relation'::pg_catalog.text, c.relname, c.relowner
+        FROM pg_catalog.pg_class c, schema s
         WHERE c.relnamespace OPERATOR(pg_catalog.=) s.oid
     UNION ALL SELECT s.oid, 'function', p.proname, p.proowner FROM pg_catalog.pg_proc p, schema s
         WHERE p.pronamespace OPERATOR(pg_catalog.=) s.oid
     UNION ALL SELECT s.oid, 'type', t.typname, t.typowner FROM pg_catalog.pg_type t, schema s
         WHERE t.typnamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT s.oid, 'operator', o.oprname, o.oprowner FROM pg_catalog.pg_operator o, schema s
+    UNION ALL SELECT s.oid, 'operator', o.oprname, o.oprowner
+        FROM pg_catalog.pg_operator o, schema s
         WHERE o.oprnamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT s.oid, 'operator class', o.opcname, o.opcowner FROM pg_catalog.pg_opclass o, schema s
+    UNION ALL SELECT s.oid, 'operator class', o.opcname, o.opcowner
+        FROM pg_catalog.pg_opclass o, schema s
         WHERE o.opcnamespace OPERATOR(pg_catalog.=) s.oid
-    UNION ALL SELECT s.oid, 'collation', c.collname, c.collowner FROM pg_catalog.pg_collation c, schema s
+    UNION ALL SELECT s.oid, 'collation', c.collname, c.collowner
+        FROM pg_catalog.pg_collation c, schema s
         WHERE c.collnamespace OPERATOR(pg_catalog.=) s.oid)
-SELECT pg_catalog.format('the schema %s belongs to role %s, and %s is a superuser: what lies in it would '
-                         'run with the rights of a superuser; connect as %s (or with options=-crole=%s)',
+SELECT pg_catalog.format('the schema %s belongs to role %s, and %s is a superuser: what lies in it '
+                         'would run with the rights of a superuser; connect as %s (or with '
+                         'options=-crole=%s)',
                          s.nspname, s.owner, s.my_name, s.owner, s.owner) AS fault, 1 AS rank
     FROM schema s WHERE s.super AND NOT s.rolsuper
 UNION ALL
-SELECT 'the schema holdfast was made by a build before its tables had a schema of their own (holdfast_private): '
-       'this program cannot change it; make it anew in another database', 2
+SELECT 'the schema holdfast was made by a build before its tables had a schema of their own '
+       '(holdfast_private): this program cannot change it; make it anew in another database', 2
     FROM objects o JOIN schema s ON s.oid OPERATOR(pg_catalog.=) o.schema
     WHERE s.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name
         AND o.kind OPERATOR(pg_catalog.=) 'relation'::pg_catalog.text
@@ -163,20 +174,23 @@ SELECT 'the schema holdfast was made by a build before its tables had a schema o
         AND o.owner OPERATOR(pg_catalog.=) s.nspowner
 UNION ALL
 SELECT pg_catalog.format('the schema %s belongs to role %s: connect as %s to make or change it; an '
-                         'administrator who makes it for a role says CREATE SCHEMA %s AUTHORIZATION %s',
+                         'administrator who makes it for a role says CREATE SCHEMA %s '
+                         'AUTHORIZATION %s',
                          s.nspname, s.owner, s.owner, s.nspname, s.my_name), 3
     FROM schema s WHERE $1 AND s.nspowner OPERATOR(pg_catalog.<>) s.me
 UNION ALL
-SELECT pg_catalog.format('role %s may create objects in the schema %s, so its owner must not make tables '
-                         'and functions there: REVOKE CREATE ON SCHEMA %s FROM %s',
-                         coalesce(g.rolname, 'PUBLIC'), s.nspname, s.nspname, coalesce(g.rolname, 'PUBLIC')), 4
+SELECT pg_catalog.format('role %s may create objects in the schema %s, so its owner must not make '
+                         'tables and functions there: REVOKE CREATE ON SCHEMA %s FROM %s',
+                         coalesce(g.rolname, 'PUBLIC'), s.nspname, s.nspname,
+                         coalesce(g.rolname, 'PUBLIC')), 4
     FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a
     LEFT JOIN pg_catalog.pg_roles g ON g.oid OPERATOR(pg_catalog.=) a.grantee
     WHERE $1 AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
         AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
 UNION ALL
-SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could hold up everybody by locks on '
-                         'what is in it: REVOKE USAGE ON SCHEMA holdfast_private FROM %s',
+SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could hold up everybody '
+                         'by locks on what is in it: REVOKE USAGE ON SCHEMA '
+                         'holdfast_private FROM %s',
                          coalesce(g.rolname, 'PUBLIC'), coalesce(g.rolname, 'PUBLIC')), 5
     FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a
     LEFT JOIN pg_catalog.pg_roles g ON g.oid OPERATOR(pg_catalog.=) a.grantee
@@ -184,16 +198,17 @@ SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could
         AND a.privilege_type OPERATOR(pg_catalog.=) 'USAGE'::pg_catalog.text
         AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
 UNION ALL
-SELECT pg_catalog.format('the schema %s has the %s %s, which is not Holdfast''s (role %s made it): look at '
-                         'it, then drop it', s.nspname, o.kind, o.name, pg_catalog.pg_get_userbyid(o.owner)), 6
+SELECT pg_catalog.format('the schema %s has the %s %s, which is not Holdfast''s (role %s made it): '
+                         'look at it, then drop it', s.nspname, o.kind, o.name,
+                         pg_catalog.pg_get_userbyid(o.owner)), 6
     FROM objects o JOIN schema s ON s.oid OPERATOR(pg_catalog.=) o.schema
     WHERE $1 AND ($2 OR o.owner OPERATOR(pg_catalog.<>) s.nspowner)
 ORDER BY rank LIMIT 1
 
 -- name: schema_state
--- $1: the digest of this program's functions; $2: its release. The version of the tables; the functions:
--- 0 they are this program's, or those of a newer one, 1 others of the same release, 2 those of an older one;
--- whose they are; whether the schema is this role's.
+-- $1: the digest of this program's functions; $2: its release. The version of the tables; the
+-- functions: 0 they are this program's, or those of a newer one, 1 others of the same release, 2
+-- those of an older one; whose they are; whether the schema is this role's.
 SELECT (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'schema_version'),
        CASE WHEN f.digest = $1::text THEN 0
             WHEN f.release > string_to_array($2::text, '.')::integer[] THEN 0
@@ -202,7 +217,8 @@ SELECT (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'schem
        array_to_string(f.release, '.'),
        (SELECT n.nspowner = quote_ident(current_user)::regrole::oid
         FROM pg_namespace n WHERE n.nspname = 'holdfast')
-FROM (SELECT (SELECT m.value FROM holdfast.read_meta() m WHERE m.name = 'functions_digest') AS digest,
+FROM (SELECT (SELECT m.value FROM holdfast.read_meta() m
+              WHERE m.name = 'functions_digest') AS digest,
              (SELECT string_to_array(m.value, '.')::integer[] FROM holdfast.read_meta() m
               WHERE m.name = 'functions_release') AS release) f
 
@@ -211,21 +227,23 @@ FROM (SELECT (SELECT m.value FROM holdfast.read_meta() m WHERE m.name = 'functio
 SELECT pg_catalog.set_config('lock_timeout', $1, true)
 
 -- name: schema_lock
--- One process at a time makes or changes the schema; to the end of the transaction. The lock is one of a row,
--- because every role that may use the schema can lock its tables (PREPARE). If there is no schema yet,
--- there is no lock that needs a right either: who waited for a moment goes on without one, and of two that
--- make the schema at the same time the server refuses the second.
+-- One process at a time makes or changes the schema; to the end of the transaction. The lock is one
+-- of a row, because every role that may use the schema can lock its tables (PREPARE). If there is
+-- no schema yet, there is no lock that needs a right either: who waited for a moment goes on
+-- without one, and of two that make the schema at the same time the server refuses the second.
 DO $$
 DECLARE
     v_timeout text := pg_catalog.current_setting('lock_timeout');
 BEGIN
-    IF EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    IF EXISTS (SELECT FROM pg_catalog.pg_class c
+               JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = 'holdfast_private' AND c.relname = 'meta') THEN
         BEGIN
             PERFORM FROM holdfast_private.meta m WHERE m.name = 'schema_version' FOR UPDATE;
         EXCEPTION WHEN lock_not_available THEN
-            RAISE EXCEPTION 'another session makes or changes the schema and has not ended its transaction; '
-                            'waited % for it', v_timeout USING ERRCODE = 'lock_not_available';
+            RAISE EXCEPTION 'another session makes or changes the schema and has not ended its '
+                            'transaction; waited % for it', v_timeout
+                            USING ERRCODE = 'lock_not_available';
         END;
         RETURN;
     END IF;
@@ -273,7 +291,8 @@ SELECT status, message, taken, more, command, events, bytes, dropped_name, dropp
        dropped_through
     FROM holdfast.change_retain(
         CASE WHEN $1::text IS NULL THEN $2
-             ELSE coalesce((SELECT n.id FROM holdfast.read_namespaces() n WHERE n.name = $1), 0) END,
+             ELSE coalesce((SELECT n.id FROM holdfast.read_namespaces() n WHERE n.name = $1),
+                           0) END,
         $3, $4, $5, false)
 
 -- name: retention_plan
@@ -314,16 +333,18 @@ SELECT * FROM holdfast.node_register({namespace}, $1, $2, $3, $4, $5, $6, $7, $8
 
 -- name: keeper_look
 -- If $4, a sign of life of process $1 named $2, which holds its lock or not ($3). If $5 is not NULL
--- the declaration that somebody sleeps, for so many ms. Then, in this order: the newest position, and
--- who has published and is not over yet. Each step refers to the one before, so that they happen in
--- this order. At last the server's clock, the number of company(), and the time of agenda().
+-- the declaration that a consumer sleeps, for so many ms. Then, in this order: the newest position,
+-- and who has published and is not over yet. Each step refers to the one before, so that they
+-- happen in this order. At last the server's clock, the number of company(), and the time of
+-- agenda().
 SELECT f.flag, h.head, holdfast.publishers({namespace}, h.head),
        clock_timestamp(), holdfast.company({namespace}, $1), holdfast.agenda({namespace})
 FROM (SELECT CASE WHEN $4::boolean THEN
                  (SELECT count(*) FROM holdfast.process_beat({namespace}, $1, $2, $3)) END AS others
       OFFSET 0) b,
      LATERAL (SELECT CASE WHEN $5::integer IS NOT NULL THEN
-                         holdfast.sleep({namespace}, $5::integer + 0 * coalesce(b.others, 0)::integer)
+                         holdfast.sleep({namespace},
+                                        $5::integer + 0 * coalesce(b.others, 0)::integer)
                      END AS flag OFFSET 0) f,
      LATERAL (SELECT holdfast.head(({namespace} + 0 * coalesce(f.flag, 0))::integer) AS head
               OFFSET 0) h
@@ -336,7 +357,7 @@ SELECT holdfast.head({namespace})
 SELECT holdfast.awake({namespace}, $1)
 
 -- name: keeper_ring
--- Notifies if somebody sleeps ...
+-- Notifies if a consumer sleeps.
 SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.read_namespaces() n WHERE n.id = {namespace}
 
 -- name: keeper_ring_all
@@ -372,8 +393,9 @@ WITH sessions AS MATERIALIZED (
         SELECT p.prepared,
                format('%L of role %s, prepared for %s s', p.gid, p.owner,
                       extract(epoch FROM clock_timestamp() - p.prepared)::bigint) AS told,
-               format('it keeps its locks until it is ended. As %I or a superuser, in database %I: ROLLBACK '
-                      'PREPARED %L; or COMMIT PREPARED %3$L if its transaction manager has decided so',
+               format('it keeps its locks until it is ended. As %I or a superuser, in database %I: '
+                      'ROLLBACK PREPARED %L; or COMMIT PREPARED %3$L if its transaction manager '
+                      'has decided so',
                       p.owner, p.database, p.gid) AS advice
         FROM pg_prepared_xacts p WHERE p.database = current_database()),
     forgotten AS MATERIALIZED (
@@ -381,27 +403,34 @@ WITH sessions AS MATERIALIZED (
         WHERE p.prepared < clock_timestamp() - make_interval(secs => $2::bigint)
         ORDER BY p.prepared LIMIT 1),
     upkeep AS MATERIALIZED ( -- what only the owner of the schema does, and has not done
-        SELECT CASE WHEN u.journal > 4194304 AND u.rotated < clock_timestamp() - interval '10 minutes'
-                   THEN format('the journal of checkpoints has %s bytes and was not rotated for %s minutes',
-                               u.journal, (extract(epoch FROM clock_timestamp() - u.rotated) / 60)::bigint)
-                   WHEN u.month_due THEN 'retention has not run for more than a day, and a month is due' END
+        SELECT CASE WHEN u.journal > 4194304
+                        AND u.rotated < clock_timestamp() - interval '10 minutes'
+                   THEN format('the journal of checkpoints has %s bytes and was not rotated '
+                               'for %s minutes',
+                               u.journal,
+                               (extract(epoch FROM clock_timestamp() - u.rotated) / 60)::bigint)
+                   WHEN u.month_due
+                       THEN 'retention has not run for more than a day, and a month is due' END
                AS told,
-               format('it is for the owner of the schema: run SELECT * FROM holdfast.tick() as role %s every '
-                      'minute, or a process of that role; if there is one, something holds a lock on the '
-                      'journal', u.owner) AS advice
+               format('it is for the owner of the schema: run SELECT * FROM holdfast.tick() as '
+                      'role %s every minute, or a process of that role; if there is one, something '
+                      'holds a lock on the journal', u.owner) AS advice
         FROM (SELECT holdfast.journal_bytes() AS journal,
                      (SELECT t.rotated_at FROM holdfast.read_turns() t) AS rotated,
                      EXISTS (SELECT FROM holdfast.read_namespaces() n
                              WHERE n.id = {namespace} AND n.retention_ms > 0
                                  AND n.months_from + interval '1 month 1 day'
                                      < clock_timestamp() - n.retention_ms * interval '1 ms'
-                                 AND (n.retained_at > clock_timestamp() - interval '1 day') IS NOT TRUE
-                                 AND n.created_at < clock_timestamp() - interval '1 day') AS month_due,
+                                 AND (n.retained_at > clock_timestamp() - interval '1 day')
+                                     IS NOT TRUE
+                                 AND n.created_at < clock_timestamp() - interval '1 day')
+                         AS month_due,
                      (SELECT pg_get_userbyid(s.nspowner) FROM pg_namespace s
                       WHERE s.nspname = 'holdfast') AS owner) u)
 SELECT s.name, s.value, coalesce(f.advice, u.advice)
 FROM (VALUES ('server_version', current_setting('server_version')),
-             ('schema_version', (SELECT value FROM holdfast.read_meta() WHERE name = 'schema_version')),
+             ('schema_version',
+              (SELECT value FROM holdfast.read_meta() WHERE name = 'schema_version')),
              ('schema_functions',
               (SELECT format('%s of %s', left(d.value, 8), r.value)
                FROM holdfast.read_meta() d, holdfast.read_meta() r
@@ -441,7 +470,8 @@ FROM (VALUES ('server_version', current_setting('server_version')),
                ORDER BY a.xact_start LIMIT 1)),
              ('clock_skew_ms',
               (extract(epoch FROM clock_timestamp() - $1::timestamptz) * 1000)::bigint::text),
-             -- What is said of a namespace is NULL for the database as a whole, which has the number 0.
+             -- What is said of a namespace is NULL for the database as a whole, which has the
+             -- number 0.
              ('months', (SELECT nullif(count(*), 0)::text
                          FROM pg_partition_tree(holdfast.log_of({namespace})) t
                          WHERE t.isleaf)),
@@ -457,7 +487,8 @@ FROM (VALUES ('server_version', current_setting('server_version')),
                              WHERE datname = current_database())::bigint)::text),
              ('processes',
               CASE WHEN {namespace} > 0 THEN
-                  (SELECT count(*)::text FROM holdfast.read_processes() WHERE namespace_id = {namespace})
+                  (SELECT count(*)::text FROM holdfast.read_processes()
+                   WHERE namespace_id = {namespace})
               END))
      AS s (name, value)
 LEFT JOIN forgotten f ON s.name = 'forgotten_prepared'

@@ -1,13 +1,13 @@
--- The transaction that makes the schema or brings it up to date, in parts. script.c puts them together: the
--- engine runs them when it opens a database, and `holdfast migrate --print` writes them for psql. What must
--- hold is asked here and nowhere else.
+-- The transaction that makes the schema or brings it up to date, in parts. script.c puts them
+-- together: the engine runs them when it opens a database, and `holdfast migrate --print` writes
+-- them for psql. What must hold is asked here and nowhere else.
 --
--- {version}, {release}, {digest}: those of the program. {name of a statement}: its text. {step}, {text}: of
--- what the part is repeated for.
+-- {version}, {release}, {digest}: those of the program. {name of a statement}: its text. {step},
+-- {text}: of what the part is repeated for.
 
 -- name: install_settings
--- How the database is set must not matter to what is made. Bodies of functions are not checked, because they
--- may name what is made after them.
+-- How the database is set must not matter to what is made. Bodies of functions are not checked,
+-- because they may name what is made after them.
 SET LOCAL statement_timeout = 0;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL standard_conforming_strings = on;
@@ -15,7 +15,8 @@ SET LOCAL default_table_access_method = heap;
 SET LOCAL check_function_bodies = off;
 
 -- name: install_fault
--- Refuses a schema that this role must not make or change: before the lock, which needs a right, and after.
+-- Refuses a schema that this role must not make or change: before the lock, which needs a right,
+-- and after.
 DO $holdfast_fault$
 DECLARE
     v_exists boolean;
@@ -30,8 +31,8 @@ END
 $holdfast_fault$;
 
 -- name: install_check
--- Refuses a schema that is newer or not as it was made, and says to the parts that follow where it is
--- (holdfast.version) and whether its functions are to be applied (holdfast.functions).
+-- Refuses a schema that is newer or not as it was made, and says to the parts that follow where it
+-- is (holdfast.version) and whether its functions are to be applied (holdfast.functions).
 DO $holdfast_check$
 DECLARE
     v_exists  boolean;
@@ -46,16 +47,16 @@ BEGIN
     END IF;
     v_version := coalesce(v_version, 0);
     IF v_version > {version} THEN
-        RAISE EXCEPTION 'the schema holdfast has version %, and this is version {version}: use a newer one',
-            v_version USING ERRCODE = 'HF015';
+        RAISE EXCEPTION 'the schema holdfast has version %, and this is version {version}: '
+                        'use a newer one', v_version USING ERRCODE = 'HF015';
     END IF;
     IF v_version > 0 AND (v_version < {version} OR v_age > 0) THEN
         EXECUTE $holdfast_query${schema_objects}$holdfast_query$ INTO v_text;
         EXECUTE $holdfast_query${verify_schema}$holdfast_query$ INTO v_text USING 1, v_text;
         IF v_text IS NOT NULL THEN
-            RAISE EXCEPTION USING ERRCODE = 'HF015', MESSAGE = v_text || '. Make it as it is in a new '
-                'database of the version that made it, and remove what does not belong to Holdfast; '
-                '`holdfast verify` of that version lists all';
+            RAISE EXCEPTION USING ERRCODE = 'HF015', MESSAGE = v_text
+                || '. Make it as it is in a new database of the version that made it, and remove '
+                'what does not belong to Holdfast; `holdfast verify` of that version lists all';
         END IF;
     END IF;
     PERFORM set_config('holdfast.version', v_version::text, true),

@@ -1,9 +1,9 @@
 -- Queries of the log's reading end. {namespace} stands for the number of the namespace.
 --
--- Rows of events have the columns of row.h, then `bytes`: how large the texts are that have no small
--- limit of their own; NULL if the event is not wanted, and then all but its position is NULL. Texts
--- that are together larger than 16384 bytes are left out and fetched by read_large, so that the
--- memory for one answer is bounded. (octet_length does not fetch what lies outside the row.)
+-- Rows of events have the columns of row.h, then `bytes`: how large the texts are that have no
+-- small limit of their own; NULL if the event is not wanted, and then all but its position is NULL.
+-- Texts that are together larger than 16384 bytes are left out and fetched by read_large, so that
+-- the memory for one answer is bounded. (octet_length does not fetch what lies outside the row.)
 
 -- name: read_settings
 -- For the statements that follow in the same transaction. A month without statistics, or one whose
@@ -15,16 +15,16 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
        set_config('plan_cache_mode', 'force_custom_plan', true)
 
 -- name: read_settings_few
--- The same, for few rows: making a plan takes longer than reading them, so the one plan is kept. It is
--- the same but for the parameters, and made under these settings too.
+-- The same, for few rows: making a plan takes longer than reading them, so the one plan is kept. It
+-- is the same but for the parameters, and made under these settings too.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_sort', 'off', true), set_config('jit', 'off', true),
        set_config('plan_cache_mode', 'force_generic_plan', true)
 
 -- name: read_tail
--- $1: after this position; $2: at most so many; $3: regular expression of the types that are wanted,
--- NULL: all are; $4: how many partitions there are, and $5: those that are wanted, a bit each, NULL:
--- all are.
+-- $1: after this position; $2: at most so many; $3: regular expression of the types that are
+-- wanted, NULL: all are; $4: how many partitions there are, and $5: those that are wanted, a bit
+-- each, NULL: all are.
 SELECT t.position,
        CASE WHEN t.wanted THEN t.id END,
        CASE WHEN t.wanted THEN t.type END,
@@ -52,8 +52,9 @@ FROM (SELECT e.*,
 ORDER BY t.position
 
 -- name: read_holes
--- $1, $2: first and last positions of ranges, in order; $3, $4, $5: as above; $6: at most so many. Each
--- range is read by itself, one after the other, so the rows come in the order of their positions.
+-- $1, $2: first and last positions of ranges, in order; $3, $4, $5: as above; $6: at most so many.
+-- Each range is read by itself, one after the other, so the rows come in the order of their
+-- positions.
 SELECT t.position,
        CASE WHEN t.wanted THEN t.id END,
        CASE WHEN t.wanted THEN t.type END,
@@ -95,9 +96,9 @@ WHERE e.position = ANY ($1::bigint[])
 SELECT pg_postmaster_start_time()
 
 -- name: read_holders
--- Who is publishing (functions/append.sql): whoever has drawn a position and has not ended, prepared
--- transactions (without a process) included. At least one row, whose transaction is NULL if there is
--- nobody.
+-- Who is publishing (functions/append.sql): those that have drawn a position and have not ended,
+-- prepared transactions (without a process) included. At least one row, whose transaction is NULL
+-- if there is none.
 SELECT s.start, split_part(l.virtualtransaction, '/', 1)::bigint,
        split_part(l.virtualtransaction, '/', 2)::bigint, l.pid
 FROM (SELECT pg_postmaster_start_time()) s (start)

@@ -1,18 +1,20 @@
--- Statements that copy a namespace to another database (src/store/transfer.h). Those that read a table
--- answer the columns that those that write it take, in the same order, on every engine.
+-- Statements that copy a namespace to another database (src/store/transfer.h). Those that read a
+-- table answer the columns that those that write it take, in the same order, on every engine.
 
 -- name: transfer_identity
 SELECT value FROM holdfast_private.meta WHERE name = 'identity'
 
--- The head is read before the holders of the sequence's lock: if there is none of them, every position
--- up to the head has committed, or never will. A gapless namespace's head is committed with its events.
+-- The head is read before the holders of the sequence's lock: if there is none of them, every
+-- position up to the head has committed, or never will. A gapless namespace's head is committed
+-- with its events.
 -- name: transfer_facts
 WITH space AS MATERIALIZED (
     SELECT n.*, CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END AS head
     FROM holdfast_private.namespaces n WHERE n.name = $1)
 SELECT s.id::bigint, s.head, s.removing_at IS NOT NULL, s.copying IS NOT NULL, s.gapless,
        o.count, o.names,
-       (SELECT count(*) FROM holdfast_private.schedules c WHERE c.namespace_id = s.id AND c.job IS NOT NULL)
+       (SELECT count(*) FROM holdfast_private.schedules c
+        WHERE c.namespace_id = s.id AND c.job IS NOT NULL)
 FROM space s CROSS JOIN LATERAL holdfast_private.nodes_present(s.id) o
 
 -- name: transfer_holders
@@ -25,8 +27,8 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL row_security = off; -- what is hidden from the reader must not be missing in the copy
 SET LOCAL enable_sort = off;
 SET LOCAL jit = off;
-LOCK TABLE holdfast_private.checkpoints_0, holdfast_private.checkpoints_1, holdfast_private.leases, holdfast_private.settled
-    IN ACCESS SHARE MODE;
+LOCK TABLE holdfast_private.checkpoints_0, holdfast_private.checkpoints_1, holdfast_private.leases,
+    holdfast_private.settled IN ACCESS SHARE MODE;
 
 -- ---- Reading: $1 is the namespace's number; of events those above $2 up to $3 -------------------
 
@@ -38,16 +40,19 @@ WHERE e.namespace_id = $1::bigint::integer AND e.position > $2::bigint AND e.pos
 ORDER BY e.position
 
 -- name: transfer_read_keys
-SELECT k.key, k.version FROM holdfast_private.keys k WHERE k.namespace_id = $1::bigint::integer ORDER BY k.key
+SELECT k.key, k.version FROM holdfast_private.keys k WHERE k.namespace_id = $1::bigint::integer
+ORDER BY k.key
 
 -- name: transfer_read_subscriptions
 SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generation, s.start,
-       s.paused_at, s.paused_by, s.paused_reason, s.breaker, s.created_at, s.dropped_through, s.dropped
+       s.paused_at, s.paused_by, s.paused_reason, s.breaker, s.created_at, s.dropped_through,
+       s.dropped
 FROM holdfast_private.subscriptions s WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name
 
 -- name: transfer_read_partitions
 SELECT s.name, c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.epoch, c.turn
-FROM holdfast_private.subscriptions s JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id
+FROM holdfast_private.subscriptions s
+JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, c.partition
 
 -- name: transfer_read_retries
@@ -67,15 +72,17 @@ SELECT s.name, d.partition, d.position
 FROM holdfast_private.subscriptions s JOIN holdfast_private.settled d ON d.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, d.partition, d.position
 
--- A copy has no holes. What those of the source show, a cursor has passed and nobody has claimed yet: it
--- comes as leases that nobody has, none larger than a claim may be. Their tokens are the same whenever
--- they are read, and no other database has them.
+-- A copy has no holes. What those of the source show, a cursor has passed and no claim has taken
+-- yet: it comes as leases without a holder, none larger than a claim may be. Their tokens are the
+-- same whenever they are read, and no other database has them.
 -- name: transfer_read_leases
 WITH shared AS MATERIALIZED (
     SELECT s.id, s.name, c.holes,
            coalesce(s.options::json ->> 'on_unhandled' = 'dead_letter', false) AS unhandled_too,
-           holdfast.patterns_regex(ARRAY(SELECT json_array_elements_text(s.patterns::json))) AS regex
-    FROM holdfast_private.subscriptions s JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id
+           holdfast.patterns_regex(ARRAY(SELECT json_array_elements_text(s.patterns::json)))
+               AS regex
+    FROM holdfast_private.subscriptions s
+    JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id
     WHERE s.namespace_id = $1::bigint::integer AND s.mode = HF_MODE_SHARED AND c.holes IS NOT NULL),
 late AS (
     SELECT s.id, s.name, e.position,
@@ -88,28 +95,29 @@ SELECT s.name, l.token, coalesce(l.piece, 0), l.has_retries, l.lease_ms, l.count
 FROM holdfast_private.subscriptions s JOIN holdfast_private.leases l ON l.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer
 UNION ALL
-SELECT l.name, md5(concat_ws(' ', m.value, l.id, min(l.position)))::uuid, 0, false, 0, count(*)::integer,
-       range_agg(int8range(l.position, l.position, '[]'))::text
+SELECT l.name, md5(concat_ws(' ', m.value, l.id, min(l.position)))::uuid, 0, false, 0,
+       count(*)::integer, range_agg(int8range(l.position, l.position, '[]'))::text
 FROM late l CROSS JOIN holdfast_private.meta m WHERE m.name = 'identity'
 GROUP BY m.value, l.id, l.name, l.part
 ORDER BY 1, 2
 
 -- name: transfer_read_numbers
-SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('holdfast_private.letters', 'id')::regclass), 0)
+SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('holdfast_private.letters',
+                                                              'id')::regclass), 0)
 FROM holdfast_private.namespaces n WHERE n.id = $1::bigint::integer
 
 -- name: transfer_read_dead_letters
-SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts, d.reason,
-       d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
-       d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
-       d.checksum, d.cause
+SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts,
+       d.reason, d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at,
+       d.entered_at, d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata,
+       d.payload, d.story, d.checksum, d.cause
 FROM holdfast_private.letters d WHERE d.namespace_id = $1::bigint::integer
 ORDER BY d.subscription, d.event_id, d.id
 
 -- name: transfer_read_schedules
-SELECT s.name, s.id, s.generation, s.next_at, s.paused_at, s.created_at, s.policy, s.cap, s.grace_us,
-       s.expression, s.zone, s.paused_by, s.paused_reason, s.type, s.key, s.tenant, s.metadata,
-       s.payload
+SELECT s.name, s.id, s.generation, s.next_at, s.paused_at, s.created_at, s.policy, s.cap,
+       s.grace_us, s.expression, s.zone, s.paused_by, s.paused_reason, s.type, s.key, s.tenant,
+       s.metadata, s.payload
 FROM holdfast_private.schedules s WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name
 
 -- name: transfer_read_runs
@@ -120,10 +128,12 @@ WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, r.planned_at
 -- name: transfer_read_delayed
 SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant, d.metadata,
        d.payload, d.checksum
-FROM holdfast_private.delayed d WHERE d.namespace_id = $1::bigint::integer ORDER BY d.due_at, d.number
+FROM holdfast_private.delayed d WHERE d.namespace_id = $1::bigint::integer
+ORDER BY d.due_at, d.number
 
 -- name: transfer_read_namespace
-SELECT holdfast.head(n.id), n.created_at, n.metadata, n.retention_ms, n.retention_bytes, n.lagging_drop
+SELECT holdfast.head(n.id), n.created_at, n.metadata, n.retention_ms, n.retention_bytes,
+       n.lagging_drop
 FROM holdfast_private.namespaces n WHERE n.id = $1::bigint::integer
 
 -- ---- Steps: $1 is the namespace's name, $2 the mark ---------------------------------------------
@@ -132,7 +142,8 @@ FROM holdfast_private.namespaces n WHERE n.id = $1::bigint::integer
 SELECT status, message FROM holdfast_private.copy_check($1, $2, $3::text::boolean)
 
 -- name: transfer_begin
-SELECT status, message, resumed, copied_to FROM holdfast_private.copy_begin($1, $2, $4, $3::text::boolean)
+SELECT status, message, resumed, copied_to
+FROM holdfast_private.copy_begin($1, $2, $4, $3::text::boolean)
 
 -- name: transfer_clear
 SELECT status, message, more FROM holdfast_private.copy_clear($1, $2, $3, $4)
@@ -147,8 +158,8 @@ SELECT status, message FROM holdfast_private.copy_end($1, $2)
 -- $17: the times inside the ids. $18: the floor.
 -- name: transfer_write_events
 SELECT status, message
-FROM holdfast_private.copy_events($1, $2, $18, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                          $17)
+FROM holdfast_private.copy_events($1, $2, $18, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+                                  $15, $16, $17)
 
 -- name: transfer_write_keys
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -164,27 +175,31 @@ FROM target t
 -- name: transfer_write_subscriptions
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
-    INSERT INTO holdfast_private.subscriptions (namespace_id, name, patterns, options, mode, partitions, wanted,
-                                        generation, start, paused_at, paused_by, paused_reason, breaker,
-                                        created_at, dropped_through, dropped)
+    INSERT INTO holdfast_private.subscriptions (namespace_id, name, patterns, options, mode,
+                                                partitions, wanted, generation, start, paused_at,
+                                                paused_by, paused_reason, breaker, created_at,
+                                                dropped_through, dropped)
     SELECT t.id, r.*
-    FROM target t, unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
-                          $9::bigint[], $10::bigint[], $11::timestamptz[], $12::text[], $13::text[],
-                          $14::text[], $15::timestamptz[], $16::bigint[], $17::bigint[]) r
+    FROM target t,
+         unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[],
+                $9::bigint[], $10::bigint[], $11::timestamptz[], $12::text[], $13::text[],
+                $14::text[], $15::timestamptz[], $16::bigint[], $17::bigint[]) r
     WHERE t.id IS NOT NULL
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
             ELSE 0 END, 'the subscriptions could not be written'
 FROM target t
 
--- How fast it moves is known when it has been here for a while: the row before says when, and nothing else.
+-- How fast it moves is known when it has been here for a while: the row before says when, and
+-- nothing else.
 -- name: transfer_write_partitions
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 rows AS MATERIALIZED (
     SELECT s.id AS subscription_id, r.*
     FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::uuid[],
                           $8::bigint[], $9::bigint[])
-                   r (subscription, partition, checkpoint, checkpoint_at, last_event_id, epoch, turn)
+                   r (subscription, partition, checkpoint, checkpoint_at, last_event_id,
+                      epoch, turn)
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id),
 put AS (
@@ -192,10 +207,11 @@ put AS (
     SELECT r.subscription_id, r.partition, r.epoch FROM rows r
     RETURNING 1),
 journal AS MATERIALIZED (
-    SELECT holdfast_private.journal_add(r.subscription_id, r.partition::integer, r.checkpoint, r.checkpoint_at,
-                                r.last_event_id, r.turn <> 0, p_stored =>
-                                (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-                                 holdfast.span_of(clock_timestamp()), NULL, NULL)::holdfast_private.checkpoints_0)
+    SELECT holdfast_private.journal_add(r.subscription_id, r.partition::integer, r.checkpoint,
+                                        r.checkpoint_at, r.last_event_id, r.turn <> 0, p_stored =>
+                                        (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                         holdfast.span_of(clock_timestamp()), NULL,
+                                         NULL)::holdfast_private.checkpoints_0)
     FROM rows r)
 SELECT CASE WHEN t.id IS NULL THEN 5
             WHEN (SELECT count(*) FROM put) <> cardinality($3)
@@ -206,11 +222,11 @@ FROM target t
 -- name: transfer_write_retries
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
-    INSERT INTO holdfast_private.retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
-                                  next_attempt_at, last_retry_at, story, cause, unit_first,
-                                  unit_events)
-    SELECT s.id, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
-           r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
+    INSERT INTO holdfast_private.retries (subscription_id, position, kind, partition, lane,
+                                          attempts, uncounted, next_attempt_at, last_retry_at,
+                                          story, cause, unit_first, unit_events)
+    SELECT s.id, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted,
+           r.next_attempt_at, r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
     FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                           $8::bigint[], $9::bigint[], $10::timestamptz[], $11::timestamptz[],
                           $12::text[], $13::text[], $14::bigint[], $15::bigint[])
@@ -226,9 +242,9 @@ FROM target t
 -- name: transfer_write_copies
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
-    INSERT INTO holdfast_private.copies (subscription_id, position, id, type, hash, emitted_at, entered_at,
-                                 key_version, schedule_id, producer, key, tenant, metadata, payload,
-                                 checksum)
+    INSERT INTO holdfast_private.copies (subscription_id, position, id, type, hash, emitted_at,
+                                         entered_at, key_version, schedule_id, producer, key,
+                                         tenant, metadata, payload, checksum)
     SELECT s.id, r.position, r.id, r.type, r.hash, r.emitted_at, r.entered_at, r.key_version,
            r.schedule_id, r.producer, r.key, r.tenant, r.metadata, r.payload, r.checksum
     FROM target t, unnest($3::text[], $4::bigint[], $5::uuid[], $6::text[], $7::bigint[],
@@ -249,7 +265,8 @@ WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
     INSERT INTO holdfast_private.settled (subscription_id, partition, position)
     SELECT s.id, r.partition, r.position
-    FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[]) r (subscription, partition, position)
+    FROM target t,
+         unnest($3::text[], $4::bigint[], $5::bigint[]) r (subscription, partition, position)
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
@@ -257,12 +274,13 @@ SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinal
             ELSE 0 END, 'what is settled could not be written'
 FROM target t
 
--- Nobody has it, and its time was over long ago. One that was under suspicion is handed out carefully.
+-- It has no holder, and its time was over long ago. One that was under suspicion is handed out
+-- carefully.
 -- name: transfer_write_leases
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
-    INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
-                                 careful, has_retries, count, positions)
+    INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, lease_ms, bound, kept,
+                                         piece, careful, has_retries, count, positions)
     SELECT r.token, s.id, to_timestamp(0), r.lease_ms, false, false, r.piece, r.piece > 0,
            r.has_retries <> 0, r.count, r.positions::int8multirange
     FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[],
@@ -289,31 +307,32 @@ FROM target t
 -- name: transfer_write_dead_letters
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 rows AS MATERIALIZED (
-    SELECT t.id AS namespace_id, r.*, EXISTS (SELECT FROM holdfast_private.letters d WHERE d.id = r.id) AS taken
+    SELECT t.id AS namespace_id, r.*,
+           EXISTS (SELECT FROM holdfast_private.letters d WHERE d.id = r.id) AS taken
     FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::bigint[], $7::timestamptz[],
                           $8::timestamptz[], $9::bigint[], $10::text[], $11::text[], $12::text[],
                           $13::text[], $14::text[], $15::bigint[], $16::timestamptz[],
                           $17::timestamptz[], $18::bigint[], $19::text[], $20::text[], $21::text[],
                           $22::text[], $23::json[], $24::json[], $25::text[],
                           $26::bigint[], $27::text[])
-                   r (subscription, event_id, id, position, failed_at, resolved_at, attempts, reason,
-                      type, error, resolved_by, resolved_note, hash, emitted_at, entered_at,
+                   r (subscription, event_id, id, position, failed_at, resolved_at, attempts,
+                      reason, type, error, resolved_by, resolved_note, hash, emitted_at, entered_at,
                       key_version, schedule_id, producer, key, tenant, metadata, payload, story,
                       checksum, cause)
     WHERE t.id IS NOT NULL),
 put AS (
-    INSERT INTO holdfast_private.letters (id, namespace_id, subscription, event_id, position, failed_at,
-                                       resolved_at, attempts, reason, type, error, resolved_by,
-                                       resolved_note, hash, emitted_at, entered_at, key_version,
-                                       schedule_id, producer, key, tenant, metadata, payload, story,
-                                       checksum, cause)
+    INSERT INTO holdfast_private.letters (id, namespace_id, subscription, event_id, position,
+                                          failed_at, resolved_at, attempts, reason, type, error,
+                                          resolved_by, resolved_note, hash, emitted_at, entered_at,
+                                          key_version, schedule_id, producer, key, tenant, metadata,
+                                          payload, story, checksum, cause)
     OVERRIDING SYSTEM VALUE
     SELECT CASE WHEN r.taken THEN nextval(pg_get_serial_sequence('holdfast_private.letters', 'id'))
                 ELSE r.id END,
            r.namespace_id, r.subscription, r.event_id, r.position, r.failed_at, r.resolved_at,
-           r.attempts, r.reason, r.type, r.error, r.resolved_by, r.resolved_note, r.hash, r.emitted_at,
-           r.entered_at, r.key_version, r.schedule_id, r.producer, r.key, r.tenant, r.metadata,
-           r.payload, r.story, r.checksum, r.cause
+           r.attempts, r.reason, r.type, r.error, r.resolved_by, r.resolved_note, r.hash,
+           r.emitted_at, r.entered_at, r.key_version, r.schedule_id, r.producer, r.key, r.tenant,
+           r.metadata, r.payload, r.story, r.checksum, r.cause
     FROM rows r
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
@@ -323,14 +342,16 @@ FROM target t
 -- name: transfer_write_schedules
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
-    INSERT INTO holdfast_private.schedules (namespace_id, name, id, generation, next_at, paused_at, created_at,
-                                    policy, cap, grace_us, expression, zone, paused_by, paused_reason,
-                                    type, key, tenant, metadata, payload)
+    INSERT INTO holdfast_private.schedules (namespace_id, name, id, generation, next_at, paused_at,
+                                            created_at, policy, cap, grace_us, expression, zone,
+                                            paused_by, paused_reason, type, key, tenant, metadata,
+                                            payload)
     SELECT t.id, r.*
-    FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::timestamptz[], $7::timestamptz[],
-                          $8::timestamptz[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[],
-                          $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[],
-                          $19::json[], $20::json[]) r
+    FROM target t,
+         unnest($3::text[], $4::uuid[], $5::bigint[], $6::timestamptz[], $7::timestamptz[],
+                $8::timestamptz[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[],
+                $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[],
+                $19::json[], $20::json[]) r
     WHERE t.id IS NOT NULL
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
@@ -340,8 +361,8 @@ FROM target t
 -- name: transfer_write_runs
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
-    INSERT INTO holdfast_private.schedule_runs (schedule_id, planned_at, kind, until_at, fired_at, position,
-                                        node)
+    INSERT INTO holdfast_private.schedule_runs (schedule_id, planned_at, kind, until_at, fired_at,
+                                                position, node)
     SELECT s.id, r.planned_at, r.kind, r.until_at, r.fired_at, r.position, r.node
     FROM target t, unnest($3::text[], $4::timestamptz[], $5::bigint[], $6::timestamptz[],
                           $7::timestamptz[], $8::bigint[], $9::text[])
@@ -357,13 +378,13 @@ FROM target t
 -- name: transfer_write_delayed
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
-    INSERT INTO holdfast_private.delayed (namespace_id, due_at, id, type, hash, emitted_at, producer, key,
-                                  tenant, metadata, payload, checksum)
-    SELECT t.id, r.due_at, r.id, r.type, r.hash, r.emitted_at, r.producer, r.key, r.tenant, r.metadata,
-           r.payload, r.checksum
-    FROM target t, unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::bigint[], $7::timestamptz[],
-                          $8::text[], $9::text[], $10::text[], $11::json[], $12::json[],
-                          $13::bigint[])
+    INSERT INTO holdfast_private.delayed (namespace_id, due_at, id, type, hash, emitted_at,
+                                          producer, key, tenant, metadata, payload, checksum)
+    SELECT t.id, r.due_at, r.id, r.type, r.hash, r.emitted_at, r.producer, r.key, r.tenant,
+           r.metadata, r.payload, r.checksum
+    FROM target t,
+         unnest($3::timestamptz[], $4::uuid[], $5::text[], $6::bigint[], $7::timestamptz[],
+                $8::text[], $9::text[], $10::text[], $11::json[], $12::json[], $13::bigint[])
                    WITH ORDINALITY r (due_at, id, type, hash, emitted_at, producer, key, tenant,
                                       metadata, payload, checksum, i)
     WHERE t.id IS NOT NULL
@@ -381,7 +402,8 @@ put AS (
     SET created_at = r.created_at, metadata = r.metadata, retention_ms = r.retention_ms,
         retention_bytes = r.retention_bytes, lagging_drop = r.lagging_drop <> 0,
         gapless_after = r.head,
-        retained_through = coalesce((SELECT e.position FROM holdfast_private.events e WHERE e.namespace_id = n.id
+        retained_through = coalesce((SELECT e.position FROM holdfast_private.events e
+                                     WHERE e.namespace_id = n.id
                                      ORDER BY e.position LIMIT 1) - 1, r.head)
     FROM target t, unnest($3::bigint[], $4::timestamptz[], $5::json[], $6::bigint[], $7::bigint[],
                           $8::bigint[])

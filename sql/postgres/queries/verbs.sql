@@ -28,8 +28,8 @@ SELECT status, message FROM holdfast.change_breaker($1, $2, $3);
 SELECT status, message FROM holdfast.change_seek($1, $2, $3, $4);
 
 -- name: change_members_refresh
-SELECT status, message, ring, members_version, members, assigned, owners, seen, seen_renewals, other_name,
-       lowest, highest
+SELECT status, message, ring, members_version, members, assigned, owners, seen, seen_renewals,
+       other_name, lowest, highest
     FROM holdfast.change_members_refresh($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: change_repartition
@@ -53,14 +53,17 @@ SELECT status, message, generation, stale, due
     FROM holdfast.change_checkpoints($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);
 
 -- name: change_claim
-SELECT status, message, lease, expires_at, wake_at, paused, more, careful, owners, owner_renewals, unhandled
+SELECT status, message, lease, expires_at, wake_at, paused, more, careful, owners, owner_renewals,
+       unhandled
     FROM holdfast.claim_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                                     $15, $16, $17, $18);
 
 -- name: claim_events
--- The events of the lease $2 that change_claim has made for the subscription $1, in the same transaction.
+-- The events of the lease $2 that change_claim has made for the subscription $1, in the same
+-- transaction.
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
-       emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events, waited
+       emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events,
+       waited
     FROM holdfast.lease_events_{namespace}($1, $2);
 
 -- name: change_settle_lease
@@ -127,8 +130,8 @@ SELECT p.id, p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.
        p.owner_alive, p.unowned, (p.rate * 1000000)::bigint, p.next_attempt_at
     FROM holdfast.progress_of($1, $2, $3) p;
 
--- Members that live (0), by their joining, then partitions (1): whose each is. $3: this process, which
--- lives. `checkpoint` is NULL as in progress.
+-- Members that live (0), by their joining, then partitions (1): whose each is. $3: this process,
+-- which lives. `checkpoint` is NULL as in progress.
 -- name: partitions
 WITH about AS MATERIALIZED (
         SELECT s.id FROM holdfast.read_subscriptions() s WHERE s.id = $2 AND s.namespace_id = $1),
@@ -161,11 +164,12 @@ SELECT 1, p.partition, p.owner_name, p.epoch, p.checkpoint, p.checkpoint_at,
     FROM gone CROSS JOIN parts p LEFT JOIN waiting w ON w.partition = p.partition
 ORDER BY what, number;
 
--- Keys that wait for a dead letter: at most $4 after position $3. The first row tells whether there is
--- such a subscription at all, and is all there is to it if no key is blocked.
+-- Keys that wait for a dead letter: at most $4 after position $3. The first row tells whether there
+-- is such a subscription at all, and is all there is to it if no key is blocked.
 -- name: blocked
 WITH about AS MATERIALIZED (
-        SELECT s.id, s.name FROM holdfast.read_subscriptions() s WHERE s.id = $2 AND s.namespace_id = $1),
+        SELECT s.id, s.name FROM holdfast.read_subscriptions() s
+        WHERE s.id = $2 AND s.namespace_id = $1),
     blocked AS MATERIALIZED (
         SELECT r.position, r.partition, r.lane, r.last_retry_at
         FROM about JOIN holdfast.read_retries() r ON r.subscription_id = about.id
@@ -184,9 +188,9 @@ SELECT b.position, b.partition, b.last_retry_at,
         ORDER BY l.id DESC LIMIT 1) d ON true
     ORDER BY b.position;
 
--- Positions that a subscription's checkpoint waits for: those that are missing below visible ones, and
--- who has published and has not ended; at most $3 are counted. An ordered subscription's are read off
--- the log, a shared one's are stored with its cursor. `checkpoint`: as in progress.
+-- Positions that a subscription's checkpoint waits for: those that are missing below visible ones,
+-- and who has published and has not ended; at most $3 are counted. An ordered subscription's are
+-- read off the log, a shared one's are stored with its cursor. `checkpoint`: as in progress.
 -- name: gaps
 WITH about AS MATERIALIZED (
         SELECT s.mode, c.checkpoint, c.holes
@@ -214,8 +218,8 @@ SELECT about.checkpoint, (SELECT min(g.first) FROM gaps g),
        (SELECT count(*) FROM holders), (SELECT h.pid FROM holders h LIMIT 1)
     FROM about;
 
--- Who has published and has not ended (as read_holders), told for people, the oldest first. How long
--- others are in their transaction only some roles may see.
+-- Who has published and has not ended (as read_holders), told for people, the oldest first. How
+-- long others are in their transaction only some roles may see.
 -- name: gap_holders
 WITH locks AS MATERIALIZED (SELECT * FROM pg_locks)
 SELECT l.pid, coalesce(quote_literal(p.gid) || ' of role ' || p.owner, a.application_name), a.state,
@@ -257,9 +261,10 @@ SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.produ
     CROSS JOIN LATERAL (SELECT * FROM holdfast.log_{namespace}() e
                         WHERE e.id = $2 AND e.guard_at = f.guard_at LIMIT 1) e;
 
--- Whatever was ever published may still be in the log, or come into it when its transaction commits.
--- What is visible need not be the oldest: a transaction that is open may have drawn a lower position. But
--- none has drawn one that retention has passed; and months overlap a little in their positions.
+-- Whatever was ever published may still be in the log, or come into it when its transaction
+-- commits. What is visible need not be the oldest: a transaction that is open may have drawn a
+-- lower position. But none has drawn one that retention has passed; and months overlap a little in
+-- their positions.
 -- name: head_and_first
 SELECT holdfast.head($1), least(n.retained_through + 1,
                                 (SELECT e.position FROM holdfast.times_{namespace}() e
@@ -275,13 +280,13 @@ SELECT holdfast.position_before($1, $2, $3);
 -- ---- Retries ------------------------------------------------------------------------------------
 
 -- What is due of the partitions $2, but for the positions $6, by due time, at most $4 and about $5
--- bytes (but one): the event's columns, then those of its attempts, then when the next one that is not due yet
--- will be. At least one row: position NULL if nothing is due. Not what is behind the first of its lane
--- if that is due later, or blocked: several of a lane wait when they failed as a unit, follow one, or
--- their process died.
---   It is asked for whenever something failed, so its one plan is kept: an event is looked up here, not
--- by events_at, which has its statement planned anew each time. First the copy that a dead letter left
--- with the subscription; the log only if there is none.
+-- bytes (but one): the event's columns, then those of its attempts, then when the next one that is
+-- not due yet will be. At least one row: position NULL if nothing is due. Not what is behind the
+-- first of its lane if that is due later, or blocked: several of a lane wait when they failed as a
+-- unit, follow one, or their process died.
+--   It is asked for whenever something failed, so its one plan is kept: an event is looked up here,
+-- not by events_at, which has its statement planned anew each time. First the copy that a dead
+-- letter left with the subscription; the log only if there is none.
 -- name: retries_due
 WITH due AS MATERIALIZED (
         SELECT r.position, r.attempts, r.uncounted, r.story, r.cause, r.unit_first, r.unit_events,
@@ -320,8 +325,8 @@ WITH due AS MATERIALIZED (
                   WHERE e.position >= due.position ORDER BY e.position LIMIT 1) e
             WHERE c.position IS NULL AND e.position = due.position) e)
 SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
-       f.key_version, f.hash, f.emitted_at, f.entered_at, f.checksum, f.attempts, f.uncounted, f.story,
-       f.cause, f.unit_first, f.unit_events,
+       f.key_version, f.hash, f.emitted_at, f.entered_at, f.checksum, f.attempts, f.uncounted,
+       f.story, f.cause, f.unit_first, f.unit_events,
        (SELECT min(n.next_attempt_at) FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT r.next_attempt_at FROM holdfast.read_retries() r
@@ -346,12 +351,13 @@ ORDER BY position;
 -- ---- Leases -------------------------------------------------------------------------------------
 
 -- name: lease_read
--- What is left in the lease $2 of the subscription $1: at least one row, whose position is NULL if there is no
--- event, and whose last column says whether the lease is held.
+-- What is left in the lease $2 of the subscription $1: at least one row, whose position is NULL if
+-- there is no event, and whose last column says whether the lease is held.
 SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
-       e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, e.attempts, e.uncounted, e.story, e.cause,
-       e.unit_first, e.unit_events, e.waited, h.held
-    FROM (SELECT EXISTS (SELECT FROM holdfast.read_leases() l JOIN holdfast.read_subscriptions() s ON s.id = l.subscription_id
+       e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, e.attempts, e.uncounted,
+       e.story, e.cause, e.unit_first, e.unit_events, e.waited, h.held
+    FROM (SELECT EXISTS (SELECT FROM holdfast.read_leases() l
+                         JOIN holdfast.read_subscriptions() s ON s.id = l.subscription_id
                          WHERE l.token = $2 AND l.subscription_id = $1 AND l.piece IS NULL
                              AND s.namespace_id = {namespace})) h (held)
     LEFT JOIN holdfast.lease_events_{namespace}($1, $2) e ON true;
@@ -418,8 +424,8 @@ SELECT count(*) FROM (
 
 -- ---- Transactions -------------------------------------------------------------------------------
 
--- A mark that ends with the transaction: whoever finds it is in the same one. $2: synchronous_commit
--- (NULL: as it is).
+-- A mark that ends with the transaction: a session that finds it is in the same one. $2:
+-- synchronous_commit (NULL: as it is).
 -- name: tx_mark
 SELECT pg_catalog.set_config('holdfast.tx', $1, true),
        pg_catalog.set_config('synchronous_commit',
@@ -443,8 +449,8 @@ ROLLBACK TO SAVEPOINT holdfast_delivery; RELEASE SAVEPOINT holdfast_delivery;
 -- name: tx_check
 SELECT holdfast.tx_check($1);
 
--- If one of them is not what the log has at its position, with an epoch that nobody ever had. Asked one
--- by one, so that no plan reads the log as a whole.
+-- If one of them is not what the log has at its position, with an epoch that no owner ever had.
+-- Asked one by one, so that no plan reads the log as a whole.
 -- name: tx_settle
 SELECT holdfast.tx_settle($1, $2, $3, $4, $5,
     CASE WHEN $3 OR NOT EXISTS (

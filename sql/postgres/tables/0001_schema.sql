@@ -1,19 +1,20 @@
 -- The tables: one append-only log, cursors, and rows only for exceptions.
 --
--- Tables, sequences and functions for the inside live in the schema `holdfast_private`, which only its owner may
--- use; the schema `holdfast` has what people and programs call and read (functions/reading.sql says why). Names
--- of relations are built from the integer id of a
--- namespace only, never from its name. Ids and tokens are uuid, times timestamptz, payload and
--- metadata json (not jsonb: bytes come back as they were published). Text that only C reads
--- (patterns, options, stories) is text.
+-- Tables, sequences and functions for the inside live in the schema `holdfast_private`, which only
+-- its owner may use; the schema `holdfast` has what people and programs call and read
+-- (functions/reading.sql says why). Names of relations are built from the integer id of a namespace
+-- only, never from its name. Ids and tokens are uuid, times timestamptz, payload and metadata json
+-- (not jsonb: bytes come back as they were published). Text that only C reads (patterns, options,
+-- stories) is text.
 --
 -- What is written often is never UPDATEd or DELETEd, because dead rows cannot go while any session
--- of the cluster holds an old snapshot, and whoever searches must step over them: events are
--- inserted, checkpoints and cursors are appended to a journal (below).
+-- of the cluster holds an old snapshot, and a search must step over them: events are inserted,
+-- checkpoints and cursors are appended to a journal (below).
 
--- A role without the right to make schemas may be given two empty ones that it owns (CREATE SCHEMA holdfast
--- AUTHORIZATION role, and holdfast_private). In a schema of another role that one could put code in the way of
--- ours, and what has been made would run it: see schema_fault (queries/core.sql), which says it with more words.
+-- A role without the right to make schemas may be given two empty ones that it owns (CREATE SCHEMA
+-- holdfast AUTHORIZATION role, and holdfast_private). In a schema of another role that one could
+-- put code in the way of ours, and what has been made would run it: see schema_fault
+-- (queries/core.sql), which says it with more words.
 DO $$
 DECLARE
     v_schema text;
@@ -36,14 +37,15 @@ $$;
 
 -- ---- Who calls ----------------------------------------------------------------------------------
 
--- No role that has a part in a namespace (functions/grants.sql) may write a table. What writes is a function
--- that runs with its owner's rights, and such a function cannot ask who called it: current_user is its
--- owner there. But the default of a parameter is computed by the caller, before. So every such function
--- has the parameter p_ticket, which nobody gives: its default is ticket(), an answer that says which role
--- computed it and that nobody can forge. admit and enter (functions/tickets.sql) read it.
+-- No role that has a part in a namespace (functions/grants.sql) may write a table. What writes is a
+-- function that runs with its owner's rights, and such a function cannot ask who called it:
+-- current_user is its owner there. But the default of a parameter is computed by the caller,
+-- before. So every such function has the parameter p_ticket, which callers never give: its default
+-- is ticket(), an answer that says which role computed it and that cannot be forged. admit and
+-- enter (functions/tickets.sql) read it.
 --
--- secret: known to functions that run with their owner's rights alone. Row-level security hides it from
--- members of pg_read_all_data.
+-- secret: known to functions that run with their owner's rights alone. Row-level security hides it
+-- from members of pg_read_all_data.
 CREATE TABLE holdfast_private.secret (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     secret bytea NOT NULL

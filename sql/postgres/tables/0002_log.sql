@@ -5,17 +5,18 @@ CREATE SEQUENCE holdfast_private.namespace_ids AS integer;
 
 -- sequence gives the positions. sleep is a flag that needs no row: see holdfast.sleep. months_from,
 -- months_to: the log has all months between them, so that publishing need not look for a month.
--- ids_until: the largest time inside an id that was about a day or more ahead of the clock when it was
--- published (see functions/append.sql). removing_at: since when it is being removed; NULL: it is not.
---   Of retention (functions/retention.sql): retention_ms, how long events stay, 0: for ever; retention_bytes,
--- how large the log may become, 0: no limit; lagging_drop, whether events go that a subscription has not
--- finished. retained_at: when somebody last took the turn to look. retained_through: the highest position
--- that has gone. ids_from: ids whose guard_at is
--- before have been taken out of event_ids; ids_after: a sweep for a later time has got so far.
--- copying: the mark. While it is there nobody else may use the namespace. copied_to: the events of the
+-- ids_until: the largest time inside an id that was about a day or more ahead of the clock when it
+-- was published (see functions/append.sql). removing_at: since when it is being removed; NULL: it
+-- is not.
+--   Of retention (functions/retention.sql): retention_ms, how long events stay, 0: for ever;
+-- retention_bytes, how large the log may become, 0: no limit; lagging_drop, whether events go that
+-- a subscription has not finished. retained_at: when a process last took the turn to look.
+-- retained_through: the highest position that has gone. ids_from: ids whose guard_at is before have
+-- been taken out of event_ids; ids_after: a sweep for a later time has got so far. copying: the
+-- mark. While it is there no other process may use the namespace. copied_to: the events of the
 -- source up to this position are all there.
--- Of a gapless namespace: positions above it have no gaps; those below came by a copy, maybe of a log that
--- had some.
+-- Of a gapless namespace: positions above it have no gaps; those below came by a copy, maybe of a
+-- log that had some.
 CREATE TABLE holdfast_private.namespaces (
     id          integer PRIMARY KEY,
     gapless     boolean NOT NULL DEFAULT false,
@@ -43,20 +44,21 @@ CREATE TABLE holdfast_private.namespaces (
     copied_to    bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
--- The newest position of gapless namespaces, which do not use their sequence: the row is locked from
--- the first publish of a transaction to its end.
+-- The newest position of gapless namespaces, which do not use their sequence: the row is locked
+-- from the first publish of a transaction to its end.
 CREATE TABLE holdfast_private.heads (
     namespace_id integer PRIMARY KEY,
     head         bigint NOT NULL
 ) WITH (fillfactor = 50);
 
--- The log: by namespace, then by month of guard_at (UTC). Each namespace has the table events_<id>, each
--- month of it events_<id>_<yyyymm> (holdfast_private.ensure_month). There is no default partition. A month has
--- two indexes, and nothing else is paid for: unique (id, guard_at) and (position).
---   entered_at: when the event entered the log, by the server's clock. guard_at: less than a day from
--- that; it decides the month and means nothing else. It is the time inside the id where it can be
--- (functions/append.sql says why). checksum: of all that is delivered (checksum_of, functions/hashes.sql), here and
--- wherever an event is kept.
+-- The log: by namespace, then by month of guard_at (UTC). Each namespace has the table events_<id>,
+-- each month of it events_<id>_<yyyymm> (holdfast_private.ensure_month). There is no default
+-- partition. A month has two indexes, and nothing else is paid for: unique (id, guard_at) and
+-- (position).
+--   entered_at: when the event entered the log, by the server's clock. guard_at: less than a day
+-- from that; it decides the month and means nothing else. It is the time inside the id where it can
+-- be (functions/append.sql says why). checksum: of all that is delivered (checksum_of,
+-- functions/hashes.sql), here and wherever an event is kept.
 CREATE TABLE holdfast_private.events (
     position     bigint NOT NULL,
     hash         bigint NOT NULL,
@@ -96,12 +98,14 @@ CREATE TABLE holdfast_private.keys (
     PRIMARY KEY (namespace_id, digest)
 ) WITH (fillfactor = 80);
 
--- What the processes of a namespace do one after the other, they do with one of these rows locked. Only
--- functions with their owner's rights reach them: an advisory lock could be held by whoever may connect.
--- gate: 0 declaring that one sleeps, 1 releasing delayed events, 2 to 65 registering a node, by its id. Those of
--- namespace 0 are the schema's, and none but its owner locks them: 0 making a namespace, 1 granting.
---   A lock on a table would not do: PREPARE locks a table, as DELETE does, before the server looks at rights, so
--- every role that may use the schema could keep others from it with a transaction that stays open.
+-- What the processes of a namespace do one after the other, they do with one of these rows locked.
+-- Only functions with their owner's rights reach them: an advisory lock could be held by any role
+-- that may connect. gate: 0 declaring that one sleeps, 1 releasing delayed events, 2 to 65
+-- registering a node, by its id. Those of namespace 0 are the schema's, and none but its owner
+-- locks them: 0 making a namespace, 1 granting.
+--   A lock on a table would not do: PREPARE locks a table, as DELETE does, before the server looks
+-- at rights, so every role that may use the schema could keep others from it with a transaction
+-- that stays open.
 CREATE TABLE holdfast_private.gates (
     namespace_id integer NOT NULL,
     gate         integer NOT NULL,

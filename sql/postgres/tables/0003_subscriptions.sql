@@ -1,9 +1,10 @@
--- Subscriptions: who reads the log how far, and rows for whatever is an exception. The types at the end are
--- what functions answer with.
+-- Subscriptions: who reads the log how far, and rows for whatever is an exception. The types at the
+-- end are what functions answer with.
 
 -- ---- Subscriptions ------------------------------------------------------------------------------
 
--- The id of a removed subscription is never given again, so whoever still holds it can do no harm.
+-- The id of a removed subscription is never given again, so a process that still holds it can do no
+-- harm.
 CREATE TABLE holdfast_private.subscriptions (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace_id  integer NOT NULL,
@@ -13,7 +14,8 @@ CREATE TABLE holdfast_private.subscriptions (
     mode          smallint NOT NULL,            -- 1 ordered, 2 shared
     partitions    integer NOT NULL,
     generation    bigint NOT NULL DEFAULT 1,    -- rises with every change of this row
-    members_version bigint NOT NULL DEFAULT 0,    -- rises when its members change, or a partition is
+    members_version bigint NOT NULL DEFAULT 0,    -- rises when its members change, or a partition
+                                                  -- is
                                                 -- given back: then each looks at its share
     wanted        integer,                      -- another number of partitions is wished for
     start         bigint NOT NULL,              -- it began, or was last sought, after this position
@@ -21,14 +23,15 @@ CREATE TABLE holdfast_private.subscriptions (
     paused_by     text,
     paused_reason text,
     breaker       text,
-    dropped_through bigint,                     -- up to here retention has taken what was not finished
+    dropped_through bigint,                     -- up to here retention has taken what was not
+                                                -- finished
     dropped       bigint NOT NULL DEFAULT 0,    -- ... so many positions altogether
     created_at    timestamptz NOT NULL,
     UNIQUE (namespace_id, name)
 );
 
--- Who works for an ordered subscription, in the order of joining. Its partitions are shared out among
--- the members; one that has died is struck off by whoever looks next.
+-- Who works for an ordered subscription, in the order of joining. Its partitions are shared out
+-- among the members; one that has died is struck off by the next process that looks.
 CREATE TABLE holdfast_private.members (
     id              bigint GENERATED ALWAYS AS IDENTITY,
     subscription_id bigint NOT NULL REFERENCES holdfast_private.subscriptions ON DELETE CASCADE,
@@ -38,27 +41,27 @@ CREATE TABLE holdfast_private.members (
     PRIMARY KEY (subscription_id, token)
 );
 
--- What follows belongs to a subscription and goes with it: subscription_clear takes it away, `verify` looks for
--- rows that stayed. Only partitions refer to it, because their rows are made once; every other row would
--- lock the subscription's for a reference.
+-- What follows belongs to a subscription and goes with it: subscription_clear takes it away,
+-- `verify` looks for rows that stayed. Only partitions refer to it, because their rows are made
+-- once; every other row would lock the subscription's for a reference.
 
--- Ownership. An ordered subscription has a row per partition; a shared one has a single row, which
--- nobody owns: claims lock it. Rows change only when the owner changes or somebody seeks; settles
--- lock them (which makes no dead rows).
+-- Ownership. An ordered subscription has a row per partition; a shared one has a single row without
+-- an owner: claims lock it. Rows change only when the owner changes or on a seek; settles lock them
+-- (which makes no dead rows).
 CREATE TABLE holdfast_private.partitions (
     subscription_id bigint NOT NULL REFERENCES holdfast_private.subscriptions,
     partition       integer NOT NULL,
     epoch           bigint NOT NULL DEFAULT 0,
-    owner           uuid,                       -- token of the owning process, NULL: nobody
+    owner           uuid,                       -- token of the owning process, NULL: none
     owner_name      text,
     PRIMARY KEY (subscription_id, partition)
 ) WITH (fillfactor = 50);
 CREATE INDEX partitions_by_owner ON holdfast_private.partitions (owner) WHERE owner IS NOT NULL;
 
--- A range of positions that were not visible when a claim passed them: an open transaction may still
--- fill them. witnesses: the virtual transactions that held the lock of the namespace's sequence at
--- probed_at, after the range was seen; NULL: nobody has looked yet. server_start: of the server that
--- they ran on. holdfast.change_claim says how such a range comes to its end.
+-- A range of positions that were not visible when a claim passed them: an open transaction may
+-- still fill them. witnesses: the virtual transactions that held the lock of the namespace's
+-- sequence at probed_at, after the range was seen; NULL: no claim has looked yet. server_start: of
+-- the server that they ran on. holdfast.change_claim says how such a range comes to its end.
 CREATE TYPE holdfast_private.hole AS (
     low          bigint,
     high         bigint,
@@ -69,11 +72,12 @@ CREATE TYPE holdfast_private.hole AS (
 );
 
 -- The journal: progress is appended, and for each partition the row with the highest seq in both
--- tables counts. holdfast_private.rotate moves the newest rows to the other side and truncates this one.
---   A shared subscription's checkpoint is its cursor: handed out up to here, but for the holes. turn:
--- its last claim handed out a retry of kind 5, so it is the others' turn. leases_from, kept_from: no
--- lease (that is not kept; that is kept) ends before, so that claims need not step over the remains
--- of those that did.
+-- tables counts. holdfast_private.rotate moves the newest rows to the other side and truncates this
+-- one.
+--   A shared subscription's checkpoint is its cursor: handed out up to here, but for the holes.
+-- turn: its last claim handed out a retry of kind 5, so it is the others' turn. leases_from,
+-- kept_from: no lease (that is not kept; that is kept) ends before, so that claims need not step
+-- over the remains of those that did.
 --   span, span_from, span_before: how fast it moves. functions/journal.sql says how.
 CREATE SEQUENCE holdfast_private.journal_seq AS bigint;
 
@@ -100,7 +104,7 @@ CREATE UNIQUE INDEX checkpoints_0_newest
 CREATE UNIQUE INDEX checkpoints_1_newest
     ON holdfast_private.checkpoints_1 (subscription_id, partition, seq);
 
--- Which side is written to, and since when: doctor tells if nobody rotates.
+-- Which side is written to, and since when: doctor reports it if no process rotates.
 CREATE TABLE holdfast_private.turns (
     one        boolean PRIMARY KEY DEFAULT true CHECK (one),
     side       smallint NOT NULL CHECK (side IN (0, 1)),
@@ -109,18 +113,21 @@ CREATE TABLE holdfast_private.turns (
 INSERT INTO holdfast_private.turns (side) VALUES (0);
 
 -- Leases of shared subscriptions, and what is left of those that ended without an answer or were
--- given back: then nobody knows the token, and `piece` says how the next claims get the rest.
+-- given back: then no process has the token, and `piece` says how the next claims get the rest.
 CREATE TABLE holdfast_private.leases (
     token           uuid PRIMARY KEY,
     subscription_id bigint NOT NULL,
     expires_at      timestamptz NOT NULL,
-    lease_ms        bigint NOT NULL,            -- as it was asked for: how long the owner may be still
+    lease_ms        bigint NOT NULL,            -- as it was asked for: how long the owner may be
+                                                -- still
     owner           uuid,                       -- process that claimed it; NULL: it does not matter
     bound           boolean NOT NULL,           -- it ends when the owner dies
     kept            boolean NOT NULL,           -- it does not expire while the owner is alive
-    piece           integer,                    -- NULL: it is held; 0: free for any claim; n: suspect,
-                                                -- handed out n at a time and apart from all others
-    careful         boolean NOT NULL DEFAULT false, -- its holder died or stood still: who takes it over
+    piece           integer,                    -- NULL: it is held; 0: free for any claim; n:
+                                                -- suspect, handed out n at a time and apart from
+                                                -- all others
+    careful         boolean NOT NULL DEFAULT false, -- its holder died or stood still: who takes it
+                                                    -- over
                                                 -- records each attempt before it runs
     has_retries     boolean NOT NULL,           -- some of them have rows in retries
     count           integer NOT NULL,
@@ -140,10 +147,12 @@ CREATE TABLE holdfast_private.retries (
     attempts        integer NOT NULL,
     uncounted       integer NOT NULL DEFAULT 0,
     kind            smallint NOT NULL,
-    unit_events     integer,                    -- events of the unit that it failed in; NULL: in none
+    unit_events     integer,                    -- events of the unit that it failed in; NULL: in
+                                                -- none
     unit_first      bigint,                     -- position of the unit's first event
-    cause           text COLLATE "C",           -- why the last attempt failed: handler, undecodable,
-                                                -- timeout, transaction, process_died, lease_expired
+    cause           text COLLATE "C",           -- why the last attempt failed: handler,
+                                                -- undecodable, timeout, transaction, process_died,
+                                                -- lease_expired
     story           text,                       -- JSON array of attempts, for people
     PRIMARY KEY (subscription_id, position)
 );
@@ -218,7 +227,8 @@ CREATE UNIQUE INDEX letters_open_event
 CREATE INDEX letters_event
     ON holdfast_private.letters (namespace_id, subscription, event_id, id);
 
--- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones, all.
+-- Pages of a list are read in the order of ids: the open ones of a subscription, the open ones,
+-- all.
 CREATE INDEX letters_open_of
     ON holdfast_private.letters (namespace_id, subscription, id) WHERE resolved_at IS NULL;
 CREATE INDEX letters_open
@@ -269,11 +279,12 @@ CREATE TYPE holdfast.leased_event AS (
     waited      boolean
 );
 
--- What a claim answers. status: HF_NOTFOUND, HF_MISUSE, HF_INVALID, HF_CONFLICT, with a message. lease NULL: an
--- empty batch. wake_at: when to look again; NULL: not known, or there is more. paused: the subscription is.
--- more: the claim stopped at a limit. careful: record each attempt before it runs (functions/claims.sql).
--- owners, owner_renewals: those who have leases that are over but kept, if it was looked for them: to be
--- handed in as frozen if they are. unhandled: positions that no pattern matches.
+-- What a claim answers. status: HF_NOTFOUND, HF_MISUSE, HF_INVALID, HF_CONFLICT, with a message.
+-- lease NULL: an empty batch. wake_at: when to look again; NULL: not known, or there is more.
+-- paused: the subscription is. more: the claim stopped at a limit. careful: record each attempt
+-- before it runs (functions/claims.sql). owners, owner_renewals: those who have leases that are
+-- over but kept, if it was looked for them: to be handed in as frozen if they are. unhandled:
+-- positions that no pattern matches.
 CREATE TYPE holdfast.claim_batch AS (
     status         integer,
     message        text,
@@ -336,8 +347,9 @@ CREATE TYPE holdfast_private.claiming AS (
     owner_renewals  bigint[]
 );
 
--- Rows of the log that a claim has read: how many, up to which position, which; those that it takes, how many
--- that are, and the size of their payloads; and those of them that no pattern matches.
+-- Rows of the log that a claim has read: how many, up to which position, which; those that it
+-- takes, how many that are, and the size of their payloads; and those of them that no pattern
+-- matches.
 CREATE TYPE holdfast_private.log_part AS (
     rows      bigint,
     last      bigint,
@@ -383,14 +395,15 @@ CREATE TRIGGER subscription_check BEFORE INSERT ON holdfast_private.subscription
 
 -- ---- Numbers ------------------------------------------------------------------------------------
 
--- The numbers of a subscription, but for those that are read off the log. `checkpoint` is NULL if the
--- journal was rotated beneath the snapshot: read again. `lowest` is what a shared subscription's cursor
--- has passed and is not settled: leased, waiting, or not visible yet. The oldest unsettled event is the
--- one at first_open, if that is below first_unread (copied_at: when it entered the log, if there is a copy
--- of it), or the first at or after first_unread. rate: positions per second that the checkpoint (shared:
--- the cursor; the mean of all partitions) has passed since the span before this one began (functions/journal.sql).
--- next_attempt_at: when the first of those that are retrying is due. last_event_id: the last event at or
--- below the checkpoint that was settled; each of several partitions knows only its own.
+-- The numbers of a subscription, but for those that are read off the log. `checkpoint` is NULL if
+-- the journal was rotated beneath the snapshot: read again. `lowest` is what a shared
+-- subscription's cursor has passed and is not settled: leased, waiting, or not visible yet. The
+-- oldest unsettled event is the one at first_open, if that is below first_unread (copied_at: when
+-- it entered the log, if there is a copy of it), or the first at or after first_unread. rate:
+-- positions per second that the checkpoint (shared: the cursor; the mean of all partitions) has
+-- passed since the span before this one began (functions/journal.sql). next_attempt_at: when the
+-- first of those that are retrying is due. last_event_id: the last event at or below the checkpoint
+-- that was settled; each of several partitions knows only its own.
 CREATE TYPE holdfast.progress AS (
     id            bigint,
     name          text,

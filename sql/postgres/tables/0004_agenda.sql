@@ -1,4 +1,5 @@
--- The agenda: schedules, the ledger of their firings, and events that enter the log when they are due.
+-- The agenda: schedules, the ledger of their firings, and events that enter the log when they are
+-- due.
 
 -- next_at: the planned time that it waits for; NULL: it never fires again. policy, of missed times:
 -- 1 skip, 2 once, 3 all. generation rises with every change of definition or pause.
@@ -77,7 +78,8 @@ CREATE TYPE holdfast_private.cron AS (
 CREATE FUNCTION holdfast_private.schedule_job() RETURNS trigger
     LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 CREATE TRIGGER schedule_changed AFTER UPDATE OF expression, zone ON holdfast_private.schedules
-    FOR EACH ROW WHEN (old.job IS NOT NULL AND (old.expression, old.zone) <> (new.expression, new.zone))
+    FOR EACH ROW
+        WHEN (old.job IS NOT NULL AND (old.expression, old.zone) <> (new.expression, new.zone))
     EXECUTE FUNCTION holdfast_private.schedule_job();
 CREATE TRIGGER schedule_dropped AFTER DELETE ON holdfast_private.schedules
     FOR EACH ROW WHEN (old.job IS NOT NULL) EXECUTE FUNCTION holdfast_private.schedule_job();

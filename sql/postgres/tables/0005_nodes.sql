@@ -1,10 +1,10 @@
 -- Processes that have a namespace open, and nodes that ended lately.
 
--- Processes that have a namespace open. locked: the session `backend` (its process on the server), which
--- registered it, holds the advisory lock `lock_key`, so the lock's absence means death; the same lock in
--- the hands of another session means nothing. renewals rises while the process runs;
--- whoever watches it stand still for a lease of its own clock calls the process frozen.
--- node_id NULL: it is of a version that had no nodes. given: somebody chose the id.
+-- Processes that have a namespace open. locked: the session `backend` (its process on the server),
+-- which registered it, holds the advisory lock `lock_key`, so the lock's absence means death; the
+-- same lock in the hands of another session means nothing. renewals rises while the process runs; a
+-- process that sees it unchanged for the time of a lease, by its own clock, calls the process
+-- frozen. node_id NULL: it is of a version that had no nodes. given: the id was given.
 CREATE TABLE holdfast_private.processes (
     token        uuid PRIMARY KEY,
     renewals     bigint NOT NULL DEFAULT 0,
@@ -26,8 +26,8 @@ CREATE TABLE holdfast_private.processes (
     role_id      oid NOT NULL DEFAULT quote_ident(current_user)::regrole::oid
 ) WITH (fillfactor = 50);
 
--- Of each id the last one that ended. stopped_at NULL: it did not say that it stops. ended_at: when it
--- said so, or when somebody noticed.
+-- Of each id the last one that ended. stopped_at NULL: it did not say that it stops. ended_at: when
+-- it said so, or when another process noticed.
 CREATE TABLE holdfast_private.past_nodes (
     namespace_id integer NOT NULL,
     started_at   timestamptz NOT NULL,

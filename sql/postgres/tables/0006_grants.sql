@@ -1,10 +1,11 @@
--- Grants: which role of the server has which part in which namespace, and the policies that ask for them.
--- functions/grants.sql tells what each part may do.
+-- Grants: which role of the server has which part in which namespace, and the policies that ask for
+-- them. functions/grants.sql tells what each part may do.
 
 CREATE TABLE holdfast_private.grants (
     namespace_id integer NOT NULL,
     grantee      regrole NOT NULL,
-    role         text COLLATE "C" NOT NULL CHECK (role IN ('viewer', 'publisher', 'consumer', 'owner')),
+    role         text COLLATE "C" NOT NULL CHECK (role IN ('viewer', 'publisher', 'consumer',
+                                                           'owner')),
     granted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (namespace_id, grantee, role)
 );
@@ -15,8 +16,8 @@ CREATE TABLE holdfast_private.grants (
 CREATE FUNCTION holdfast.namespaces_of(VARIADIC p_roles text[]) RETURNS integer[]
     LANGUAGE plpgsql STABLE AS 'BEGIN RETURN NULL; END';
 
--- Who sees the rows of each table. Those of subscriptions and schedules go with them. Nobody but the owner
--- of the schema writes any.
+-- Who sees the rows of each table. Those of subscriptions and schedules go with them. Only the
+-- owner of the schema writes any.
 DO $$
 DECLARE
     c_all        constant text := $f$'viewer', 'publisher', 'consumer', 'owner'$f$;
@@ -31,7 +32,8 @@ BEGIN
             ('heads', 'namespace_id', c_all), ('event_ids', 'namespace_id', c_all),
             ('keys', 'namespace_id', c_all), ('schedules', 'namespace_id', c_publishers),
             ('delayed', 'namespace_id', c_publishers), ('subscriptions', 'namespace_id', c_readers),
-            ('letters', 'namespace_id', c_readers), ('members', NULL, NULL), ('partitions', NULL, NULL),
+            ('letters', 'namespace_id', c_readers), ('members', NULL, NULL),
+            ('partitions', NULL, NULL),
             ('checkpoints_0', NULL, NULL), ('checkpoints_1', NULL, NULL), ('leases', NULL, NULL),
             ('retries', NULL, NULL), ('copies', NULL, NULL), ('settled', NULL, NULL))
             v (name, "column", see)
@@ -39,8 +41,10 @@ BEGIN
         EXECUTE format('ALTER TABLE holdfast_private.%I ENABLE ROW LEVEL SECURITY', t.name);
         EXECUTE format('CREATE POLICY see ON holdfast_private.%I FOR SELECT USING (%s)', t.name,
             CASE WHEN t."column" IS NOT NULL THEN
-                format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])', t."column", t.see)
-            ELSE 'EXISTS (SELECT FROM holdfast_private.subscriptions s WHERE s.id = subscription_id)' END);
+                format('%I = ANY ((SELECT holdfast.namespaces_of(%s))::integer[])', t."column",
+                       t.see)
+            ELSE 'EXISTS (SELECT FROM holdfast_private.subscriptions s WHERE s.id = '
+                 'subscription_id)' END);
     END LOOP;
     ALTER TABLE holdfast_private.schedule_runs ENABLE ROW LEVEL SECURITY;
     CREATE POLICY see ON holdfast_private.schedule_runs FOR SELECT

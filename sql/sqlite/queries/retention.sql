@@ -4,7 +4,8 @@
 SELECT retention_ms, retention_bytes, lagging_drop, log_bytes, log_bytes_through
     FROM holdfast_namespaces WHERE id = ?1 AND removing_at IS NULL;
 
--- It is our turn if nobody has looked since ?3. A time after ?2 is of a clock that was set back.
+-- It is our turn if no process has looked since ?3. A time after ?2 is of a clock that was set
+-- back.
 -- name: retention_take
 UPDATE holdfast_namespaces SET retained_at = ?2
     WHERE id = ?1 AND removing_at IS NULL

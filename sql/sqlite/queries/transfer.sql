@@ -137,7 +137,8 @@ WHERE s.namespace_id = ?1 AND s.name = ?2;
 INSERT INTO holdfast_settled (subscription_id, partition, position)
 SELECT s.id, ?3, ?4 FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 AND s.name = ?2;
 
--- Nobody has it, and its time was over long ago. ?9: the lowest position, beside those of a lease.
+-- It has no holder, and its time was over long ago. ?9: the lowest position, beside those of a
+-- lease.
 -- name: transfer_write_leases
 INSERT INTO holdfast_leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
                              has_retries, count, first, positions)

@@ -60,8 +60,8 @@ CREATE TABLE holdfast_keys (
     PRIMARY KEY (namespace_id, key)
 ) STRICT, WITHOUT ROWID;
 
--- AUTOINCREMENT: the id of a removed subscription is never given again, so whoever still holds it
--- (a running process, a lease) can do no harm.
+-- AUTOINCREMENT: the id of a removed subscription is never given again, so what still holds it (a
+-- running process, a lease) can do no harm.
 CREATE TABLE holdfast_subscriptions (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     namespace_id  INTEGER NOT NULL,
@@ -81,7 +81,7 @@ CREATE TABLE holdfast_subscriptions (
 ) STRICT;
 
 -- Progress and ownership. An ordered subscription has a row per partition. A shared one has a
--- single row, nobody owns it, and its checkpoint is the cursor: handed out up to here. (The cursor
+-- single row without an owner, and its checkpoint is the cursor: handed out up to here. (The cursor
 -- moves with every claim, so it lives in this small row and not beside patterns and options.)
 -- `turn` is 1 if its last claim handed out a retry of kind 5: then it is the others' turn.
 CREATE TABLE holdfast_partitions (
@@ -91,14 +91,14 @@ CREATE TABLE holdfast_partitions (
     checkpoint_at   INTEGER,
     last_event_id   BLOB,
     epoch           INTEGER NOT NULL DEFAULT 0,
-    owner           BLOB,                      -- token of the owning process, NULL: nobody
+    owner           BLOB,                      -- token of the owning process, NULL: none
     turn            INTEGER NOT NULL DEFAULT 0,
     owner_name      TEXT,
     PRIMARY KEY (subscription_id, partition)
 ) STRICT, WITHOUT ROWID;
 
 -- Leases of shared subscriptions, and what is left of those that ended without an answer or were
--- given back: then nobody knows the token, and `piece` says how the next claims get the rest.
+-- given back: then no process has the token, and `piece` says how the next claims get the rest.
 -- positions is the sorted list of what is left, as varint deltas.
 CREATE TABLE holdfast_leases (
     token           BLOB PRIMARY KEY,
@@ -123,7 +123,7 @@ CREATE INDEX holdfast_leases_by_owner
 -- Deliveries that wait. kind: 1 waiting for next_attempt_at, 2 held behind its lane, 3 blocked with
 -- its lane until an operator decides, 4 leased (shared: handed out again), 5 waiting as 1 does, but
 -- its last attempt was lost with its lease, so it is handed out alone (shared). The partition is
--- stored, not the hash: whoever settles knows it, and every question is about one partition.
+-- stored, not the hash: a settling process has it, and every question is about one partition.
 CREATE TABLE holdfast_retries (
     subscription_id INTEGER NOT NULL,
     position        INTEGER NOT NULL,

@@ -1,5 +1,5 @@
 -- Who works for an ordered subscription, in the order of joining. Its partitions are shared out
--- among the members; a member that has died is struck off by whoever looks next.
+-- among the members; a member that has died is struck off by the next process that looks.
 CREATE TABLE holdfast_members (
     subscription_id INTEGER NOT NULL,
     joined          INTEGER NOT NULL,          -- 1, 2 ...

@@ -1,6 +1,6 @@
 -- Nodes that ended lately. Who is there has a live file beside the database; when the file goes,
 -- what it said goes on here for a day. Of each id the last one that ended. stopped_at NULL: it did
--- not say that it stops. ended_at: when it said so, or when somebody noticed.
+-- not say that it stops. ended_at: when it said so, or when another process noticed.
 CREATE TABLE holdfast_past_nodes (
     namespace_id INTEGER NOT NULL,
     node_id      TEXT NOT NULL,
