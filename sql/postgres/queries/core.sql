@@ -42,26 +42,26 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
                              ANY ('{off,local,remote_write}'::pg_catalog.text[])
                         THEN 'on'
                         ELSE pg_catalog.current_setting('synchronous_commit') END, false))
-       END,
-       -- Behind a pooler, where the search_path is what it is: a schema of it in which a role may
-       -- create objects that is neither this one nor one that could do everything anyway.
-       CASE WHEN $6 AND pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1 THEN
-           (SELECT n.nspname FROM pg_catalog.pg_namespace n
-            WHERE n.nspname OPERATOR(pg_catalog.=) ANY (pg_catalog.current_schemas(false))
-                AND EXISTS (
-                    SELECT FROM pg_catalog.aclexplode(coalesce(
-                        n.nspacl, pg_catalog.acldefault('n'::"char", n.nspowner))) a
-                    LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) a.grantee
-                    WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
-                        AND (r.rolsuper OR r.rolname OPERATOR(pg_catalog.=) current_user
-                             OR r.rolname
-                                 OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.name
-                             OR r.oid OPERATOR(pg_catalog.=) (
-                                 SELECT d.datdba FROM pg_catalog.pg_database d
-                                 WHERE d.datname
-                                     OPERATOR(pg_catalog.=) pg_catalog.current_database()))
-                            IS NOT TRUE) LIMIT 1)
        END
+
+-- name: hello_path
+-- Only asked behind a pooler, where the search_path is what it is: a schema of it in which a role
+-- may create objects that is neither this one nor one that could do everything anyway. Planning this
+-- takes a new session longer than all of `hello`. Every name says where it is.
+SELECT n.nspname FROM pg_catalog.pg_namespace n
+WHERE n.nspname OPERATOR(pg_catalog.=) ANY (pg_catalog.current_schemas(false))
+    AND EXISTS (
+        SELECT FROM pg_catalog.aclexplode(coalesce(
+            n.nspacl, pg_catalog.acldefault('n'::"char", n.nspowner))) a
+        LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) a.grantee
+        WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
+            AND (r.rolsuper OR r.rolname OPERATOR(pg_catalog.=) current_user
+                 OR r.rolname OPERATOR(pg_catalog.=) 'pg_database_owner'::pg_catalog.name
+                 OR r.oid OPERATOR(pg_catalog.=) (
+                     SELECT d.datdba FROM pg_catalog.pg_database d
+                     WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()))
+                IS NOT TRUE)
+LIMIT 1
 
 -- name: session_at_work
 -- Whether the server's process $1 has a statement to work on, as far as we may know.
@@ -72,17 +72,15 @@ SELECT EXISTS (SELECT FROM pg_stat_activity
 -- Whether one of the processes $1, which began at the times $2, is a process of this server now;
 -- when the server was started; and when the process of this session began. A role that may not see
 -- when a process began (it is not a member of the role that connected) sees instead when the server
--- was started, or lost its statistics, as it does in a crash.
-WITH process AS (
-    SELECT a.pid, coalesce(a.backend_start,
-                           greatest(pg_postmaster_start_time(),
-                                    pg_stat_get_bgwriter_stat_reset_time())) AS birth
-    FROM pg_stat_activity a)
+-- was started, or lost its statistics, as it does in a crash. This asks the function below
+-- pg_stat_activity: to plan the view's joins takes a new session longer than the rest of its opening.
 SELECT pg_postmaster_start_time(),
-       (SELECT p.birth FROM process p WHERE p.pid = pg_backend_pid()),
-       EXISTS (SELECT FROM process p
-               JOIN unnest($1::integer[], $2::timestamptz[]) k (pid, birth)
-                   ON k.pid = p.pid AND k.birth = p.birth)
+       (SELECT coalesce(a.backend_start, hidden.birth)
+        FROM pg_stat_get_activity(pg_backend_pid()) a),
+       EXISTS (SELECT FROM unnest($1::integer[], $2::timestamptz[]) k (pid, birth),
+                           pg_stat_get_activity(k.pid) a
+               WHERE k.birth = coalesce(a.backend_start, hidden.birth))
+FROM greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()) hidden (birth)
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED

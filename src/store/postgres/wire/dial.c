@@ -133,6 +133,42 @@ static hf_status fail_path(const struct session *session, struct text schema)
         session->engine->place, PQuser(session->pg), TEXT_ARG(schema), PQuser(session->pg));
 }
 
+/* Behind a pooler: the session is refused if its search_path leads to functions of others. */
+static hf_status check_path(struct session *session)
+{
+    PGresult *result;
+    session_params(session);
+    hf_status status = session_execute(session, POSTGRES_QUERY_HELLO_PATH, true, &result);
+    if (status) {
+        return status == HF_TIMEOUT ? fail_silent(session) : status;
+    }
+    if (PQntuples(result) > 0) {
+        status = fail_path(session, result_text(result, 0, 0));
+    }
+    PQclear(result);
+    return status;
+}
+
+/* Greets the server with the parameters in hand. */
+static hf_status greet(struct session *session)
+{
+    PGresult *result;
+    hf_status status = ask_hello(session, &result);
+    if (status) {
+        return status;
+    }
+    session->facts = (result_bool(result, 0, 0) ? SESSION_POOLED : 0) |
+                     (result_bool(result, 0, 2) ? SESSION_WEAK_COMMIT : 0);
+    bool read_only = result_bool(result, 0, 1);
+    PQclear(result);
+    if (read_only) {
+        return fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary",
+                    session->engine->place);
+    }
+    bool checked = session_has(session, SESSION_POOLED) && session->kind != SESSION_HANDLER;
+    return checked ? check_path(session) : HF_OK;
+}
+
 static hf_status hello(struct session *session)
 {
     const char *place = session->engine->place;
@@ -143,24 +179,10 @@ static hf_status hello(struct session *session)
     }
     /* The parameters in hand may be those of a statement that is to be run again. */
     struct params in_hand = session->params;
-    PGresult *result;
     params_init(&session->params);
-    hf_status status = ask_hello(session, &result);
+    hf_status status = greet(session);
     params_release(&session->params);
     session->params = in_hand;
-    if (status) {
-        return status;
-    }
-    session->facts = (result_bool(result, 0, 0) ? SESSION_POOLED : 0) |
-                     (result_bool(result, 0, 2) ? SESSION_WEAK_COMMIT : 0);
-    if (result_bool(result, 0, 1)) {
-        status =
-            fail(HF_UNAVAILABLE, "%s is read-only (in recovery): connect to the primary", place);
-    }
-    if (!status && !PQgetisnull(result, 0, 4)) {
-        status = fail_path(session, result_text(result, 0, 4));
-    }
-    PQclear(result);
     return status;
 }
 
