@@ -15,8 +15,7 @@
 --     claim_holes    what has become visible in the holes of earlier claims
 --     claim_run      the log after the cursor, if nothing is missing in it
 --     claim_log      the log after the cursor, with what is missing; that becomes holes
---     claim_grant    the lease
---     claim_close    the journal, and when to look again
+--     claim_close    the lease, the journal, and when to look again
 --
 -- Claims of a subscription come one after another: they lock its only partition. Whatever is handed
 -- out is in the lease before the claim commits, so there is no moment at which an event is neither
@@ -63,16 +62,12 @@ BEGIN
 END
 $$;
 
--- How many rows a claim may compare with an expression: 10000, or fewer if it is longer than 400 bytes.
+-- How many rows a claim may compare with an expression: 10000, or fewer if it is longer than 400 bytes. It is
+-- inlined.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_rows_max(p_regex text) RETURNS integer
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    RETURN CASE WHEN p_regex IS NULL THEN 10000
-                ELSE least(10000, greatest(50, 4000000 / octet_length(p_regex))) END;
-END
-$$;
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN $1 IS NULL THEN 10000
+                ELSE least(10000, greatest(50, 4000000 / octet_length($1))) END;
 
 -- ---- What is handed out -------------------------------------------------------------------------
 
@@ -225,9 +220,6 @@ CREATE OR REPLACE FUNCTION holdfast_private.claim_values(p_caller oid, p_node_na
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    IF p_caller IS NULL THEN
-        RETURN;
-    END IF;
     PERFORM text_check(p_caller, 'node name', p_node_name, 255);
     IF p_patterns IS NOT NULL THEN
         PERFORM fault_check(patterns_fault('of the claim', p_patterns));
@@ -235,53 +227,6 @@ BEGIN
     IF greatest(cardinality(p_frozen), cardinality(p_frozen_renewals), cardinality(p_frozen_ms)) > 10000 THEN
         RAISE EXCEPTION 'p_frozen names more than 10000 processes' USING ERRCODE = 'HF001';
     END IF;
-END
-$$;
-
--- Whether a subscription's events can be claimed, as the status and message of the answer; locks its
--- partition. paused: it is, and nothing else is looked at.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_check(p_claim holdfast_private.claiming, p_mode integer,
-                                                p_generation bigint, p_wanted bigint,
-                                                p_paused boolean)
-    RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    p_claim.status := HF_OK;
-    p_claim.paused := false;
-    IF p_mode IS NULL THEN
-        p_claim.status := HF_NOTFOUND;
-        p_claim.message := format('there is no subscription with id %s', p_claim.subscription_id);
-    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-        -- One snapshot for all: the cursor may have moved since, and a transaction that was under way then
-        -- may have committed, and would be taken for rolled back.
-        p_claim.status := HF_MISUSE;
-        p_claim.message := 'events can only be claimed in a READ COMMITTED transaction';
-    ELSIF p_mode <> HF_MODE_SHARED THEN
-        p_claim.status := HF_MISUSE;
-        p_claim.message := 'events of an ordered subscription cannot be claimed';
-    ELSIF p_claim.max IS NULL OR p_claim.max < 1 OR p_claim.max > 10000 THEN
-        p_claim.status := HF_INVALID;
-        p_claim.message := format('max is %s; the limits are 1 and 10000', p_claim.max);
-    ELSIF p_claim.lease_ms IS NULL OR p_claim.lease_ms < 0 OR p_claim.lease_ms > 604800000 THEN
-        p_claim.status := HF_INVALID;
-        p_claim.message := format('lease_ms is %s; the limits are 0 and 604800000', p_claim.lease_ms);
-    ELSIF p_wanted <> 0 AND p_wanted <> p_generation THEN
-        p_claim.status := HF_CONFLICT;
-        p_claim.message := format('the subscription has been changed: its generation is %s, not %s',
-                                  p_generation, p_wanted);
-    ELSIF p_paused THEN
-        p_claim.paused := true;
-    ELSE
-        PERFORM 1 FROM partitions p WHERE p.subscription_id = p_claim.subscription_id AND p.partition = 0
-            FOR UPDATE;
-        IF NOT FOUND THEN
-            p_claim.status := HF_NOTFOUND;
-            p_claim.message := format('there is no subscription with id %s', p_claim.subscription_id);
-        END IF;
-    END IF;
-    RETURN p_claim;
 END
 $$;
 
@@ -298,35 +243,56 @@ CREATE OR REPLACE FUNCTION holdfast_private.claim_open(p_namespace_id integer, p
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_claim  claiming;
-    v_s      record;
-    v_stored checkpoints_0;
+    v_claim claiming;
+    v_s     record;
 BEGIN
     v_claim.clock := clock_timestamp();
+    v_claim.reading := false;
+    v_claim.status := HF_INVALID;
+    SELECT s.mode, s.generation, s.paused_at, s.patterns INTO v_s FROM subscriptions s
+        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
+    IF v_s.mode IS NULL THEN
+        v_claim.status := HF_NOTFOUND;
+        v_claim.message := format('there is no subscription with id %s', p_subscription_id);
+    ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        -- One snapshot for all: the cursor may have moved since, and a transaction that was under way then
+        -- may have committed, and would be taken for rolled back.
+        v_claim.status := HF_MISUSE;
+        v_claim.message := 'events can only be claimed in a READ COMMITTED transaction';
+    ELSIF v_s.mode <> HF_MODE_SHARED THEN
+        v_claim.status := HF_MISUSE;
+        v_claim.message := 'events of an ordered subscription cannot be claimed';
+    ELSIF p_max IS NULL OR p_max < 1 OR p_max > 10000 THEN
+        v_claim.message := format('max is %s; the limits are 1 and 10000', p_max);
+    ELSIF p_lease_ms IS NULL OR p_lease_ms < 0 OR p_lease_ms > 604800000 THEN
+        v_claim.message := format('lease_ms is %s; the limits are 0 and 604800000', p_lease_ms);
+    ELSIF p_generation <> 0 AND p_generation <> v_s.generation THEN
+        v_claim.status := HF_CONFLICT;
+        v_claim.message := format('the subscription has been changed: its generation is %s, not %s',
+                                  v_s.generation, p_generation);
+    ELSE
+        v_claim.status := HF_OK;
+    END IF;
+    v_claim.paused := v_claim.status = HF_OK AND v_s.paused_at IS NOT NULL;
+    IF v_claim.status <> HF_OK OR v_claim.paused THEN
+        RETURN v_claim;
+    END IF;
+    PERFORM FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0 FOR UPDATE;
+    IF NOT FOUND THEN
+        v_claim.status := HF_NOTFOUND;
+        v_claim.message := format('there is no subscription with id %s', p_subscription_id);
+        RETURN v_claim;
+    END IF;
+    SELECT j, EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_subscription_id)
+        INTO v_claim.stored, v_claim.waiting FROM journal_look(p_subscription_id, 0) j;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
+    END IF;
     v_claim.namespace_id := p_namespace_id;
     v_claim.subscription_id := p_subscription_id;
     v_claim.max := p_max;
     v_claim.bytes_max := 4194304;
     v_claim.lease_ms := p_lease_ms;
-    SELECT s.mode, s.generation, s.paused_at, s.patterns INTO v_s FROM subscriptions s
-        WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
-    v_claim := claim_check(v_claim, v_s.mode, v_s.generation, p_generation, v_s.paused_at IS NOT NULL);
-    v_claim.reading := v_claim.status = HF_OK AND NOT v_claim.paused;
-    IF NOT v_claim.reading THEN
-        RETURN v_claim;
-    END IF;
-    SELECT c.subscription_id, c.partition, c.seq, c.checkpoint, c.checkpoint_at, c.last_event_id, c.turn,
-           c.leases_from, c.kept_from, c.holes, c.span, c.span_from, c.span_before INTO v_stored
-        FROM checkpoints c WHERE c.subscription_id = p_subscription_id AND c.partition = 0;
-    IF v_stored.checkpoint IS NULL THEN
-        RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
-    END IF;
-    v_claim.stored := v_stored;
-    v_claim.cursor := v_stored.checkpoint;
-    v_claim.holes := coalesce(v_stored.holes, '{}');
-    v_claim.turn := v_stored.turn;
-    v_claim.leases_from := coalesce(v_stored.leases_from, '-infinity');
-    v_claim.kept_from := coalesce(v_stored.kept_from, '-infinity');
     v_claim.lease := p_lease;
     v_claim.token := p_token;
     v_claim.node_name := p_node_name;
@@ -334,6 +300,11 @@ BEGIN
     v_claim.kept := p_kept;
     v_claim.now := p_now;
     v_claim.unhandled_too := p_unhandled_too;
+    v_claim.cursor := (v_claim.stored).checkpoint;
+    v_claim.holes := coalesce((v_claim.stored).holes, '{}');
+    v_claim.turn := (v_claim.stored).turn;
+    v_claim.leases_from := coalesce((v_claim.stored).leases_from, '-infinity');
+    v_claim.kept_from := coalesce((v_claim.stored).kept_from, '-infinity');
     IF (p_patterns && '{*,**}') IS NOT TRUE THEN
         v_claim.regex := patterns_regex(coalesce(p_patterns,
                              ARRAY(SELECT json_array_elements_text(v_s.patterns::json))));
@@ -347,9 +318,9 @@ BEGIN
     v_claim.careful := false;
     v_claim.more := false;
     v_claim.free := '{}';
-    v_claim.waiting := false;
     v_claim.alone := false;
     v_claim.ahead := false;
+    v_claim.reading := true;
     RETURN v_claim;
 END
 $$;
@@ -414,7 +385,7 @@ BEGIN
 END
 $$;
 
--- What is handed out apart from all others: a retry of kind ALONE in its turn (claim_grant takes it), or a
+-- What is handed out apart from all others: a retry of kind ALONE in its turn (claim_close takes it), or a
 -- piece of a suspect lease. p_look: looks for leases whose owner is dead or stands still. p_frozen,
 -- p_frozen_renewals, p_frozen_ms: see change_claim.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_apart(p_claim holdfast_private.claiming, p_look boolean,
@@ -453,9 +424,10 @@ BEGIN
         v_found := claim_orphans(p_claim, v_dead, p_look, v_silent, v_silent_ms);
         p_claim.free := v_found.free;
         p_claim.more := v_found.more;
+        p_claim.waiting := p_claim.waiting OR EXISTS ( -- a lost attempt was recorded
+            SELECT FROM retries r WHERE r.subscription_id = p_claim.subscription_id);
         v_suspect := v_found.suspect;
     END IF;
-    p_claim.waiting := EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_claim.subscription_id);
     IF p_claim.waiting THEN
         p_claim.alone := coalesce(
             retries_first_due(p_claim.subscription_id, RETRY_ALONE) <= p_claim.now, false);
@@ -565,20 +537,33 @@ END
 $$;
 
 -- Takes the rows after the cursor as a whole, if none is missing between them, at least half of them are
--- wanted, and they fit. Usually they do. If not, claim_log reads them again.
+-- wanted, and they fit. Usually they do. If not, claim_log reads them again. Of p_part, `taken` is not known yet
+-- and `unhandled` is every row that no pattern matches: mostly there is none, and then no set has to be made of
+-- the rows.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_run(p_claim holdfast_private.claiming, p_part holdfast_private.log_part)
     RETURNS holdfast_private.claiming
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    v_taken int8multirange := int8multirange(int8range(p_claim.cursor + 1, p_part.last, '[]'));
 BEGIN
     IF p_part.rows = 0 THEN
         p_claim.reading := false;
     ELSIF p_part.last - p_claim.cursor = p_part.rows AND p_part.count * 2 >= p_part.rows
           AND p_claim.bytes + p_part.bytes < p_claim.bytes_max THEN
-        p_claim.cursor := p_part.last;
+        IF p_part.unhandled IS NOT NULL THEN
+            IF p_claim.unhandled_too THEN
+                p_claim.unhandled := p_claim.unhandled + p_part.unhandled;
+            ELSE
+                v_taken := v_taken - p_part.unhandled;
+            END IF;
+        END IF;
+        p_claim.positions := p_claim.positions + v_taken;
         p_claim.more := p_claim.more OR p_part.rows >= least(p_claim.max - p_claim.count, p_claim.rows_left);
-        p_claim := claim_add(p_claim, p_part);
+        p_claim.cursor := p_part.last;
+        p_claim.count := p_claim.count + p_part.count;
+        p_claim.bytes := p_claim.bytes + p_part.bytes;
         p_claim.reading := false;
     END IF;
     RETURN p_claim;
@@ -633,35 +618,6 @@ BEGIN
 END
 $$;
 
--- The lease of all that is handed out; of a retry of kind ALONE, if it is its turn or if there is nothing
--- else.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_grant(p_claim holdfast_private.claiming) RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    IF p_claim.alone AND p_claim.count = 0 THEN
-        p_claim := retries_take(p_claim, RETRY_ALONE, 1);
-        p_claim.turn := true;
-    ELSIF p_claim.count > 0 THEN
-        p_claim.turn := false;
-    END IF;
-    IF p_claim.count = 0 THEN
-        p_claim.lease := NULL;
-        RETURN p_claim;
-    END IF;
-    p_claim.lease := coalesce(p_claim.lease, gen_random_uuid());
-    p_claim.expires_at := p_claim.now + p_claim.lease_ms * interval '1 ms';
-    INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept, careful,
-                        has_retries, count, owner_name, positions)
-        VALUES (p_claim.lease, p_claim.subscription_id, p_claim.expires_at, p_claim.lease_ms,
-                CASE WHEN p_claim.bound OR p_claim.kept THEN p_claim.token END, p_claim.bound,
-                p_claim.kept, p_claim.careful, p_claim.has_retries, p_claim.count, p_claim.node_name,
-                p_claim.positions);
-    RETURN p_claim;
-END
-$$;
-
 -- When to look again, if not at once; NULL: not known.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_wake(p_claim holdfast_private.claiming) RETURNS timestamptz
     LANGUAGE plpgsql
@@ -695,16 +651,35 @@ BEGIN
 END
 $$;
 
--- Ends a claim: writes into the journal what has changed (where leases begin now, cursor, holes, turn),
--- and answers the batch.
+-- Ends a claim: makes the lease of all that is handed out, and takes a retry of kind ALONE if it is its turn or
+-- if there is nothing else; writes into the journal what has changed (where leases begin now, cursor, holes,
+-- turn); answers the batch.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_close(p_claim holdfast_private.claiming) RETURNS holdfast.claim_batch
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
     v_stored checkpoints_0 := p_claim.stored;
-    v_more   boolean := p_claim.more OR p_claim.count >= p_claim.max OR p_claim.bytes >= p_claim.bytes_max;
+    v_more   boolean;
 BEGIN
+    IF p_claim.alone AND p_claim.count = 0 THEN
+        p_claim := retries_take(p_claim, RETRY_ALONE, 1);
+        p_claim.turn := true;
+    ELSIF p_claim.count > 0 THEN
+        p_claim.turn := false;
+    END IF;
+    IF p_claim.count > 0 THEN
+        p_claim.lease := coalesce(p_claim.lease, gen_random_uuid());
+        p_claim.expires_at := p_claim.now + p_claim.lease_ms * interval '1 ms';
+        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept, careful,
+                            has_retries, count, owner_name, positions)
+            VALUES (p_claim.lease, p_claim.subscription_id, p_claim.expires_at, p_claim.lease_ms,
+                    CASE WHEN p_claim.bound OR p_claim.kept THEN p_claim.token END, p_claim.bound,
+                    p_claim.kept, p_claim.careful, p_claim.has_retries, p_claim.count, p_claim.node_name,
+                    p_claim.positions);
+    ELSE
+        p_claim.lease := NULL;
+    END IF;
     IF p_claim.leases_from < 'infinity' OR p_claim.count > 0 AND NOT p_claim.kept THEN
         p_claim.leases_from := coalesce((
             SELECT l.expires_at FROM leases l
@@ -727,6 +702,7 @@ BEGIN
                             p_claim.turn, p_claim.leases_from, p_claim.kept_from,
                             nullif(p_claim.holes, '{}'), v_stored);
     END IF;
+    v_more := p_claim.more OR p_claim.count >= p_claim.max OR p_claim.bytes >= p_claim.bytes_max;
     RETURN ROW(HF_OK, NULL, p_claim.lease, p_claim.expires_at,
                CASE WHEN NOT v_more THEN claim_wake(p_claim) END, false, v_more, p_claim.careful,
                p_claim.owners, p_claim.owner_renewals,
@@ -774,8 +750,10 @@ DECLARE
     part log_part;
     rows record;
 BEGIN
-    PERFORM claim_values(consumer_admit(p_ticket, {namespace}, p_token, p_now), p_node_name, p_patterns,
-                         p_frozen, p_frozen_renewals, p_frozen_ms);
+    IF (p_ticket = (SELECT s.secret FROM secret s)) IS NOT TRUE THEN -- as consumer_admit, but at once
+        PERFORM claim_values(consumer_admit(p_ticket, {namespace}, p_token, p_now), p_node_name, p_patterns,
+                             p_frozen, p_frozen_renewals, p_frozen_ms);
+    END IF;
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
     END IF;
@@ -786,8 +764,10 @@ BEGIN
         RETURN ROW(c.status, c.message, NULL, NULL, NULL, c.paused, false, false, NULL, NULL,
                    NULL)::claim_batch;
     END IF;
-    c := claim_apart(c, p_look, p_frozen, p_frozen_renewals, p_frozen_ms);
-    IF c.reading THEN
+    IF p_look OR c.waiting OR c.leases_from <= c.now THEN
+        c := claim_apart(c, p_look, p_frozen, p_frozen_renewals, p_frozen_ms);
+    END IF;
+    IF c.reading AND (c.waiting OR c.holes <> '{}' OR c.free <> '{}') THEN
         c := claim_waiting(c);
     END IF;
     IF c.reading AND c.holes <> '{}' THEN
@@ -805,12 +785,8 @@ BEGIN
         c := claim_holes(c, rows.positions, rows.bytes, rows.matches, seen.holders, seen.prepared);
     END LOOP;
     IF c.reading AND NOT c.ahead THEN
-        SELECT count(*), max(e.position), NULL,
-               CASE WHEN bool_and(e.matches OR c.unhandled_too)
-                    THEN int8multirange(int8range(min(e.position), max(e.position), '[]'))
-                    ELSE range_agg(int8range(e.position, e.position, '[]')) FILTER (WHERE e.matches) END,
-               range_agg(int8range(e.position, e.position, '[]'))
-                   FILTER (WHERE c.unhandled_too AND NOT e.matches),
+        SELECT count(*), max(e.position), NULL, NULL,
+               range_agg(int8range(e.position, e.position, '[]')) FILTER (WHERE NOT e.matches),
                count(*) FILTER (WHERE e.matches OR c.unhandled_too), sum(e.bytes)
             INTO part
             FROM (SELECT position, octet_length(payload::text) AS bytes,
@@ -831,7 +807,7 @@ BEGIN
                   WHERE position > c.cursor ORDER BY position LIMIT c.portion) e;
         c := claim_log(c, rows.positions, rows.bytes, rows.matches);
     END LOOP;
-    RETURN claim_close(claim_grant(c));
+    RETURN claim_close(c);
 END
 $$;
 $claim$;
@@ -927,10 +903,13 @@ CREATE OR REPLACE FUNCTION holdfast.change_claim(
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_batch claim_batch;
+    v_caller oid;
+    v_batch  claim_batch;
 BEGIN
-    PERFORM claim_values(consumer_admit(p_ticket, p_namespace_id, p_token, p_now), p_node_name, p_patterns,
-                         p_frozen, p_frozen_renewals, p_frozen_ms);
+    v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
+    IF v_caller IS NOT NULL THEN
+        PERFORM claim_values(v_caller, p_node_name, p_patterns, p_frozen, p_frozen_renewals, p_frozen_ms);
+    END IF;
     IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
         v_batch.status := HF_NOTFOUND;
         v_batch.message := format('there is no namespace with id %s', p_namespace_id);
