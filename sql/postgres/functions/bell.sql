@@ -73,6 +73,20 @@ CREATE OR REPLACE FUNCTION holdfast.is_quiet() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN coalesce(current_setting('holdfast.notify', true), '') IN ('off', 'false', 'no', '0');
 
+-- bell_works: whether the server's queue has room for notifications. It is one queue for all
+-- databases of the server, and a session that listens and stays in a transaction keeps everything
+-- in it that was sent since. When it is full, no transaction that has notified can commit.
+CREATE OR REPLACE FUNCTION holdfast.bell_works() RETURNS boolean
+    LANGUAGE sql VOLATILE
+    RETURN pg_notification_queue_usage() < 0.5;
+
+-- wake: notifies the consumers of a namespace, unless that could keep the transaction from being
+-- committed: then they find what there is when they look by themselves, after 10 seconds at most.
+-- It is inlined.
+CREATE OR REPLACE FUNCTION holdfast.wake(p_namespace_id integer) RETURNS void
+    LANGUAGE sql VOLATILE
+    RETURN CASE WHEN holdfast.bell_works() THEN pg_notify('holdfast_' || $1::text, '') END;
+
 -- ring: notifies the consumers of a namespace, if one of them has declared itself asleep. To be
 -- called after what they are to see was written: the NOTIFY goes out with the commit. (Notifying
 -- always would serialise the commits of the whole cluster.)
@@ -83,7 +97,7 @@ AS $$
 BEGIN
     IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000
        AND NOT is_quiet() THEN
-        PERFORM pg_notify('holdfast_' || p_namespace_id, '');
+        PERFORM wake(p_namespace_id);
     END IF;
 END
 $$;

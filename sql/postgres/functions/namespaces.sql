@@ -317,7 +317,7 @@ BEGIN
         RETURN;
     END IF;
     UPDATE namespaces SET removing_at = clock_timestamp() WHERE id = p_id;
-    PERFORM pg_notify('holdfast_' || p_id, '');
+    PERFORM wake(p_id);
 END
 $$;
 

@@ -119,7 +119,7 @@ BEGIN
                 AND r.next_attempt_at > v_now
                 AND coalesce(r.last_retry_at, r.next_attempt_at) > v_now;
     END LOOP;
-    PERFORM pg_notify('holdfast_' || p_namespace_id, '');
+    PERFORM wake(p_namespace_id);
 END
 $$;
 

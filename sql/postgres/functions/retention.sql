@@ -358,7 +358,7 @@ BEGIN
         dropped_name := v_lagging.name;
         dropped_from := v_lagging.floor;
         dropped_through := p_through;
-        PERFORM pg_notify('holdfast_' || p_namespace_id, '');
+        PERFORM wake(p_namespace_id);
         RETURN;
     END IF;
     UPDATE namespaces n

@@ -23,6 +23,7 @@
 #define JOURNAL_LARGE_BYTES (INT64_C(64) << 20)
 #define IDS_FEW 200000000
 #define CONNECTIONS_PERCENT 90
+#define NOTIFY_QUEUE_PERCENT 1 /* of 8 GB; wake-ups are left out from 50 on (functions/bell.sql) */
 #define ENCRYPTION_BYTES_MAX 200
 #define SESSIONS_BYTES_MAX 80
 
@@ -88,6 +89,9 @@ static const struct rule {
      "processes"},
     {"long_transaction", RULE_SAID, NULL, 0,
      "it keeps dead rows of the whole database alive: end it, or pg_terminate_backend(pid)"},
+    {"notify_queue_percent", RULE_AT_LEAST, NULL, NOTIFY_QUEUE_PERCENT,
+     "a session of the server listens inside of a transaction that does not end, so nothing leaves the "
+     "queue of notifications: end the oldest transactions of pg_stat_activity, in all databases"},
     {"clock_skew_ms", RULE_AT_LEAST, NULL, SKEW_LARGE_MS,
      "the clocks of this machine and the server differ by more than a minute: correct them"},
     {"months_ahead", RULE_BELOW, NULL, 1,
