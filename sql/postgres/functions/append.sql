@@ -305,6 +305,7 @@ BEGIN
     IF admit(p_ticket, p_namespace_id, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
         PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
                              p_producers, p_emitted_at, NULL, p_hashes);
+        PERFORM lists_check(array_dims(p_expected_versions));
         PERFORM fault_check(format('event %s: expected_version is %s of key %s', i - 1,
                                    p_expected_versions[i], p_keys[i]))
             FROM generate_series(1, cardinality(p_expected_versions)) i

@@ -57,16 +57,20 @@ CREATE OR REPLACE FUNCTION holdfast_private.positions_check(p_caller oid, p_name
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_bad bigint;
+    v_head bigint;
+    v_bad  bigint;
 BEGIN
     IF p_caller IS NULL OR coalesce(cardinality(p_positions), 0) = 0 THEN
         RETURN;
     END IF;
-    SELECT p INTO v_bad FROM unnest(p_positions) p
-        WHERE p < 0 OR p > head(p_namespace_id) LIMIT 1;
-    IF FOUND OR cardinality(p_positions) > 100000 THEN
-        RAISE EXCEPTION 'position % is outside the log, or there are more than 100000', v_bad
+    IF cardinality(p_positions) > 100000 THEN
+        RAISE EXCEPTION 'there are % positions; the limit is 100000', cardinality(p_positions)
             USING ERRCODE = 'HF001';
+    END IF;
+    v_head := head(p_namespace_id);
+    SELECT p INTO v_bad FROM unnest(p_positions) p WHERE p < 0 OR p > v_head LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'position % is outside the log', v_bad USING ERRCODE = 'HF001';
     END IF;
 END
 $$;
@@ -100,6 +104,11 @@ BEGIN
           IS NOT TRUE THEN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
     END IF;
+    PERFORM lists_check(array_dims(p_kinds), array_dims(p_positions), array_dims(p_lanes),
+                        array_dims(p_attempts), array_dims(p_uncounted), array_dims(p_stories),
+                        array_dims(p_next), array_dims(p_reasons), array_dims(p_errors),
+                        array_dims(p_causes), array_dims(p_unit_firsts),
+                        array_dims(p_unit_events));
     PERFORM positions_check(p_caller, p_namespace_id, p_positions);
     SELECT CASE WHEN s.mode = HF_MODE_ORDERED THEN s.partitions END INTO v_slice
         FROM subscriptions s
