@@ -56,7 +56,7 @@ BEGIN
     RETURN coalesce(
         (SELECT '^(?:' || string_agg((
              SELECT string_agg(CASE WHEN s = '*' THEN '[^.]+' WHEN s = '**' THEN '.+'
-                 ELSE regexp_replace(s, '([!-/:-@[-`{-~])', '\\\1', 'g') END, '\.' ORDER BY i)
+                 ELSE regexp_replace(s, '([!-/:-@[-`{-~])', E'\\\\\\1', 'g') END, E'\\.' ORDER BY i)
              FROM unnest(string_to_array(p, '.')) WITH ORDINALITY segments (s, i)), '|') || ')$'
          FROM unnest(p_patterns) p), '^$');
 END

@@ -92,11 +92,11 @@ DECLARE
     v_fields text[];
     v_cron   cron;
 BEGIN
-    IF octet_length(p_expression) > 255 OR p_expression ~ '[^\t -~]' THEN
+    IF octet_length(p_expression) > 255 OR p_expression ~ E'[^\t -~]' THEN
         RAISE EXCEPTION 'cron expression is longer than 255 bytes, or not plain ASCII'
             USING ERRCODE = 'HF001';
     END IF;
-    v_fields := regexp_split_to_array(coalesce(v_words ->> lower(v_text), v_text), '[ \t]+');
+    v_fields := regexp_split_to_array(coalesce(v_words ->> lower(v_text), v_text), E'[ \t]+');
     IF cardinality(v_fields) = 5 THEN
         v_fields := array_prepend('0', v_fields);
     END IF;

@@ -8,6 +8,35 @@ CREATE OR REPLACE FUNCTION holdfast_private.control_fault(p_text text, p_what te
     RETURN format('%s has the control character U+%s at byte %s', $2,
                   lpad(upper(to_hex(ascii(substr($1, length($3) + 1)))), 4, '0'), octet_length($3));
 
+-- type_regex: what a type looks like. visible_regex: characters up to the first that is a space or
+-- a control character. Texts with backslashes stand in bodies that were parsed when they were made,
+-- or have an E: what others mean depends on standard_conforming_strings of the calling session.
+CREATE OR REPLACE FUNCTION holdfast_private.type_regex() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.'
+        '[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z';
+
+CREATE OR REPLACE FUNCTION holdfast_private.visible_regex() RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN '^[^\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*';
+
+-- lists_check: raises HF001 unless these arrays have one dimension and begin with the element 1;
+-- any other is not the same by its subscripts and by unnest. It is given their array_dims, which is
+-- NULL for NULL and for {}.
+CREATE OR REPLACE FUNCTION holdfast_private.lists_check(VARIADIC p_dims text[]) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_bad text := (SELECT d FROM unnest(p_dims) d WHERE d !~ '^[[]1:[0-9]+[]]$' LIMIT 1);
+BEGIN
+    IF v_bad IS NOT NULL THEN
+        RAISE EXCEPTION 'an array has the elements %; it takes one dimension, from 1',
+            left(v_bad, 64) USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- Why a name of a namespace or subscription is refused; NULL if it is good. The rules, and the
 -- words, are those of glob_check_name: 1 to p_bytes_max bytes, no control characters, no white
 -- space at either end.
@@ -115,8 +144,7 @@ BEGIN
     IF p_text = '' OR p_text IS NULL OR octet_length(p_text) > HF_TYPE_BYTES_MAX THEN
         RETURN name_fault(p_text, p_what, HF_TYPE_BYTES_MAX);
     END IF;
-    v_before := substring(p_text COLLATE "C",
-        '^[^\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*');
+    v_before := substring(p_text COLLATE "C", visible_regex());
     v_code := ascii(substr(p_text, length(v_before) + 1));
     IF v_code BETWEEN 1 AND 31 OR v_code BETWEEN 127 AND 159 THEN
         RETURN control_fault(p_text, p_what, v_before);
@@ -152,10 +180,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.type_fault(p_type text) RETURNS text
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    IF octet_length(p_type) <= HF_TYPE_BYTES_MAX AND p_type COLLATE "C" ~
-       '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.'
-       '[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z'
-    THEN
+    IF octet_length(p_type) <= HF_TYPE_BYTES_MAX AND p_type COLLATE "C" ~ type_regex() THEN
         RETURN NULL;
     ELSIF p_type IS NULL THEN
         RETURN 'type is missing; every event needs one';
@@ -251,9 +276,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.event_is_plain(
     RETURNS boolean
     LANGUAGE sql STABLE
     RETURN octet_length($1) <= HF_TYPE_BYTES_MAX
-        AND $1 COLLATE "C" ~
-            '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.'
-            '[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z'
+        AND $1 COLLATE "C" ~ holdfast_private.type_regex()
         AND octet_length($2::text) <= 128 AND strpos($2::text, E'\\u') = 0
         AND ($3 IS NULL OR octet_length($3) <= HF_KEY_BYTES_MAX)
         AND ($4 IS NULL OR octet_length($4) <= HF_KEY_BYTES_MAX)
@@ -287,6 +310,10 @@ BEGIN
               coalesce(cardinality(p_times), v_count), coalesce(cardinality(p_hashes), 0)) THEN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
     END IF;
+    PERFORM lists_check(array_dims(p_ids), array_dims(p_types), array_dims(p_payloads),
+                        array_dims(p_keys), array_dims(p_tenants), array_dims(p_metadata),
+                        array_dims(p_producers), array_dims(p_emitted_at), array_dims(p_times),
+                        array_dims(p_hashes));
     SELECT e.i, f.fault INTO v_found
         FROM unnest(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
                     p_emitted_at, p_times, p_hashes) WITH ORDINALITY

@@ -269,7 +269,7 @@ AS $$
              WHEN octet_length(p_description) > HF_NODE_DESCRIPTION_BYTES_MAX
                  THEN format('description is %s bytes; the limit is HF_NODE_DESCRIPTION_BYTES_MAX',
                              octet_length(p_description))
-             WHEN p_description COLLATE "C" ~ '[\u0001-\u001f\u007f-\u009f]'
+             WHEN p_description COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]'
                  THEN 'description has a control character' END,
         metadata_fault(p_metadata, HF_NODE_METADATA_BYTES_MAX),
         CASE WHEN p_heartbeat_ms NOT BETWEEN 1000 AND 86400000

@@ -82,9 +82,7 @@ BEGIN
             AND v_guard > n.ids_until AND v_guard >= n.months_from AND v_guard < n.months_to
             AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
             AND octet_length(publish.type) <= HF_TYPE_BYTES_MAX
-            AND publish.type COLLATE "C" ~
-            '^[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+(\.'
-            '[^*.\u0001-\u0020\u007f-\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+)*\Z'
+            AND publish.type COLLATE "C" ~ holdfast_private.type_regex()
             AND (octet_length(publish.payload::text) <= 128
                  OR octet_length(publish.payload::text) <= least(65536, n.payload_bytes_max)
                     AND NOT holdfast_private.json_too_deep(publish.payload::text))
@@ -118,7 +116,7 @@ BEGIN
             publish.duplicate := false;
             IF pg_sequence_last_value(v_quick.sleep)
                > date_part('epoch', clock_timestamp()) * 1000000 AND NOT holdfast.is_quiet() THEN
-                PERFORM pg_notify('holdfast_' || v_quick.id, '');
+                PERFORM holdfast.wake(v_quick.id);
             END IF;
             RETURN;
         END IF;
@@ -168,6 +166,10 @@ BEGIN
        OR p_count <> coalesce(cardinality(p_emitted_at), p_count) THEN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
     END IF;
+    PERFORM lists_check(array_dims(p_types), array_dims(p_payloads), array_dims(p_ids),
+                        array_dims(p_keys), array_dims(p_tenants), array_dims(p_metadata),
+                        array_dims(p_producers), array_dims(p_expected_versions),
+                        array_dims(p_emitted_at));
     SELECT i - 1 AS at, fault INTO v_fault
         FROM generate_series(1, p_count) i,
              LATERAL event_fault(p_namespace_id, p_types[i], coalesce(p_payloads[i], 'null'),

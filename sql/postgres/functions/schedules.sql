@@ -71,7 +71,7 @@ AS $$
 DECLARE
     v_cron     cron := cron_parse(p_expression);
     v_fields   text[] := regexp_split_to_array(replace(btrim(p_expression, E' \t'), '?', '*'),
-                                               '[ \t]+');
+                                               E'[ \t]+');
     v_days     text := cron_list(v_cron.days, 31, NOT v_cron.either);
     v_weekdays text := cron_list(v_cron.weekdays, 7, NOT v_cron.either);
 BEGIN
@@ -79,9 +79,9 @@ BEGIN
         RAISE EXCEPTION 'expression "%" has seconds, which pg_cron does not know', p_expression
             USING ERRCODE = 'HF001';
     ELSIF NOT v_cron.either AND v_days <> '*' AND v_weekdays <> '*' THEN
-        IF v_fields[3] ~ '^\*/[0-9]+$' THEN
+        IF v_fields[3] ~ E'^\\*/[0-9]+$' THEN
             v_days := v_fields[3];
-        ELSIF v_fields[5] ~ '^\*/[0-9]+$' THEN
+        ELSIF v_fields[5] ~ E'^\\*/[0-9]+$' THEN
             v_weekdays := v_fields[5];
         ELSE
             RAISE EXCEPTION 'expression "%": pg_cron cannot have these two fields of days',

@@ -7,12 +7,13 @@
 -- $1: the server's process as the connection named it. Behind a pooler it is another one, and
 -- nothing is set. $2 lock_timeout, $4 statement_timeout (NULL: as it is), $5: not to wait for the
 -- disk. $3: it only reads. Then plans are kept, so they must be right however large a table grows:
--- by index, also while the table is so small that the server would rather read it as a whole. (The
--- costs of what is switched off would wake the compiler.)
+-- by index, also while the table is so small that the server would rather read it as a whole.
 --   $6: it is not for a handler, whose statements find what the application's search_path says.
 -- Then names and operators of all that follows are found in pg_catalog, and what others have put
 -- into schemas of the role's search_path is never called. Until that is set every name here says
--- where it is.
+-- where it is. Policies show what there is to be seen (with row_security off reading fails). Nothing
+-- is compiled (jit): statements are short, and the costs of what a role has switched off would wake
+-- the compiler for each.
 SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
        pg_catalog.pg_is_in_recovery(),
        pg_catalog.current_setting('synchronous_commit')
@@ -20,15 +21,17 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
        CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1 THEN
            pg_catalog.concat(
                CASE WHEN $6 THEN
-                   pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false) END,
+                   pg_catalog.concat(
+                       pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false),
+                       pg_catalog.set_config('row_security', 'on', false),
+                       pg_catalog.set_config('jit', 'off', false)) END,
                pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
                pg_catalog.set_config('lock_timeout',
                                      coalesce($2, pg_catalog.current_setting('lock_timeout')),
                                      false),
                CASE WHEN $3 THEN
                    pg_catalog.concat(pg_catalog.set_config('plan_cache_mode', 'auto', false),
-                                     pg_catalog.set_config('enable_seqscan', 'off', false),
-                                     pg_catalog.set_config('jit', 'off', false)) END,
+                                     pg_catalog.set_config('enable_seqscan', 'off', false)) END,
                pg_catalog.set_config('statement_timeout',
                                      coalesce($4, pg_catalog.current_setting('statement_timeout')),
                                      false),
@@ -360,7 +363,7 @@ SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.read_namespaces() n WHERE n.id
 
 -- name: keeper_ring_all
 -- ... or in any case.
-SELECT pg_notify('holdfast_{namespace}', '')
+SELECT holdfast.wake({namespace})
 
 -- name: keeper_rotate
 -- $1: how many commits there were since the last time.
@@ -462,6 +465,7 @@ FROM (VALUES ('server_version', current_setting('server_version')),
              ('prepared_transactions', (SELECT count(*)::text FROM prepared)),
              ('forgotten_prepared',
               (SELECT f.told FROM forgotten f)),
+             ('notify_queue_percent', floor(pg_notification_queue_usage() * 100)::bigint::text),
              ('long_transaction',
               (SELECT a.told FROM sessions a
                WHERE a.xact_start < clock_timestamp() - make_interval(secs => $3::bigint)

@@ -90,8 +90,9 @@ static const struct rule {
     {"long_transaction", RULE_SAID, NULL, 0,
      "it keeps dead rows of the whole database alive: end it, or pg_terminate_backend(pid)"},
     {"notify_queue_percent", RULE_AT_LEAST, NULL, NOTIFY_QUEUE_PERCENT,
-     "a session of the server listens inside of a transaction that does not end, so nothing leaves the "
-     "queue of notifications: end the oldest transactions of pg_stat_activity, in all databases"},
+     "a session of the server listens inside of a transaction that does not end, so nothing leaves "
+     "the queue of notifications: end the oldest transactions of pg_stat_activity, in all "
+     "databases"},
     {"clock_skew_ms", RULE_AT_LEAST, NULL, SKEW_LARGE_MS,
      "the clocks of this machine and the server differ by more than a minute: correct them"},
     {"months_ahead", RULE_BELOW, NULL, 1,

@@ -24,7 +24,9 @@ static const struct meaning {
     {"22", HF_INVALID, NULL},
     {"23505", HF_CONFLICT, NULL}, /* but see is_numbered */
     {"23514", HF_IO, "if a table of the log is missing, holdfast verify says which"},
-    {"25006", HF_UNAVAILABLE, "the server is read-only (in recovery?): connect to the primary"},
+    {"25006", HF_UNAVAILABLE,
+     "the server is in recovery, or the role may only read (default_transaction_read_only): "
+     "connect to the primary, or as another role"},
     {"26000", HF_BUSY, NULL},
     {"28", HF_DENIED, "check user and password of the URL, and the server's pg_hba.conf"},
     {"3D000", HF_NOTFOUND, "create the database first: createdb NAME"},
