@@ -11,7 +11,8 @@
 #   yaml                        a configuration file: `holdfast config check` accepts it
 #   c                           a program: compiled without a warning, and run
 #   c part                      statements: compiled inside of a function
-#   psql                        statements behind "=> " and their answers, compared
+#   psql                        statements behind "=> ", further lines of them behind "-> ", and
+#                               their answers, compared
 #   ini                         a unit of systemd: systemd-analyze accepts it
 #   LANGUAGE run by FILE        a test of its own runs it; FILE names this page
 #   LANGUAGE not run: REASON    nobody runs it

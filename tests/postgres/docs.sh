@@ -8,7 +8,8 @@ cluster max_prepared_transactions=10
 cd "$ROOT" || exit 1
 pages=(README.md CONTRIBUTING.md SECURITY.md docs/*.md)
 
-# compare PAGE: its statements behind "=> ", with the answers below them.
+# compare PAGE: its statements behind "=> ", further lines of them behind "-> ", with the answers
+# below them.
 compare() {
     local statements=() answers=() inside=no line found answer i
     while IFS= read -r line; do
@@ -16,6 +17,7 @@ compare() {
         no:'```psql') inside=yes ;;
         yes:'```') inside=no ;;
         yes:'=> '*) statements+=("${line#=> }") answers+=('') ;;
+        yes:'-> '*) statements[-1]+=" ${line#-> }" ;;
         yes:*) answers[-1]+=$line$'\n' ;;
         esac
     done <"$1"
