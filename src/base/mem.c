@@ -35,10 +35,12 @@ static bool should_fail(void)
     int64_t left = atomic_load(&fail_countdown);
 
     while (left > 0) {
-        if (left == 1 && atomic_load(&fail_sticky))
+        if (left == 1 && atomic_load(&fail_sticky)) {
             return true;
-        if (atomic_compare_exchange_weak(&fail_countdown, &left, left - 1))
+        }
+        if (atomic_compare_exchange_weak(&fail_countdown, &left, left - 1)) {
             return left == 1;
+        }
     }
     return false;
 }

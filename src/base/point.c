@@ -63,8 +63,9 @@ static size_t home_of(const char *name)
 {
     uint64_t hash = 0;
 
-    for (; *name; name++)
+    for (; *name; name++) {
         hash = (hash + (unsigned char)*name) * UINT64_C(0x9e3779b97f4a7c15);
+    }
     return (size_t)hash_mix(hash) % POINT_COUNT_MAX;
 }
 
@@ -76,8 +77,9 @@ static struct point *probe(const char *name)
     for (int i = 0; i < POINT_COUNT_MAX; i++, at = (at + 1) % POINT_COUNT_MAX) {
         const char *known = atomic_load_explicit(&points[at].name, memory_order_acquire);
 
-        if (!known || strcmp(known, name) == 0)
+        if (!known || strcmp(known, name) == 0) {
             return &points[at];
+        }
     }
     abort(); /* more names than POINT_COUNT_MAX */
 }
@@ -86,12 +88,14 @@ static struct point *find_or_add(const char *name)
 {
     struct point *point = probe(name);
 
-    if (atomic_load_explicit(&point->name, memory_order_acquire))
+    if (atomic_load_explicit(&point->name, memory_order_acquire)) {
         return point;
+    }
     lock();
     point = probe(name); /* another thread may have added it, or taken the slot */
-    if (!atomic_load_explicit(&point->name, memory_order_relaxed))
+    if (!atomic_load_explicit(&point->name, memory_order_relaxed)) {
         atomic_store_explicit(&point->name, name, memory_order_release);
+    }
     unlock();
     return point;
 }
@@ -103,8 +107,9 @@ static void stop_thread(struct point *point)
 
     point->threads_stopped++;
     pthread_cond_broadcast(&changed);
-    while (point->releases == releases)
+    while (point->releases == releases) {
         pthread_cond_wait(&changed, &mutex);
+    }
     point->threads_stopped--;
 }
 
@@ -128,8 +133,9 @@ void point_hit(const char *name)
     struct point *point = find_or_add(name);
 
     atomic_fetch_add_explicit(&point->hits, 1, memory_order_relaxed);
-    if (!atomic_load_explicit(&point->armed, memory_order_acquire))
+    if (!atomic_load_explicit(&point->armed, memory_order_acquire)) {
         return;
+    }
     lock();
     if (atomic_load(&point->armed) && --point->hits_left == 0) {
         atomic_store(&point->armed, false);
@@ -170,8 +176,9 @@ bool point_wait_blocked(const char *name, int64_t timeout_ms)
     }
 
     lock();
-    while (point->threads_stopped == 0 && pthread_cond_timedwait(&changed, &mutex, &until) == 0)
+    while (point->threads_stopped == 0 && pthread_cond_timedwait(&changed, &mutex, &until) == 0) {
         continue;
+    }
 
     bool stopped = point->threads_stopped > 0;
 
@@ -213,10 +220,12 @@ size_t point_list(const char **ret_names, size_t names_max)
     for (int i = 0; i < POINT_COUNT_MAX; i++) {
         const char *name = atomic_load_explicit(&points[i].name, memory_order_acquire);
 
-        if (!name)
+        if (!name) {
             continue;
-        if (ret_names && count < names_max)
+        }
+        if (ret_names && count < names_max) {
             ret_names[count] = name;
+        }
         count++;
     }
     return count;

@@ -21,9 +21,11 @@ bool actor_is_asked_for(int argc, char **argv)
 int actor_run(int argc, char **argv, const struct part *parts, size_t count)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(argv[1] + strlen(MARK), parts[i].name) == 0)
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(argv[1] + strlen(MARK), parts[i].name) == 0) {
             return parts[i].run(argc - 2, argv + 2);
+        }
+    }
     fprintf(stderr, "no part %s\n", argv[1]);
     return 99;
 }
@@ -36,10 +38,11 @@ pid_t actor_start(const char *part, ...)
     pid_t pid = -1;
     int argc = 2;
 
-    snprintf(mark, sizeof(mark), MARK "%s", part);
+    snprintf(mark, sizeof mark, MARK "%s", part);
     va_start(args, part);
-    while (argc < ACTOR_ARGS_MAX + 2 && (argv[argc] = va_arg(args, char *)))
+    while (argc < ACTOR_ARGS_MAX + 2 && (argv[argc] = va_arg(args, char *))) {
         argc++;
+    }
     va_end(args);
     argv[argc] = NULL;
     assert_int_equal(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
@@ -63,8 +66,9 @@ int actor_wait(pid_t pid)
 
 void actor_kill(pid_t pid)
 {
-    if (pid <= 0)
+    if (pid <= 0) {
         return;
+    }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
@@ -94,14 +98,17 @@ void actor_freeze(struct scene *scene, pid_t pid)
     for (int i = 0; i < 10 && status != HF_OK; i++) {
         stop_all_threads(pid);
         status = hf_pause(probe, "probe", "is the database free?");
-        if (status == HF_OK)
+        if (status == HF_OK) {
             status = hf_resume(probe, "probe");
-        if (status != HF_OK)
+        }
+        if (status != HF_OK) {
             kill(pid, SIGCONT);
+        }
     }
     scene_close(scene, probe);
-    if (status != HF_OK)
+    if (status != HF_OK) {
         actor_kill(pid);
+    }
     assert_ok(status);
 }
 
@@ -116,8 +123,9 @@ int actor_consume(const char *url, const char *diary, hf_handler_fn handle, hf_h
         fprintf(stderr, "%s\n", hf_errmsg());
         return 1;
     }
-    while (diary_count(diary, "END") == 0)
+    while (diary_count(diary, "END") == 0) {
         usleep(5000);
+    }
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
@@ -137,10 +145,12 @@ static void trim(char *line)
 {
     char *end = strchr(line, '\n');
 
-    if (!end)
+    if (!end) {
         return;
-    while (end > line && end[-1] == ' ')
+    }
+    while (end > line && end[-1] == ' ') {
         end--;
+    }
     end[0] = '\n';
     end[1] = '\0';
 }
@@ -152,14 +162,17 @@ static size_t diary_each(const char *path, const char *prefix, size_t index, int
     char line[1024];
     size_t count = 0;
 
-    if (!file)
+    if (!file) {
         return 0;
-    while (fgets(line, sizeof(line), file)) {
+    }
+    while (fgets(line, sizeof line, file)) {
         trim(line);
-        if (strncmp(line, prefix, strlen(prefix)) != 0)
+        if (strncmp(line, prefix, strlen(prefix)) != 0) {
             continue;
-        if (count++ == index && ret_number)
+        }
+        if (count++ == index && ret_number) {
             *ret_number = strtoll(line + strlen(prefix), NULL, 10);
+        }
     }
     fclose(file);
     return count;
@@ -175,8 +188,9 @@ bool diary_wait(const char *path, const char *prefix, size_t count)
     int64_t begin_us = mono_us();
 
     while (diary_count(path, prefix) < count) {
-        if (mono_us() > begin_us + PATIENCE_MS * 1000)
+        if (mono_us() > begin_us + PATIENCE_MS * 1000) {
             return false;
+        }
         rest_since(begin_us);
     }
     return true;

@@ -9,8 +9,9 @@
 void assert_status_at(hf_status status, hf_status expected, const char *call, const char *file,
                       int line)
 {
-    if (status == expected)
+    if (status == expected) {
         return;
+    }
     print_error("%s answered %s, not %s: %s\n", call, hf_status_name(status),
                 hf_status_name(expected), status == HF_OK ? "" : hf_errmsg());
     _fail(file, line);
@@ -64,8 +65,9 @@ static int keep_info(const hf_subscription_info *info, void *ctx)
 
     copy->options = info->options;
     copy->pattern_count = info->pattern_count;
-    for (size_t i = 0; i < info->pattern_count && i < COUNTED(copy->patterns); i++)
+    for (size_t i = 0; i < info->pattern_count && i < COUNTED(copy->patterns); i++) {
         KEEP(copy->patterns[i], info->patterns[i]);
+    }
     copy->checkpoint = info->checkpoint;
     copy->cursor = info->cursor;
     copy->start_position = info->start_position;
@@ -93,7 +95,7 @@ struct info info_of(hf_bus *bus, const char *subscription)
 {
     struct info info;
 
-    memset(&info, 0, sizeof(info));
+    memset(&info, 0, sizeof info);
     assert_ok(hf_subscription_get(bus, subscription, keep_info, &info));
     return info;
 }
@@ -123,8 +125,9 @@ hf_state state_of(hf_bus *bus, const char *subscription, const char *id, int32_t
 
     assert_ok(hf_event_states(bus, id, keep_state, &search));
     assert_int_equal(search.found, 1);
-    if (ret_attempts)
+    if (ret_attempts) {
         *ret_attempts = search.attempts;
+    }
     return search.state;
 }
 
@@ -139,10 +142,11 @@ static int keep_dead(const hf_dead_letter *letter, void *ctx)
     struct dead_search *search = ctx;
     struct dead *dead;
 
-    if (search->count++ >= search->max)
+    if (search->count++ >= search->max) {
         return 0;
+    }
     dead = &search->dead[search->count - 1];
-    memset(dead, 0, sizeof(*dead));
+    memset(dead, 0, sizeof *dead);
     dead->dead_id = letter->dead_id;
     dead->attempts = letter->attempts;
     dead->position = letter->event.position;
@@ -172,7 +176,8 @@ size_t occurrences(const char *text, const char *part)
 {
     size_t count = 0;
 
-    for (const char *at = strstr(text, part); at; at = strstr(at + strlen(part), part))
+    for (const char *at = strstr(text, part); at; at = strstr(at + strlen(part), part)) {
         count++;
+    }
     return count;
 }

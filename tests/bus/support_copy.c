@@ -14,13 +14,15 @@ int copy_setup(void **state)
     const char *pattern = getenv("HOLDFAST_TEST_URLS");
     int failed = scene_setup(state);
 
-    if (failed)
+    if (failed) {
         return failed;
-    snprintf(there, sizeof(there), "sqlite:%s", scene_file(*state, "there.db"));
-    if (pattern && strstr(pattern, "{database}"))
-        server_make(pattern, back, sizeof(back));
-    else
-        snprintf(back, sizeof(back), "sqlite:%s", scene_file(*state, "back.db"));
+    }
+    snprintf(there, sizeof there, "sqlite:%s", scene_file(*state, "there.db"));
+    if (pattern && strstr(pattern, "{database}")) {
+        server_make(pattern, back, sizeof back);
+    } else {
+        snprintf(back, sizeof back, "sqlite:%s", scene_file(*state, "back.db"));
+    }
     return 0;
 }
 
@@ -59,11 +61,12 @@ hf_status copy_with(const char *from, const char *to, const hf_copy_options *opt
     hf_status status = hf_copy(source, target, options, progress, ctx, ret_report);
     char said[1024];
 
-    snprintf(said, sizeof(said), "%s", hf_errmsg());
+    snprintf(said, sizeof said, "%s", hf_errmsg());
     assert_ok(hf_close(&source));
     assert_ok(hf_close(&target));
-    if (status)
+    if (status) {
         print_message("# %s\n", said);
+    }
     return status;
 }
 
@@ -84,7 +87,7 @@ static void add(struct content *content, const void *bytes, size_t length)
     uint64_t part;
 
     hash_md5(bytes, length, md5);
-    memcpy(&part, md5, sizeof(part));
+    memcpy(&part, md5, sizeof part);
     content->hash = hash_mix(content->hash ^ part) + 1;
 }
 
@@ -92,11 +95,10 @@ static int add_event(const hf_event *event, void *ctx)
 {
     struct content *content = ctx;
     char line[1024];
-    int length =
-        snprintf(line, sizeof(line), "%lld %s %s %s %s %lld %lld %lld", (long long)event->position,
-                 event->id, event->type, event->key ? event->key : "-", event->payload,
-                 (long long)event->emitted_at_us, (long long)event->entered_at_us,
-                 (long long)event->key_version);
+    int length = snprintf(
+        line, sizeof line, "%lld %s %s %s %s %lld %lld %lld", (long long)event->position, event->id,
+        event->type, event->key ? event->key : "-", event->payload, (long long)event->emitted_at_us,
+        (long long)event->entered_at_us, (long long)event->key_version);
 
     add(content, line, (size_t)length);
     content->count++;
@@ -108,7 +110,7 @@ static int add_dead(const hf_dead_letter *letter, void *ctx)
 {
     struct content *content = ctx;
     char line[4096];
-    int length = snprintf(line, sizeof(line), "%lld %s %s %lld %s %s", (long long)letter->dead_id,
+    int length = snprintf(line, sizeof line, "%lld %s %s %lld %s %s", (long long)letter->dead_id,
                           letter->subscription, letter->event.id, (long long)letter->failed_at_us,
                           letter->error, letter->attempts_json);
 
@@ -120,7 +122,7 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
 {
     struct content *content = ctx;
     char line[1024];
-    int length = snprintf(line, sizeof(line), "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld",
+    int length = snprintf(line, sizeof line, "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld",
                           info->name, info->patterns[0], (long long)info->start_position,
                           (long long)info->checkpoint, (long long)info->checkpoint_at_us,
                           (long long)info->cursor, (long long)info->head, (long long)info->retrying,

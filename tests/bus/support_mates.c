@@ -41,8 +41,9 @@ int mates_work(int argc, char **argv)
     char stop[64];
     hf_bus *bus = NULL;
 
-    if (argc < 5)
+    if (argc < 5) {
         return 2;
+    }
     diary = argv[1];
     self = argv[2];
     options = mates_share((int32_t)strtol(argv[3], NULL, 10), (int32_t)strtol(argv[4], NULL, 10));
@@ -53,12 +54,14 @@ int mates_work(int argc, char **argv)
         diary_write(diary, "E %s %s", self, hf_errmsg());
         return 1;
     }
-    if (argc > 5)
+    if (argc > 5) {
         point_arm(argv[5], 1, POINT_KILL);
+    }
     diary_write(diary, "R %s", self);
-    snprintf(stop, sizeof(stop), "STOP %s", self);
-    while (diary_count(diary, stop) == 0)
+    snprintf(stop, sizeof stop, "STOP %s", self);
+    while (diary_count(diary, stop) == 0) {
         usleep(5000);
+    }
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
@@ -66,7 +69,7 @@ const char *mates_diary(struct scene *scene)
 {
     static char path[512];
 
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
+    snprintf(path, sizeof path, "%s", scene_file(scene, "diary"));
     return path;
 }
 
@@ -78,10 +81,10 @@ pid_t mates_start(struct scene *scene, const char *name, int32_t partitions, int
     char workers[16];
     pid_t pid;
 
-    snprintf(parts, sizeof(parts), "%d", partitions);
-    snprintf(workers, sizeof(workers), "%d", concurrency);
+    snprintf(parts, sizeof parts, "%d", partitions);
+    snprintf(workers, sizeof workers, "%d", concurrency);
     pid = actor_start("work", scene->url, mates_diary(scene), name, parts, workers, point, NULL);
-    snprintf(ready, sizeof(ready), "R %s", name);
+    snprintf(ready, sizeof ready, "R %s", name);
     if (!diary_wait(mates_diary(scene), ready, 1)) {
         actor_kill(pid);
         fail_msg("%s did not start", name);
@@ -96,13 +99,14 @@ void mates_stop(struct scene *scene, const char *name)
 
 void mates_publish(hf_bus *bus, int keys, int each)
 {
-    for (int i = 0; i < each; i++)
+    for (int i = 0; i < each; i++) {
         for (int k = 0; k < keys; k++) {
             char key[16];
 
-            snprintf(key, sizeof(key), "k%d", k);
+            snprintf(key, sizeof key, "k%d", k);
             publish(bus, "x", key, "1");
         }
+    }
 }
 
 size_t mates_assert_done(struct scene *scene, int64_t last)
@@ -115,12 +119,13 @@ size_t mates_assert_done(struct scene *scene, int64_t last)
 
     assert_non_null(file);
     assert_non_null(seen);
-    while (fgets(line, sizeof(line), file)) {
+    while (fgets(line, sizeof line, file)) {
         long long position;
         unsigned key;
 
-        if (sscanf(line, "D %*s k%u %lld", &key, &position) != 2 || position > last)
+        if (sscanf(line, "D %*s k%u %lld", &key, &position) != 2 || position > last) {
             continue;
+        }
         assert_in_range(key, 0, MATES_KEYS_MAX - 1);
         assert_true(seen[position] || position > newest[key]);
         newest[key] = position > newest[key] ? position : newest[key];
@@ -128,9 +133,11 @@ size_t mates_assert_done(struct scene *scene, int64_t last)
         lines++;
     }
     fclose(file);
-    for (int64_t i = 1; i <= last; i++)
-        if (!seen[i])
+    for (int64_t i = 1; i <= last; i++) {
+        if (!seen[i]) {
             fail_msg("position %lld was not delivered", (long long)i);
+        }
+    }
     free(seen);
     return lines;
 }

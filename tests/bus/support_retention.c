@@ -34,17 +34,18 @@ void grow_old_of(struct scene *scene, int namespace_id)
         "                    FOR VALUES FROM (%%L) TO (%%L)', v_log, v_name, v_from, "
         "                   v_from + interval '1 month');"
         "END $$";
-    char sql[sizeof(server_sql) + 64];
+    char sql[sizeof server_sql + 64];
 
-    if (scene->path)
-        snprintf(sql, sizeof(sql),
+    if (scene->path) {
+        snprintf(sql, sizeof sql,
                  "UPDATE holdfast_events SET entered_at = entered_at - %1$d * 86400000000, "
                  "checksum = (SELECT (checksum | x) & ~(checksum & x) FROM (SELECT "
                  "(entered_at | old) & ~(entered_at & old) AS x FROM (SELECT "
                  "entered_at - %1$d * 86400000000 AS old))) WHERE place >> 44 = %2$d",
                  AGE_DAYS, namespace_id);
-    else
-        snprintf(sql, sizeof(sql), server_sql, namespace_id, AGE_DAYS);
+    } else {
+        snprintf(sql, sizeof sql, server_sql, namespace_id, AGE_DAYS);
+    }
     tables_run(scene, sql);
 }
 
@@ -76,7 +77,7 @@ int note_run(const hf_retention_info *info, void *ctx)
     told->calls++;
     told->drops += info->dropped_name != NULL;
     told->last = *info;
-    snprintf(told->kept_by, sizeof(told->kept_by), "%s", info->kept_by ? info->kept_by : "");
+    snprintf(told->kept_by, sizeof told->kept_by, "%s", info->kept_by ? info->kept_by : "");
     return 0;
 }
 
@@ -91,7 +92,7 @@ struct told retain(hf_bus *bus, hf_toggle dry_run)
 
 int64_t first_position(hf_bus *bus)
 {
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
 
     assert_ok(hf_stats_get(bus, &stats));
     return stats.first;

@@ -46,8 +46,9 @@ bool wait_until(bool (*condition)(void *ctx), void *ctx)
     int64_t begin_us = mono_us();
 
     while (!condition(ctx)) {
-        if (mono_us() > begin_us + PATIENCE_MS * 1000)
+        if (mono_us() > begin_us + PATIENCE_MS * 1000) {
             return false;
+        }
         rest_since(begin_us);
     }
     return true;
@@ -85,18 +86,22 @@ void door_pass(struct door *door)
     struct visitor **at;
 
     pthread_mutex_lock(&door->mutex);
-    for (at = &door->queue; *at; at = &(*at)->next)
+    for (at = &door->queue; *at; at = &(*at)->next) {
         continue;
+    }
     *at = &self;
     door->inside++;
     door->entered++;
     pthread_cond_broadcast(&door->changed);
-    while (!door->open && (door->let == 0 || door->queue != &self))
+    while (!door->open && (door->let == 0 || door->queue != &self)) {
         pthread_cond_wait(&door->changed, &door->mutex);
-    if (!door->open)
+    }
+    if (!door->open) {
         door->let--;
-    for (at = &door->queue; *at != &self; at = &(*at)->next)
+    }
+    for (at = &door->queue; *at != &self; at = &(*at)->next) {
         continue;
+    }
     *at = self.next;
     door->inside--;
     pthread_cond_broadcast(&door->changed);
@@ -136,8 +141,9 @@ bool door_wait_inside(struct door *door, int count)
 
     pthread_mutex_lock(&door->mutex);
     while (door->inside < count &&
-           pthread_cond_timedwait(&door->changed, &door->mutex, &end) != ETIMEDOUT)
+           pthread_cond_timedwait(&door->changed, &door->mutex, &end) != ETIMEDOUT) {
         continue;
+    }
     enough = door->inside >= count;
     pthread_mutex_unlock(&door->mutex);
     return enough;
@@ -160,11 +166,12 @@ static struct seen *recorder_add(struct recorder *recorder)
 {
     if (recorder->count == recorder->capacity) {
         recorder->capacity = recorder->capacity ? recorder->capacity * 2 : 64;
-        recorder->seen = realloc(recorder->seen, recorder->capacity * sizeof(*recorder->seen));
-        if (!recorder->seen)
+        recorder->seen = realloc(recorder->seen, recorder->capacity * sizeof *recorder->seen);
+        if (!recorder->seen) {
             abort();
+        }
     }
-    memset(&recorder->seen[recorder->count], 0, sizeof(*recorder->seen));
+    memset(&recorder->seen[recorder->count], 0, sizeof *recorder->seen);
     return &recorder->seen[recorder->count++];
 }
 
@@ -176,22 +183,25 @@ static size_t recorder_begin(struct recorder *recorder, const hf_event *event,
 
     pthread_mutex_lock(&recorder->mutex);
     if (event->key) {
-        for (size_t i = 0; i < recorder->count; i++)
-            if (!recorder->seen[i].end_us && strcmp(recorder->seen[i].key, event->key) == 0)
+        for (size_t i = 0; i < recorder->count; i++) {
+            if (!recorder->seen[i].end_us && strcmp(recorder->seen[i].key, event->key) == 0) {
                 recorder->overlaps++;
+            }
+        }
     }
     index = recorder->count;
     seen = recorder_add(recorder);
-    snprintf(seen->id, sizeof(seen->id), "%s", event->id);
-    snprintf(seen->type, sizeof(seen->type), "%s", event->type);
-    snprintf(seen->key, sizeof(seen->key), "%s", event->key ? event->key : "");
-    snprintf(seen->payload, sizeof(seen->payload), "%s", event->payload);
+    snprintf(seen->id, sizeof seen->id, "%s", event->id);
+    snprintf(seen->type, sizeof seen->type, "%s", event->type);
+    snprintf(seen->key, sizeof seen->key, "%s", event->key ? event->key : "");
+    snprintf(seen->payload, sizeof seen->payload, "%s", event->payload);
     seen->position = event->position;
     seen->attempt = hf_delivery_attempt(delivery);
     seen->begin_us = mono_us();
     seen->tag = recorder->tag;
-    if (++recorder->running > recorder->running_max)
+    if (++recorder->running > recorder->running_max) {
         recorder->running_max = recorder->running;
+    }
     pthread_cond_broadcast(&recorder->changed);
     pthread_mutex_unlock(&recorder->mutex);
     return index;
@@ -203,10 +213,12 @@ hf_verdict recorder_handle(const hf_event *event, hf_delivery *delivery, void *c
     size_t index = recorder_begin(recorder, event, delivery);
     hf_verdict verdict = HF_ACK;
 
-    if (recorder->door)
+    if (recorder->door) {
         door_pass(recorder->door);
-    if (recorder->decide)
+    }
+    if (recorder->decide) {
         verdict = recorder->decide(event, delivery, recorder);
+    }
     pthread_mutex_lock(&recorder->mutex);
     recorder->seen[index].end_us = mono_us();
     recorder->ended++;
@@ -223,8 +235,9 @@ static bool recorder_wait_for(struct recorder *recorder, const size_t *number, s
 
     pthread_mutex_lock(&recorder->mutex);
     while (*number < count &&
-           pthread_cond_timedwait(&recorder->changed, &recorder->mutex, &end) != ETIMEDOUT)
+           pthread_cond_timedwait(&recorder->changed, &recorder->mutex, &end) != ETIMEDOUT) {
         continue;
+    }
     enough = *number >= count;
     pthread_mutex_unlock(&recorder->mutex);
     return enough;
@@ -233,8 +246,9 @@ static bool recorder_wait_for(struct recorder *recorder, const size_t *number, s
 hf_verdict wait_at_first(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
     (void)delivery;
-    if (event->position == 1)
+    if (event->position == 1) {
         door_pass(recorder->extra);
+    }
     return HF_ACK;
 }
 
@@ -250,8 +264,9 @@ hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery, struct 
 {
     (void)event;
     (void)recorder;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
+    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
         usleep(1000);
+    }
     return HF_RETRY_UNCOUNTED;
 }
 
@@ -296,9 +311,10 @@ size_t recorder_calls(struct recorder *recorder, int64_t position, const char *k
     size_t calls = 0;
 
     pthread_mutex_lock(&recorder->mutex);
-    for (size_t i = 0; i < recorder->count; i++)
+    for (size_t i = 0; i < recorder->count; i++) {
         calls += (position == 0 || recorder->seen[i].position == position) &&
                  (!key || strcmp(recorder->seen[i].key, key) == 0);
+    }
     pthread_mutex_unlock(&recorder->mutex);
     return calls;
 }
@@ -335,9 +351,10 @@ static void scene_log(const hf_log_record *record, void *ctx)
     pthread_mutex_lock(&scene->mutex);
     if (scene->logged == scene->log_capacity) {
         scene->log_capacity = scene->log_capacity ? scene->log_capacity * 2 : 64;
-        scene->log = realloc(scene->log, scene->log_capacity * sizeof(*scene->log));
-        if (!scene->log)
+        scene->log = realloc(scene->log, scene->log_capacity * sizeof *scene->log);
+        if (!scene->log) {
             abort();
+        }
     }
     logged = &scene->log[scene->logged++];
     logged->level = record->level;
@@ -351,11 +368,12 @@ static void scene_log(const hf_log_record *record, void *ctx)
     logged->attempts_max = record->attempts_max;
     logged->delay_ms = record->delay_ms;
     pthread_mutex_unlock(&scene->mutex);
-    if (getenv("SCENE_LOG"))
+    if (getenv("SCENE_LOG")) {
         fprintf(stderr, "# log %d: %s [%s %s #%d] %s\n", (int)record->level, record->message,
                 record->subscription ? record->subscription : "",
                 record->event_id ? record->event_id : "", (int)record->attempt,
                 record->error ? record->error : "");
+    }
 }
 
 size_t scene_logged(struct scene *scene, const char *event_id, struct logged *ret, size_t max)
@@ -366,10 +384,12 @@ size_t scene_logged(struct scene *scene, const char *event_id, struct logged *re
     for (size_t i = 0; i < scene->logged; i++) {
         const struct logged *logged = &scene->log[i];
 
-        if (logged->attempt < 1 || (*event_id && strcmp(logged->event_id, event_id) != 0))
+        if (logged->attempt < 1 || (*event_id && strcmp(logged->event_id, event_id) != 0)) {
             continue;
-        if (count < max)
+        }
+        if (count < max) {
             ret[count] = *logged;
+        }
         count++;
     }
     pthread_mutex_unlock(&scene->mutex);
@@ -381,8 +401,9 @@ bool scene_said(struct scene *scene, const char *text)
     bool said = false;
 
     pthread_mutex_lock(&scene->mutex);
-    for (size_t i = 0; i < scene->logged; i++)
+    for (size_t i = 0; i < scene->logged; i++) {
         said |= strstr(scene->log[i].message, text) != NULL;
+    }
     pthread_mutex_unlock(&scene->mutex);
     return said;
 }
@@ -410,19 +431,21 @@ bool scene_wait_logged(struct scene *scene, const char *event_id, size_t count)
 /* ready: the database of a server may have its schema already. */
 static int scene_make(void **state, bool ready)
 {
-    struct scene *scene = calloc(1, sizeof(*scene));
+    struct scene *scene = calloc(1, sizeof *scene);
     const char *temp = getenv("TMPDIR");
 
-    if (!scene)
+    if (!scene) {
         return -1;
-    snprintf(scene->dir, sizeof(scene->dir), "%s/scene.XXXXXX", temp ? temp : "/tmp");
-    if (!mkdtemp(scene->dir))
+    }
+    snprintf(scene->dir, sizeof scene->dir, "%s/scene.XXXXXX", temp ? temp : "/tmp");
+    if (!mkdtemp(scene->dir)) {
         return -1;
+    }
     const char *pattern = getenv("HOLDFAST_TEST_URLS");
     if (pattern && server_is(pattern)) {
-        (ready ? server_make_ready : server_make)(pattern, scene->url, sizeof(scene->url));
+        (ready ? server_make_ready : server_make)(pattern, scene->url, sizeof scene->url);
     } else {
-        snprintf(scene->url, sizeof(scene->url), "sqlite:%s/bus.db", scene->dir);
+        snprintf(scene->url, sizeof scene->url, "sqlite:%s/bus.db", scene->dir);
         scene->path = scene->url + strlen("sqlite:");
     }
     pthread_mutex_init(&scene->mutex, NULL);
@@ -445,8 +468,9 @@ int scene_setup(void **state)
 {
     struct scene *scene;
 
-    if (scene_make(state, true) != 0)
+    if (scene_make(state, true) != 0) {
         return -1;
+    }
     scene = *state;
     if (hf_open(scene->url, &scene->options, &scene->bus) != HF_OK) {
         print_error("cannot open %s: %s\n", scene->url, hf_errmsg());
@@ -488,8 +512,9 @@ int scene_teardown(void **state)
     hf_status closed;
     int result = 0;
 
-    for (struct door *door = scene->doors; door; door = door->next)
+    for (struct door *door = scene->doors; door; door = door->next) {
         door_open(door);
+    }
     for (int i = -1; i < SCENE_BUSES_MAX; i++) {
         closed = hf_close(i < 0 ? &scene->bus : &scene->others[i]);
         if (closed != HF_OK) {
@@ -497,12 +522,15 @@ int scene_teardown(void **state)
             result = -1;
         }
     }
-    if (!getenv("SCENE_KEEP"))
+    if (!getenv("SCENE_KEEP")) {
         server_remove(scene->url);
-    if (!getenv("SCENE_KEEP"))
+    }
+    if (!getenv("SCENE_KEEP")) {
         nftw(scene->dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    if (result == 0)
+    }
+    if (result == 0) {
         scene_free(scene);
+    }
     return result;
 }
 
@@ -512,16 +540,18 @@ static void open_patiently(const char *url, const hf_options *options, hf_bus **
     int64_t end_us = mono_us() + PATIENCE_MS * 1000;
     hf_status status = hf_open(url, options, ret_bus);
 
-    while ((status == HF_TIMEOUT || status == HF_UNAVAILABLE) && mono_us() < end_us)
+    while ((status == HF_TIMEOUT || status == HF_UNAVAILABLE) && mono_us() < end_us) {
         status = hf_open(url, options, ret_bus);
+    }
     assert_ok(status);
 }
 
 hf_bus *scene_open(struct scene *scene, const hf_options *options)
 {
     for (int i = 0; i < SCENE_BUSES_MAX; i++) {
-        if (scene->others[i])
+        if (scene->others[i]) {
             continue;
+        }
         open_patiently(scene->url, options ? options : &scene->options, &scene->others[i]);
         return scene->others[i];
     }
@@ -552,7 +582,7 @@ void scene_reopen(struct scene *scene)
 
 struct door *scene_door(struct scene *scene)
 {
-    struct door *door = calloc(1, sizeof(*door));
+    struct door *door = calloc(1, sizeof *door);
 
     assert_non_null(door);
     pthread_mutex_init(&door->mutex, NULL);
@@ -564,7 +594,7 @@ struct door *scene_door(struct scene *scene)
 
 struct recorder *scene_recorder(struct scene *scene, decide_fn decide)
 {
-    struct recorder *recorder = calloc(1, sizeof(*recorder));
+    struct recorder *recorder = calloc(1, sizeof *recorder);
 
     assert_non_null(recorder);
     pthread_mutex_init(&recorder->mutex, NULL);
@@ -577,8 +607,9 @@ struct recorder *scene_recorder(struct scene *scene, decide_fn decide)
 
 const char *scene_sqlite(struct scene *scene)
 {
-    if (!scene->path)
+    if (!scene->path) {
         skip();
+    }
     return scene->path;
 }
 
@@ -586,6 +617,6 @@ const char *scene_file(struct scene *scene, const char *name)
 {
     static char path[512];
 
-    snprintf(path, sizeof(path), "%s/%s", scene->dir, name);
+    snprintf(path, sizeof path, "%s/%s", scene->dir, name);
     return path;
 }

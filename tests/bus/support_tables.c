@@ -24,8 +24,9 @@ static PGresult *ask_server(struct scene *scene, const char *sql)
     PGresult *result = PQexec(pg, sql);
     ExecStatusType status = PQresultStatus(result);
 
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
         fail_msg("%s: %s", sql, PQerrorMessage(pg));
+    }
     PQfinish(pg);
     return result;
 }
@@ -40,8 +41,9 @@ void tables_run(struct scene *scene, const char *sql)
         return;
     }
     db = open_file(scene);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK)
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK) {
         fail_msg("%s: %s", sql, why);
+    }
     sqlite3_close(db);
 }
 
@@ -54,15 +56,17 @@ int64_t tables_number(struct scene *scene, const char *sql)
     if (!scene->path) {
         PGresult *result = ask_server(scene, sql);
 
-        if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0))
+        if (PQntuples(result) > 0 && !PQgetisnull(result, 0, 0)) {
             value = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+        }
         PQclear(result);
         return value;
     }
     db = open_file(scene);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
-    if (sqlite3_step(statement) == SQLITE_ROW)
+    if (sqlite3_step(statement) == SQLITE_ROW) {
         value = sqlite3_column_int64(statement, 0);
+    }
     sqlite3_finalize(statement);
     sqlite3_close(db);
     return value;
@@ -85,10 +89,11 @@ bool delivery_run(hf_delivery *delivery, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(sql, sizeof(sql), format, args);
+    vsnprintf(sql, sizeof sql, format, args);
     va_end(args);
-    if (db)
+    if (db) {
         return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+    }
     if (pg) {
         PGresult *result = PQexec(pg, sql);
         ExecStatusType status = PQresultStatus(result);

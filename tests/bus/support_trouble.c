@@ -19,7 +19,7 @@ void trouble_open(struct scene *scene)
 {
     char url[600];
 
-    snprintf(url, sizeof(url), "faulty:%s", scene->url);
+    snprintf(url, sizeof url, "faulty:%s", scene->url);
     assert_ok(hf_open(url, &scene->options, &scene->bus));
 }
 

@@ -28,13 +28,16 @@ hf_verdict units_handle(const hf_event *const *events, size_t count, hf_delivery
         poison |= strstr(events[i]->payload, "poison") != NULL;
         shy |= strstr(events[i]->payload, "shy") != NULL;
         if (!delivery_run(delivery, "INSERT INTO effects VALUES (%lld, %lld, %zu)",
-                          (long long)events[i]->position, call, count))
+                          (long long)events[i]->position, call, count)) {
             return HF_RETRY_UNCOUNTED;
+        }
     }
-    if (hf_publish(hf_delivery_bus(delivery), &derived, NULL) != HF_OK)
+    if (hf_publish(hf_delivery_bus(delivery), &derived, NULL) != HF_OK) {
         return HF_RETRY_UNCOUNTED;
-    if (poison)
+    }
+    if (poison) {
         hf_delivery_error(delivery, "poisoned");
+    }
     return poison || (shy && hf_delivery_attempt(delivery) == 1) ? HF_RETRY : HF_ACK;
 }
 
@@ -53,11 +56,13 @@ static int work(int argc, char **argv, bool singly)
 {
     hf_bus *bus = NULL;
 
-    if (argc < 1)
+    if (argc < 1) {
         return 2;
+    }
 #ifdef HF_FAULTS
-    if (argc == 3)
+    if (argc == 3) {
         point_arm(argv[1], strtoll(argv[2], NULL, 10), POINT_KILL);
+    }
 #endif
     if (hf_open(argv[0], NULL, &bus) != HF_OK || subscribe_to_a(bus, singly) != HF_OK ||
         hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK) {
@@ -84,7 +89,7 @@ struct units *units_begin(struct scene *scene, hf_subscription_options options)
     static struct units units;
     const char *patterns[] = {"cause"};
 
-    memset(&units, 0, sizeof(units));
+    memset(&units, 0, sizeof units);
     units.scene = scene;
     units.by = options.batch_by;
     units.shy = -1;
@@ -118,13 +123,15 @@ bool units_round(struct units *units, const char *point, int nth)
     int status;
     bool killed;
 
-    snprintf(number, sizeof(number), "%d", nth);
+    snprintf(number, sizeof number, "%d", nth);
     status = actor_wait(actor_start("work", url, point, number, NULL));
     killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    if (!killed && status != 0)
+    if (!killed && status != 0) {
         fail_msg("at %s, %d, the worker ended with %d", point, nth, status);
-    if (killed && actor_wait(actor_start("work", url, NULL)) != 0)
+    }
+    if (killed && actor_wait(actor_start("work", url, NULL)) != 0) {
         fail_msg("after a kill at %s, %d, the work was not finished", point, nth);
+    }
     units->kills += killed;
     return killed;
 }
@@ -134,8 +141,9 @@ void units_go_through(struct units *units, const struct moment *moments, size_t 
 {
     for (size_t i = 0; i < count; i++) {
         units_publish(units, events, poison);
-        if (!units_round(units, moments[i].point, moments[i].nth) && !moments[i].optional)
+        if (!units_round(units, moments[i].point, moments[i].nth) && !moments[i].optional) {
             fail_msg("no process was killed at %s, %d", moments[i].point, moments[i].nth);
+        }
     }
 }
 
@@ -179,12 +187,14 @@ void units_be_killed_everywhere(struct scene *scene, hf_subscription_options opt
     units = units_begin(scene, options);
     units->shy = ROUND_SHY;
     units_go_through(units, tx_moments, COUNTED(tx_moments), ROUND_EVENTS, -1);
-    if (shared)
+    if (shared) {
         units_go_through(units, shared_moments, COUNTED(shared_moments), ROUND_EVENTS, -1);
-    else
+    } else {
         units_go_through(units, ordered_moments, COUNTED(ordered_moments), ROUND_EVENTS, -1);
-    if (!scene->path && options.checkpoint_events > 1)
+    }
+    if (!scene->path && options.checkpoint_events > 1) {
         units_go_through(units, &server_moment, 1, ROUND_EVENTS, -1);
+    }
     assert_int_equal(units_judge(units), 0);
 }
 
@@ -200,26 +210,33 @@ static void assert_whole(const struct dead *dead, size_t count)
         size_t together = 0;
         char mark[64];
 
-        for (const char *at = dead[i].story; (at = strstr(at, "\"attempt\":")); at++)
+        for (const char *at = dead[i].story; (at = strstr(at, "\"attempt\":")); at++) {
             last = at;
+        }
         unit = last ? strstr(last, "\"unit\":{") : NULL;
-        if (!unit)
-            continue; /* its last attempt was its own */
-        if (sscanf(unit, "\"unit\":{\"first\":%lld,\"events\":%d", &first, &events) != 2)
+        if (!unit) {
+            continue;
+        } /* its last attempt was its own */
+        if (sscanf(unit, "\"unit\":{\"first\":%lld,\"events\":%d", &first, &events) != 2) {
             fail_msg("no unit in %s", dead[i].story);
-        snprintf(mark, sizeof(mark), "\"unit\":{\"first\":%lld,\"events\":%d}", first, events);
-        for (size_t j = 0; j < count; j++)
+        }
+        snprintf(mark, sizeof mark, "\"unit\":{\"first\":%lld,\"events\":%d}", first, events);
+        for (size_t j = 0; j < count; j++) {
             together += strstr(dead[j].story, mark) != NULL;
-        if (together != (size_t)events)
+        }
+        if (together != (size_t)events) {
             fail_msg("%zu of the %d events of the unit %lld are dead", together, events, first);
+        }
     }
 }
 
 static bool is_dead(const struct dead *dead, size_t count, int64_t position)
 {
-    for (size_t i = 0; i < count; i++)
-        if (dead[i].position == position)
+    for (size_t i = 0; i < count; i++) {
+        if (dead[i].position == position) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -227,7 +244,7 @@ static int64_t rows_of(struct scene *scene, int64_t position)
 {
     char sql[128];
 
-    snprintf(sql, sizeof(sql), "SELECT count(*) FROM effects WHERE position = %lld",
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM effects WHERE position = %lld",
              (long long)position);
     return tables_number(scene, sql);
 }
@@ -239,9 +256,10 @@ static void tell_rows(struct units *units, const struct dead *dead, size_t death
         bool died = is_dead(dead, deaths, units->positions[i]);
         int64_t rows = rows_of(units->scene, units->positions[i]);
 
-        if (rows != !died)
+        if (rows != !died) {
             print_error("position %lld, number %zu, %s, has %lld rows\n",
                         (long long)units->positions[i], i, died ? "dead" : "done", (long long)rows);
+        }
     }
     fail_msg("there are not as many effects as events that are done");
 }
@@ -258,16 +276,18 @@ size_t units_judge(struct units *units)
         bool died = is_dead(dead, deaths, units->positions[i]);
         hf_state state = state_of(scene->bus, "a", units->ids[i], NULL);
 
-        if (died)
+        if (died) {
             assert_int_equal(rows_of(scene, units->positions[i]), 0);
+        }
         assert_int_equal(state, died ? HF_STATE_DEAD : HF_STATE_DONE);
         assert_true(died || !units->poison[i]);
         alive += !died;
     }
     assert_whole(dead, deaths);
     if (tables_number(scene, "SELECT count(DISTINCT position) FROM effects") != alive ||
-        tables_number(scene, "SELECT count(*) FROM effects") != alive)
+        tables_number(scene, "SELECT count(*) FROM effects") != alive) {
         tell_rows(units, dead, deaths);
+    }
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM (SELECT call FROM effects "
                                           "GROUP BY call HAVING count(*) <> max(size)) x"),
                      0);

@@ -44,11 +44,13 @@ static int hold(int argc, char **argv)
     bus_options.node_name = "child";
     if (argc < 2 || hf_open(argv[0], &bus_options, &bus) != HF_OK ||
         hf_subscribe(bus, "a", "*", acknowledge, NULL, &options, NULL) != HF_OK ||
-        hf_assign(bus, "a", some, 2, PARTITIONS) != HF_OK || hf_start(bus) != HF_OK)
+        hf_assign(bus, "a", some, 2, PARTITIONS) != HF_OK || hf_start(bus) != HF_OK) {
         return 1;
+    }
     diary_write(argv[1], "R");
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 /* ---- The parent's side ----------------------------------------------------------------------- */
@@ -72,9 +74,10 @@ static int draw(const hf_partition_info *info, void *ctx)
 
     picture->infos[info->partition] = *info;
     picture->standby[info->partition] = info->standby;
-    if (info->state == HF_PARTITION_MOVING)
+    if (info->state == HF_PARTITION_MOVING) {
         letter = letter == '-' ? '~' : (char)(letter - 'a' + 'A');
-    snprintf(picture->letters + length, sizeof(picture->letters) - length, "%c%s", letter,
+    }
+    snprintf(picture->letters + length, sizeof picture->letters - length, "%c%s", letter,
              info->state == HF_PARTITION_UNOWNED ? "!" : "");
     return 0;
 }
@@ -84,8 +87,9 @@ static bool looks_so(void *ctx)
     struct picture *picture = ctx;
 
     picture->letters[0] = '\0';
-    if (hf_partition_list(picture->bus, "a", draw, picture) != HF_OK)
+    if (hf_partition_list(picture->bus, "a", draw, picture) != HF_OK) {
         return false;
+    }
     return strcmp(picture->letters, picture->wanted) == 0 ||
            strcmp(picture->letters, picture->or_else) == 0;
 }
@@ -98,8 +102,9 @@ static struct picture *expect_either(hf_bus *bus, const char *letters, const cha
     picture.bus = bus;
     picture.wanted = letters;
     picture.or_else = or_else;
-    if (!wait_until(looks_so, &picture))
+    if (!wait_until(looks_so, &picture)) {
         fail_msg("the partitions are %s instead of %s", picture.letters, letters);
+    }
     return &picture;
 }
 
@@ -124,21 +129,23 @@ static hf_bus *worker(struct scene *scene, const char *name, struct recorder *re
     hf_bus *bus = node(scene, name);
 
     subscribe(bus, "a", "*", recorder, &options);
-    if (count > 0)
+    if (count > 0) {
         assert_ok(hf_assign(bus, "a", partitions, count, PARTITIONS));
+    }
     assert_ok(hf_start(bus));
     return bus;
 }
 
 static void publish_keys(hf_bus *bus, int each)
 {
-    for (int i = 0; i < each; i++)
+    for (int i = 0; i < each; i++) {
         for (int k = 0; k < KEYS; k++) {
             char key[16];
 
-            snprintf(key, sizeof(key), "k%d", k);
+            snprintf(key, sizeof key, "k%d", k);
             publish(bus, "x", key, "1");
         }
+    }
 }
 
 struct said {
@@ -156,8 +163,9 @@ static void expect_said(struct scene *scene, const char *text)
 {
     struct said said = {scene, text};
 
-    if (!wait_until(was_said, &said))
+    if (!wait_until(was_said, &said)) {
         fail_msg("there is no record: %s", text);
+    }
 }
 
 static void create(hf_bus *bus, int32_t partitions)
@@ -568,8 +576,9 @@ static void blocked_keys_are_listed_and_released(void **state)
     publish(scene->bus, "x", "bad2", "1");
     publish(scene->bus, "x", "bad2", "2");
     publish(scene->bus, "x", "bad2", "3");
-    if (!wait_until(has_two_blocked_and_two_held, scene->bus))
+    if (!wait_until(has_two_blocked_and_two_held, scene->bus)) {
         fail_msg("the events behind bad2 are not held");
+    }
     blocked = blocked_of(scene->bus, 0, 100);
     assert_int_equal(blocked.count, 2);
     assert_string_equal(blocked.key[0], "bad1");

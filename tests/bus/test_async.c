@@ -210,8 +210,9 @@ static void one_conflict_does_not_touch_its_neighbours(void **state)
         } else {
             assert_int_equal(answer->status, HF_OK);
             /* A server's positions may have gaps. */
-            if (scene->path)
+            if (scene->path) {
                 assert_int_equal(answer->receipt.position, position + 1);
+            }
             assert_true(answer->receipt.position > position);
             position = answer->receipt.position;
         }

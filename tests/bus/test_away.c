@@ -42,7 +42,7 @@ static void publish_all(hf_bus *bus)
     char key[8];
 
     for (int i = 0; i < EVENTS; i++) {
-        snprintf(key, sizeof(key), "k%d", i % 4);
+        snprintf(key, sizeof key, "k%d", i % 4);
         publish(bus, "x", key, "1");
     }
 }
@@ -102,10 +102,11 @@ static void print_doubles(struct recorder *recorder)
     for (size_t i = 0; i < recorder_count(recorder); i++) {
         struct seen seen = recorder_get(recorder, i);
 
-        if (recorder_calls(recorder, seen.position, NULL) > 1)
+        if (recorder_calls(recorder, seen.position, NULL) > 1) {
             print_message("# position %lld, attempt %d, began at %lld us, took %lld us\n",
                           (long long)seen.position, (int)seen.attempt, (long long)seen.begin_us,
                           (long long)(seen.end_us - seen.begin_us));
+        }
     }
 }
 
@@ -115,8 +116,9 @@ static void expect_in_order(struct scene *scene, struct recorder *recorder)
     int64_t latest[4] = {0};
 
     settle_all(scene->bus, "a");
-    if (recorder_count(recorder) != EVENTS)
+    if (recorder_count(recorder) != EVENTS) {
         print_doubles(recorder);
+    }
     assert_int_equal(recorder_count(recorder), EVENTS);
     assert_int_equal(recorder_overlaps(recorder), 0);
     for (size_t i = 0; i < EVENTS; i++) {
@@ -175,8 +177,9 @@ static void nothing_begins_while_it_is_unknown_what_was_stored(void **state)
     expect_still(recorder);
     faulty_reset();
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= EVENTS; position++)
+    for (int64_t position = 1; position <= EVENTS; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_true(recorder_count(recorder) < EVENTS + EVENTS / 2);
 }
 
@@ -307,8 +310,9 @@ static void a_stop_while_the_store_is_away_comes_back_and_says_so(void **state)
     faulty_reset();
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= EVENTS; position++)
+    for (int64_t position = 1; position <= EVENTS; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
 }
 
 static void a_stop_right_after_an_outage_loses_nothing(void **state)

@@ -1,6 +1,7 @@
 /*
  * Tests of how large a unit is: what the limit of a batch cuts, what it does not cut, and up to
- * where. And of a poison key among a thousand healthy ones, whatever is done about poison.
+ * where. And of a poison key among a thousand healthy ones, whatever is done about poison; and that
+ * batch handlers stay apart from others.
  */
 #include "support_tables.h"
 
@@ -26,12 +27,14 @@ static hf_verdict take(const hf_event *const *events, size_t count, hf_delivery 
     (void)delivery;
     (void)ctx;
     pthread_mutex_lock(&given.mutex);
-    if (given.calls < CALLS_MAX)
+    if (given.calls < CALLS_MAX) {
         given.counts[given.calls] = count;
+    }
     given.calls++;
     given.events += count;
-    for (size_t i = 1; i < count; i++)
+    for (size_t i = 1; i < count; i++) {
         given.ascending &= events[i]->position > events[i - 1]->position;
+    }
     pthread_mutex_unlock(&given.mutex);
     return HF_ACK;
 }
@@ -135,8 +138,9 @@ static void what_is_no_run_is_cut_at_the_batch(void **state)
     publish_all(((struct scene *)*state)->bus, 240, "a", "b");
     hand_over(*state, HF_MODE_ORDERED, 240);
     assert_int_equal(given.calls, 4); /* a hundred and twenty of each */
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++) {
         assert_true(given.counts[i] == BATCH || given.counts[i] == 20);
+    }
 }
 
 /* The run at the end of what is in hand goes on in the log, but its first event is in front of all
@@ -158,15 +162,16 @@ static void a_unit_that_fills_the_window_does_not_wait_for_itself(void **state)
     assert_ok(hf_subscribe_batch(scene->bus, "a", "*", take, NULL, &options, NULL));
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    assert_int_equal(given.events, sizeof(keys) - 1);
+    assert_int_equal(given.events, sizeof keys - 1);
 }
 
 static void a_unit_in_a_lease_has_at_most_a_batch(void **state)
 {
     publish_all(((struct scene *)*state)->bus, 120, "user", "user");
     hand_over(*state, HF_MODE_SHARED, 120);
-    for (size_t i = 0; i < given.calls; i++)
+    for (size_t i = 0; i < given.calls; i++) {
         assert_true(given.counts[i] <= BATCH);
+    }
 }
 
 /* ---- Poison ---------------------------------------------------------------------------------- */
@@ -189,7 +194,7 @@ static void publish_healthy(hf_bus *bus, int from, int to)
     for (int i = from; i < to; i++) {
         char key[16];
 
-        snprintf(key, sizeof(key), "k%d", i);
+        snprintf(key, sizeof key, "k%d", i);
         publish(bus, "t", key, "1");
     }
 }
@@ -291,7 +296,7 @@ static void crowd_start(struct scene *scene, hf_batch_handler_fn handler, void *
     for (int i = 0; i < CROWD_UNITS * CROWD_EVENTS; i++) {
         char key[16];
 
-        snprintf(key, sizeof(key), "k%d", mixed ? i % CROWD_UNITS : i / CROWD_EVENTS);
+        snprintf(key, sizeof key, "k%d", mixed ? i % CROWD_UNITS : i / CROWD_EVENTS);
         publish(scene->bus, "x", key, "1");
     }
     assert_ok(hf_start(scene->bus));
@@ -375,8 +380,9 @@ static hf_verdict fail_then_wait(const hf_event *const *events, size_t count, hf
         atomic_fetch_add(&crowd_whole, 1);
         return HF_ACK;
     }
-    if (hf_delivery_attempt(delivery) == 1)
+    if (hf_delivery_attempt(delivery) == 1) {
         return HF_RETRY;
+    }
     door_pass(ctx);
     return HF_ACK;
 }
@@ -426,9 +432,10 @@ static void write_slowly(const hf_log_record *record, void *ctx)
         end.tv_sec += SLOW_MS / 1000;
         slow_log.inside = true;
         pthread_cond_broadcast(&slow_log.changed);
-        while (!slow_log.released && !slow_log.too_late)
+        while (!slow_log.released && !slow_log.too_late) {
             slow_log.too_late =
                 pthread_cond_timedwait(&slow_log.changed, &slow_log.mutex, &end) != 0;
+        }
     }
     pthread_mutex_unlock(&slow_log.mutex);
 }
@@ -461,8 +468,9 @@ static void use_beside_a_slow_log(struct scene *scene, const char *words,
     assert_ok(hf_subscribe_batch(bus, "a", "*", handler, NULL, &batches, NULL));
     assert_ok(hf_start(bus));
     pthread_mutex_lock(&slow_log.mutex);
-    while (!slow_log.inside)
+    while (!slow_log.inside) {
         pthread_cond_wait(&slow_log.changed, &slow_log.mutex);
+    }
     pthread_mutex_unlock(&slow_log.mutex);
     assert_ok(hf_subscribe_batch(bus, "a", "t", handler, NULL, NULL, NULL));
     pthread_mutex_lock(&slow_log.mutex);
@@ -484,7 +492,25 @@ static void a_log_that_takes_its_time_over_a_cut_holds_up_no_other_thread(void *
     use_beside_a_slow_log(*state, "was cut", take, BATCH + EXTEND + 1);
 }
 
+static void a_subscription_has_handlers_of_one_kind(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+
+    options.batch_by = HF_BATCH_KEY;
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", take, NULL, &options, NULL));
+    assert_status(hf_subscribe(scene->bus, "a", "*", recorder_handle, scene_recorder(scene, NULL),
+                               NULL, NULL),
+                  HF_MISUSE);
+    assert_non_null(strstr(hf_errmsg(), "batch handlers"));
+    options.on_batch_failure = HF_BATCH_SPLIT;
+    options.on_poison = HF_POISON_BLOCK_KEY;
+    assert_status(hf_subscribe_batch(scene->bus, "b", "*", take, NULL, &options, NULL), HF_INVALID);
+    assert_status(hf_subscribe_batch(scene->bus, "b", "*", NULL, NULL, NULL, NULL), HF_INVALID);
+}
+
 static const struct CMUnitTest tests[] = {
+    limit_test(a_subscription_has_handlers_of_one_kind),
     limit_test(a_run_of_119_events_is_one_unit),
     limit_test(a_run_of_120_events_is_one_unit),
     limit_test(what_is_for_others_does_not_end_a_run),

@@ -32,8 +32,9 @@ static void expect_order(struct recorder *recorder)
         struct seen seen = recorder_get(recorder, i);
         int64_t *before = &latest[strtol(seen.key, NULL, 10)];
 
-        if (strcmp(seen.type, "once") == 0 && seen.attempt == 1)
+        if (strcmp(seen.type, "once") == 0 && seen.attempt == 1) {
             continue;
+        }
         assert_true(seen.position > *before);
         *before = seen.position;
     }
@@ -44,7 +45,7 @@ static void publish_keys(hf_bus *bus, const char *type, const char *payload)
     char key[16];
 
     for (int i = 0; i < KEYS; i++) {
-        snprintf(key, sizeof(key), "%d", i);
+        snprintf(key, sizeof key, "%d", i);
         publish(bus, type, key, payload);
     }
 }

@@ -14,8 +14,9 @@ static hf_verdict fail_while_sick(const hf_event *event, hf_delivery *delivery,
 {
     (void)event;
     (void)recorder;
-    if (!atomic_load(&sick))
+    if (!atomic_load(&sick)) {
         return HF_ACK;
+    }
     hf_delivery_error(delivery, "sick");
     return HF_RETRY;
 }
@@ -62,8 +63,9 @@ static void a_breaker_opens_when_too_many_first_attempts_fail(void **state)
 
     options.breaker_pause_ms = 60000;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(is_open, scene->bus));
     info = info_of(scene->bus, "a");
@@ -84,12 +86,14 @@ static void a_breaker_stays_closed_when_too_few_first_attempts_fail(void **state
     options.retry_base_ms = 10;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     atomic_store(&sick, true);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(recorder_wait(recorder, 20));
     assert_string_equal(info_of(scene->bus, "a").breaker, "closed");
     atomic_store(&sick, false);
@@ -104,8 +108,9 @@ static void off_means_that_there_is_none(void **state)
 
     options.breaker = HF_OFF;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 30; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 30));
     assert_string_equal(info_of(scene->bus, "a").breaker, "");
@@ -122,12 +127,14 @@ static void after_the_pause_exactly_one_probe_runs(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     /* Just as many as open it fail, and wait for a minute. The rest comes when it is open. */
     door_let(recorder->door, options.breaker_events);
-    for (int i = 0; i < options.breaker_events; i++)
+    for (int i = 0; i < options.breaker_events; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(is_not_closed, scene->bus));
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(door_wait_inside(recorder->door, 1));
     /* The probe is inside: no other event is let in, whatever time passes. */
     assert_status(hf_wait(scene->bus, "a", -1, 700), HF_TIMEOUT);
@@ -152,15 +159,17 @@ static void a_breaker_never_skips_an_event(void **state)
     options.retry_base_ms = 20;
     options.retry_max_ms = 20;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 60; i++)
+    for (int i = 0; i < 60; i++) {
         publish(scene->bus, "x", i % 2 ? "k" : NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(is_open, scene->bus));
     atomic_store(&sick, false);
     settle_all(scene->bus, "a");
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
-    for (int64_t position = 1; position <= 60; position++)
+    for (int64_t position = 1; position <= 60; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_string_equal(info_of(scene->bus, "a").breaker, "closed");
 }
 
@@ -174,8 +183,9 @@ static void an_open_breaker_is_seen_by_the_next_process(void **state)
 
     options.breaker_pause_ms = 60000;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         receipt = *publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(is_open, scene->bus));
     scene_reopen(scene);
@@ -202,14 +212,16 @@ static void a_shared_subscription_has_a_breaker_too(void **state)
     options.retry_base_ms = 20;
     options.retry_max_ms = 20;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(is_open, scene->bus));
     atomic_store(&sick, false);
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= 40; position++)
+    for (int64_t position = 1; position <= 40; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
 }
 
@@ -229,8 +241,9 @@ static void an_open_breaker_counts_for_every_handle(void **state)
     subscribe(other, "a", "*", two, &options);
     assert_ok(hf_start(other)); /* it works, and has nothing to do yet */
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(wait_until(is_open, scene->bus));
     /* Without it all fifty would be tried. The other one hears of it when its time has come. */
     count = recorder_count(one) + recorder_count(two);

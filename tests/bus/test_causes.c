@@ -264,7 +264,8 @@ int main(int argc, char **argv)
         scene_test(a_dead_letter_tells_that_its_handler_did_not_return),
         scene_test(the_state_of_an_event_tells_why_its_last_attempt_failed),
     };
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

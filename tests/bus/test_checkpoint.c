@@ -52,8 +52,9 @@ static void with_one_a_transactional_retry_does_not_stop_the_others(void **state
     options.checkpoint_events = 1;
     options.transactional = HF_ON;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", "k", "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 21));
     settle_all(scene->bus, "a");
@@ -69,8 +70,9 @@ static void with_one_and_many_workers_a_slow_event_does_not_stop_the_others(void
     options.checkpoint_events = 1;
     options.concurrency = 3;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 19));
     assert_int_equal(info_of(scene->bus, "a").checkpoint, 0);
@@ -93,8 +95,9 @@ static void the_checkpoint_never_passes_an_event_that_runs(void **state)
     subscribe(scene->bus, "a", "fast", scene_recorder(scene, NULL), NULL);
     publish(scene->bus, "fast", NULL, "1");
     publish(scene->bus, "slow", NULL, "2");
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "fast", NULL, "3");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->door, 1));
     assert_ok(hf_wait(scene->bus, "a", 1, PATIENCE_MS));
@@ -115,8 +118,9 @@ static void a_batched_checkpoint_is_stored_after_so_many_events(void **state)
     options.checkpoint_ms = 60000;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(recorder_wait(recorder, 10));
     assert_true(wait_until(is_stored, scene));
 }
@@ -147,8 +151,9 @@ static void stopping_stores_the_checkpoint(void **state)
     options.checkpoint_ms = 60000;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 7; i++) {
         receipt = *publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(recorder_wait(recorder, 7));
     assert_ok(hf_stop(scene->bus, -1));
     assert_int_equal(info_of(scene->bus, "a").checkpoint, receipt.position);
@@ -165,16 +170,18 @@ static void closing_stores_it_and_nothing_comes_again(void **state)
     options.checkpoint_ms = 60000;
     options.concurrency = 4;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 200; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 50));
     scene_reopen(scene);
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= 200; position++)
+    for (int64_t position = 1; position <= 200; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
 }
 
 /* An event that finished early, above one that fails, is not delivered again after a restart. */
@@ -194,8 +201,9 @@ static void what_was_processed_ahead_is_remembered_over_a_restart(void **state)
     options.retry_base_ms = 400;
     options.retry_max_ms = 400;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 10));
     scene_reopen(scene);
@@ -203,8 +211,9 @@ static void what_was_processed_ahead_is_remembered_over_a_restart(void **state)
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_calls(recorder, 1, NULL), 2);
-    for (int64_t position = 2; position <= 10; position++)
+    for (int64_t position = 2; position <= 10; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
 }
 
 static void lag_is_the_distance_to_the_newest_position(void **state)
@@ -215,8 +224,9 @@ static void lag_is_the_distance_to_the_newest_position(void **state)
     struct info info;
 
     assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < 9; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     info = info_of(scene->bus, "a");
     assert_int_equal(info.head, 9);
     assert_int_equal(info.checkpoint, 0);

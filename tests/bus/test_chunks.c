@@ -28,8 +28,9 @@ static void begin(struct scene *scene, struct recorder *recorder,
                   const hf_subscription_options *options)
 {
     subscribe(scene->bus, "a", "*", recorder, options);
-    for (int i = 0; i < EVENTS; i++)
+    for (int i = 0; i < EVENTS; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
 }
 
@@ -37,8 +38,9 @@ static hf_verdict wait_if_slow(const hf_event *event, hf_delivery *delivery,
                                struct recorder *recorder)
 {
     (void)delivery;
-    if (strcmp(event->type, "slow") == 0)
+    if (strcmp(event->type, "slow") == 0) {
         door_pass(recorder->extra);
+    }
     return HF_ACK;
 }
 
@@ -110,8 +112,9 @@ static void the_key_of_what_is_done_goes_on_beside_a_slow_handler(void **state)
     static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "a", "a"};
 
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++) {
         publish(scene->bus, i == 1 ? "slow" : "x", keys[i], "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait(recorder, 7));
     door_open(recorder->extra);
@@ -133,8 +136,9 @@ static void what_is_done_is_stored_beside_a_slow_handler(void **state)
     hf_subscription_options options = chunks_options(1);
 
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, i == 4 ? "slow" : "x", "k", "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(four_are_stored, scene->bus));
     assert_int_equal(recorder_count(recorder), 5);
@@ -154,8 +158,9 @@ static void another_process_gets_what_waits_behind_a_slow_handler(void **state)
     options.mode = HF_MODE_SHARED;
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "slow", NULL, "1");
-    for (int i = 1; i < EVENTS; i++)
+    for (int i = 1; i < EVENTS; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->extra, 1));
     subscribe(other, "a", "*", recorder, &options);

@@ -46,8 +46,9 @@ static int fake_setup(void **state)
 {
     clock_fake_set(wall_us(), mono_us());
     atomic_store(&ticking, true);
-    if (pthread_create(&ticker, NULL, tick, NULL) != 0)
+    if (pthread_create(&ticker, NULL, tick, NULL) != 0) {
         return -1;
+    }
     return scene_setup(state);
 }
 
@@ -77,17 +78,20 @@ static void work_through_jumps(struct scene *scene, hf_mode mode)
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (size_t i = 0; i < COUNTED(JUMPS_US); i++) {
-        for (int j = 0; j < 20; j++, published++)
+        for (int j = 0; j < 20; j++, published++) {
             publish(scene->bus, "x", j % 2 ? "k" : NULL, "1");
+        }
         jump(JUMPS_US[i]);
-        for (int j = 0; j < 20; j++, published++)
+        for (int j = 0; j < 20; j++, published++) {
             publish(scene->bus, "x", j % 2 ? "k" : NULL, "1");
+        }
         settle_all(scene->bus, "a");
     }
     assert_int_equal(recorder_count(recorder), published);
     /* A server's positions may have gaps. */
-    for (int64_t position = 1; scene->path && position <= published; position++)
+    for (int64_t position = 1; scene->path && position <= published; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
 }
 
@@ -365,7 +369,7 @@ static void schedules_fire_each_planned_time_once_through_jumps(void **state)
     hf_schedule schedule = HF_SCHEDULE_INIT;
     static struct planned planned;
 
-    memset(&planned, 0, sizeof(planned));
+    memset(&planned, 0, sizeof planned);
     schedule.name = "s";
     schedule.expression = "* * * * * *";
     schedule.type = "tick";
@@ -383,8 +387,9 @@ static void schedules_fire_each_planned_time_once_through_jumps(void **state)
             assert_ok(
                 hf_read(scene->bus, NULL, 100, 100, &planned.cursor, look_at_planned, &planned));
         }
-        if (i < COUNTED(JUMPS_US))
+        if (i < COUNTED(JUMPS_US)) {
             jump(JUMPS_US[i]);
+        }
     }
     assert_int_equal(planned.repeated, 0);
 }

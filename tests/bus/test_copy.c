@@ -16,7 +16,7 @@
 
 static void publish_plenty(hf_bus *bus, size_t count)
 {
-    hf_new_event *events = calloc(count, sizeof(*events));
+    hf_new_event *events = calloc(count, sizeof *events);
 
     for (size_t i = 0; i < count; i++) {
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
@@ -90,7 +90,7 @@ static void an_id_that_was_copied_is_not_published_again(void **state)
     assert_ok(hf_publish(scene->bus, &event, NULL));
     event.id = NULL;
     assert_ok(hf_publish(scene->bus, &event, &first));
-    snprintf(fresh, sizeof(fresh), "%s", first.id);
+    snprintf(fresh, sizeof fresh, "%s", first.id);
     close_bus(scene);
     copy_all(scene->url, there);
     copy_all(there, back);
@@ -126,8 +126,9 @@ static void consumers_go_on_where_they_were(void **state)
     const char *all[] = {"*"};
     hf_bus *bus;
 
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         publish(scene->bus, "a", "k", "{}");
+    }
     subscribe(scene->bus, "s", "*", before, &options);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, NULL);
@@ -136,8 +137,9 @@ static void consumers_go_on_where_they_were(void **state)
     assert_ok(hf_claim(scene->bus, "shared", NULL, &batch));
     hf_batch_free(batch);
     assert_ok(hf_stop(scene->bus, PATIENCE_MS));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         publish(scene->bus, "a", "k", "{}");
+    }
     close_bus(scene);
     copy_all(scene->url, there);
     copy_all(there, back);
@@ -164,12 +166,14 @@ static int copy_part(int argc, char **argv)
     hf_bus *from = NULL;
     hf_bus *to = NULL;
 
-    if (argc != 4)
+    if (argc != 4) {
         return 2;
+    }
     options.no_namespace = 1;
     options.timeout_ms = PATIENCE_MS;
-    if (hf_open(argv[0], &options, &from) != HF_OK || hf_open(argv[1], &options, &to) != HF_OK)
+    if (hf_open(argv[0], &options, &from) != HF_OK || hf_open(argv[1], &options, &to) != HF_OK) {
         return 3;
+    }
     point_arm(argv[2], strtoll(argv[3], NULL, 10), POINT_KILL);
     if (hf_copy(from, to, NULL, NULL, NULL, NULL) != HF_OK) {
         fprintf(stderr, "# %s\n", hf_errmsg());
@@ -184,8 +188,9 @@ static void be_killed(const char *from, const char *to, const char *point, const
 {
     int status = actor_wait(actor_start("copy", from, to, point, nth, NULL));
 
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
         fail_msg("at %s the copy ended with %d", point, status);
+    }
 }
 
 /* One target lives through all these deaths, in the order in which a copy comes to the points. */
@@ -509,11 +514,13 @@ static int vandalise(const hf_copy_progress *progress, void *ctx)
     const struct vandal *vandal = ctx;
     struct scene target = {.path = NULL};
 
-    if (strcmp(progress->phase, vandal->phase) != 0)
+    if (strcmp(progress->phase, vandal->phase) != 0) {
         return 0;
-    snprintf(target.url, sizeof(target.url), "%s", vandal->url);
-    if (strncmp(target.url, "sqlite:", 7) == 0)
+    }
+    snprintf(target.url, sizeof target.url, "%s", vandal->url);
+    if (strncmp(target.url, "sqlite:", 7) == 0) {
         target.path = target.url + 7;
+    }
     tables_run(&target, target.path ? vandal->file_sql : vandal->server_sql);
     return 0;
 }
@@ -646,8 +653,9 @@ static void the_later_of_two_copies_goes_on(void **state)
 
 static int note_gapless(const hf_namespace_info *info, void *ctx)
 {
-    if (strcmp(info->name, "tight") == 0)
+    if (strcmp(info->name, "tight") == 0) {
         *(int *)ctx = info->gapless;
+    }
     return 0;
 }
 
@@ -700,8 +708,9 @@ static void a_gapless_namespace_stays_gapless(void **state)
     int gapless = 0;
     hf_bus *bus;
 
-    if (scene->path)
-        skip(); /* a file never has gaps */
+    if (scene->path) {
+        skip();
+    } /* a file never has gaps */
     options.gapless = HF_ON;
     assert_ok(hf_namespace_create(scene->bus, "tight", &options, NULL));
     close_bus(scene);

@@ -9,7 +9,7 @@
 
 static void publish_ids(hf_bus *bus, const hf_receipt *known, size_t count, hf_receipt *ret)
 {
-    hf_new_event *events = calloc(count, sizeof(*events));
+    hf_new_event *events = calloc(count, sizeof *events);
 
     for (size_t i = 0; i < count; i++) {
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
@@ -67,7 +67,7 @@ static void forget_after(struct scene *scene, int64_t position)
 {
     char sql[128];
 
-    snprintf(sql, sizeof(sql),
+    snprintf(sql, sizeof sql,
              scene->path ? "DELETE FROM holdfast_events WHERE place > (1 << 44) + %lld"
                          : "DELETE FROM holdfast_private.events WHERE position > %lld",
              (long long)position);
@@ -152,8 +152,9 @@ static void the_number_of_a_dead_letter_is_never_used_again(void **state)
     create_shared(scene->bus);
     kept = bury_one(scene->bus);
     newer.failed_after_us = wall_us();
-    while (wall_us() == newer.failed_after_us)
+    while (wall_us() == newer.failed_after_us) {
         continue;
+    }
     bury_one(scene->bus);
     highest = bury_one(scene->bus);
     assert_true(highest >= kept + 2);
@@ -189,13 +190,15 @@ static void numbers_that_the_target_has_used_are_not_used_again(void **state)
     for (size_t i = 0; i < COUNTED(urls); i++) {
         assert_ok(hf_open(urls[i], &other, &bus));
         create_shared(bus);
-        for (int n = 0; n < 3; n++)
+        for (int n = 0; n < 3; n++) {
             used[i] = bury_one(bus);
+        }
         assert_ok(hf_close(&bus));
     }
     create_shared(scene->bus);
-    for (int n = 0; n < 2; n++)
+    for (int n = 0; n < 2; n++) {
         bury_one(scene->bus);
+    }
     close_bus(scene);
     for (size_t i = 0; i < COUNTED(urls); i++) {
         int64_t number = 0;

@@ -18,12 +18,15 @@ static const char *diary;
 
 static void die(const char *type)
 {
-    if (strcmp(type, "kill") == 0)
+    if (strcmp(type, "kill") == 0) {
         raise(SIGKILL);
-    if (strcmp(type, "exit") == 0)
+    }
+    if (strcmp(type, "exit") == 0) {
         _exit(3);
-    if (strcmp(type, "trap") == 0)
+    }
+    if (strcmp(type, "trap") == 0) {
         __builtin_trap();
+    }
 }
 
 static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx)
@@ -32,12 +35,14 @@ static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx
     diary_write(diary, "D %s %lld %d", event->type, (long long)event->position,
                 (int)hf_delivery_attempt(delivery));
     if (delivery_has_connection(delivery) &&
-        !delivery_run(delivery, "INSERT INTO effects VALUES (%lld)", (long long)event->position))
+        !delivery_run(delivery, "INSERT INTO effects VALUES (%lld)", (long long)event->position)) {
         return HF_DEAD;
-    if (strcmp(event->type, "slow") == 0)
+    }
+    if (strcmp(event->type, "slow") == 0) {
         usleep(60000);
-    else if (strcmp(event->type, "x") != 0)
-        usleep(20000); /* slow neighbours are inside when this one dies */
+    } else if (strcmp(event->type, "x") != 0) {
+        usleep(20000);
+    } /* slow neighbours are inside when this one dies */
     die(event->type);
     return HF_ACK;
 }
@@ -56,8 +61,9 @@ static hf_verdict handle_healthy(const hf_event *event, hf_delivery *delivery, v
  * "END". */
 static int work(int argc, char **argv)
 {
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     diary = argv[1];
     return actor_consume(argv[0], diary, handle,
                          diary_count(diary, "TWO") > 0 ? handle_healthy : NULL);
@@ -83,14 +89,17 @@ static int work_until_settled(struct scene *scene)
             starts++;
         }
         settled = hf_wait(scene->bus, NULL, -1, 20) == HF_OK;
-        if (waitpid(pid, NULL, WNOHANG) == pid)
+        if (waitpid(pid, NULL, WNOHANG) == pid) {
             pid = 0;
+        }
     }
     diary_write(diary_path, "END");
-    if (pid && actor_wait(pid) != 0)
+    if (pid && actor_wait(pid) != 0) {
         fail_msg("the last worker did not leave in peace");
-    if (!settled)
+    }
+    if (!settled) {
         fail_msg("not settled after %d starts", starts);
+    }
     return starts;
 }
 
@@ -98,7 +107,7 @@ static void create(struct scene *scene, const hf_subscription_options *options)
 {
     const char *patterns[] = {"*"};
 
-    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    snprintf(diary_path, sizeof diary_path, "%s", scene_file(scene, "diary"));
     assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, options, NULL));
 }
 
@@ -112,16 +121,18 @@ static void expect_dead_after(struct scene *scene, const hf_receipt *receipt, co
     char line[64];
 
     for (int attempt = 1; attempt <= attempts + 1; attempt++) {
-        snprintf(line, sizeof(line), "D %s %lld %d\n", type, (long long)receipt->position, attempt);
+        snprintf(line, sizeof line, "D %s %lld %d\n", type, (long long)receipt->position, attempt);
         size_t ran = diary_count(diary_path, line);
         /* Where it is unknown what ran when a process died, the first run is not counted. */
-        if (attempt == 1 && !scene->path && ran == 2)
+        if (attempt == 1 && !scene->path && ran == 2) {
             continue;
+        }
         assert_int_equal(ran, attempt <= attempts ? 1 : 0);
     }
     for (size_t i = 0; i < count && i < COUNTED(dead); i++) {
-        if (strcmp(dead[i].event_id, receipt->id) != 0)
+        if (strcmp(dead[i].event_id, receipt->id) != 0) {
             continue;
+        }
         found = true;
         assert_int_equal(dead[i].attempts, attempts);
         assert_int_equal(occurrences(dead[i].story, "\"attempt\":"), attempts);
@@ -140,20 +151,23 @@ static void expect_poison_dies_alone(struct scene *scene, hf_subscription_option
 
     options.attempts_max = 3;
     create(scene, &options);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         first = *publish(scene->bus, neighbour, NULL, "1");
+    }
     bad = *publish(scene->bus, poison, NULL, "1");
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         publish(scene->bus, neighbour, NULL, "1");
+    }
     assert_int_equal(first.position, 5);
     starts = work_until_settled(scene);
     assert_in_range(starts, 4, STARTS_MAX);
     expect_dead_after(scene, &bad, poison, 3);
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
     for (int64_t position = 1; position <= 11; position++) {
-        snprintf(line, sizeof(line), "D %s %lld ", neighbour, (long long)position);
-        if (position != bad.position)
+        snprintf(line, sizeof line, "D %s %lld ", neighbour, (long long)position);
+        if (position != bad.position) {
             assert_true(diary_count(diary_path, line) >= 1);
+        }
     }
 }
 
@@ -220,8 +234,9 @@ static void expect_others_live(struct scene *scene, hf_mode mode)
     assert_ok(hf_subscription_create(scene->bus, "b", patterns, 1, &options, NULL));
     diary_write(diary_path, "TWO");
     bad = *publish(scene->bus, "kill", NULL, "1");
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     work_until_settled(scene);
     settle_all(scene->bus, "b");
     expect_dead_after(scene, &bad, "kill", 3);

@@ -15,8 +15,9 @@ static size_t calls_of_type(struct recorder *recorder, const char *type)
 {
     size_t calls = 0;
 
-    for (size_t i = 0; i < recorder_count(recorder); i++)
+    for (size_t i = 0; i < recorder_count(recorder); i++) {
         calls += strcmp(recorder_get(recorder, i).type, type) == 0;
+    }
     return calls;
 }
 
@@ -29,8 +30,9 @@ static void expect_types(struct scene *scene, const char *name, const char *patt
     subscribe(scene->bus, name, pattern, recorder, NULL);
     settle_all(scene->bus, name);
     assert_int_equal(recorder_count(recorder), count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         assert_int_equal(calls_of_type(recorder, types[i]), 1);
+    }
 }
 
 static void each_pattern_gets_exactly_its_types(void **state)
@@ -42,8 +44,9 @@ static void each_pattern_gets_exactly_its_types(void **state)
     const char *const tail[] = {"order.created", "order.123.shipped", "order.shipped",
                                 "order.1.2.shipped"};
 
-    for (size_t i = 0; i < COUNTED(TYPES); i++)
+    for (size_t i = 0; i < COUNTED(TYPES); i++) {
         publish(scene->bus, TYPES[i], NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     expect_types(scene, "exact", "user.created", exact, COUNTED(exact));
     expect_types(scene, "star", "user.*", star, COUNTED(star));
@@ -128,11 +131,11 @@ static void a_handler_sees_every_field_as_it_was_published(void **state)
     hf_receipt receipt;
     int64_t before_us = wall_us();
 
-    memset(&exhibit, 0, sizeof(exhibit));
+    memset(&exhibit, 0, sizeof exhibit);
     recorder->extra = &exhibit;
     event.type = "user.created";
     event.payload = payload;
-    event.payload_bytes = sizeof(payload) - 1;
+    event.payload_bytes = sizeof payload - 1;
     event.id = "0190b0f0-1111-7222-8333-444455556666";
     event.key = "k 1";
     event.tenant = "t'1";
@@ -150,7 +153,7 @@ static void a_handler_sees_every_field_as_it_was_published(void **state)
     assert_string_equal(exhibit.tenant, event.tenant);
     assert_string_equal(exhibit.metadata, event.metadata);
     assert_string_equal(exhibit.producer, event.producer);
-    assert_int_equal(exhibit.payload_bytes, sizeof(payload) - 1);
+    assert_int_equal(exhibit.payload_bytes, sizeof payload - 1);
     assert_string_equal(exhibit.payload, payload);
     assert_true(exhibit.payload_ends);
     assert_true(exhibit.schedule_absent);
@@ -174,7 +177,7 @@ static void what_was_not_given_is_absent_and_the_producer_is_the_node(void **sta
     hf_options options = scene->options;
     hf_bus *bus;
 
-    memset(&exhibit, 0, sizeof(exhibit));
+    memset(&exhibit, 0, sizeof exhibit);
     recorder->extra = &exhibit;
     options.node_name = "node-9";
     bus = scene_open(scene, &options);
@@ -280,14 +283,16 @@ static void what_was_done_does_not_come_again_after_a_restart(void **state)
     for (int round = 0; round < 3; round++) {
         subscribe(scene->bus, "a", "*", recorder, NULL);
         assert_ok(hf_start(scene->bus));
-        for (int i = 0; i < 10; i++)
+        for (int i = 0; i < 10; i++) {
             publish(scene->bus, "x", NULL, "1");
+        }
         settle_all(scene->bus, "a");
         scene_reopen(scene);
     }
     assert_int_equal(recorder_count(recorder), 30);
-    for (int64_t position = 1; position <= 30; position++)
+    for (int64_t position = 1; position <= 30; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
 }
 
 static void namespaces_do_not_see_each_other(void **state)
@@ -340,8 +345,9 @@ static hf_verdict fail_once(const hf_event *event, hf_delivery *delivery, struct
 {
     (void)event;
     (void)recorder;
-    if (hf_delivery_attempt(delivery) > 1)
+    if (hf_delivery_attempt(delivery) > 1) {
         return HF_ACK;
+    }
     hf_delivery_error(delivery, "not %s time", "this");
     return HF_RETRY;
 }
@@ -391,8 +397,9 @@ static void a_slow_subscription_does_not_slow_another(void **state)
     subscribe(scene->bus, "slow", "*", slow, NULL);
     subscribe(scene->bus, "fast", "*", fast, NULL);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "fast");
     assert_int_equal(recorder_count(fast), 300);
     assert_true(recorder_wait_begun(slow, 1));

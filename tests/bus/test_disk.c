@@ -60,8 +60,9 @@ static int ignore_info(const hf_subscription_info *info, void *ctx)
 static void tell(const char *what, hf_status status)
 {
     diary_write(diary, "%s %s", what, hf_status_name(status));
-    if (status != HF_OK)
+    if (status != HF_OK) {
         diary_write(diary, "# %s: %s", what, hf_errmsg());
+    }
 }
 
 static hf_status publish_large(hf_bus *bus)
@@ -69,7 +70,7 @@ static hf_status publish_large(hf_bus *bus)
     static char payload[16384];
     hf_new_event event = HF_NEW_EVENT_INIT;
 
-    memset(payload, ' ', sizeof(payload) - 1);
+    memset(payload, ' ', sizeof payload - 1);
     payload[0] = '1';
     event.type = "x";
     event.payload = payload;
@@ -88,22 +89,28 @@ static hf_bus *prepare(const char *url, hf_batch **ret_batch)
 
     patient.timeout_ms = PATIENCE_MS; /* that there is no space is known before */
     if (hf_open(url, &patient, &bus) != HF_OK ||
-        hf_subscribe(bus, "a", "*", count_call, NULL, &options, NULL) != HF_OK)
+        hf_subscribe(bus, "a", "*", count_call, NULL, &options, NULL) != HF_OK) {
         return NULL;
+    }
     options.mode = HF_MODE_SHARED;
-    if (hf_subscription_create(bus, "s", patterns, 1, &options, NULL) != HF_OK)
+    if (hf_subscription_create(bus, "s", patterns, 1, &options, NULL) != HF_OK) {
         return NULL;
-    for (int i = 0; i < 4; i++)
-        if (publish_large(bus) != HF_OK)
+    }
+    for (int i = 0; i < 4; i++) {
+        if (publish_large(bus) != HF_OK) {
             return NULL;
+        }
+    }
     claim.max = 1;
     if (hf_claim(bus, "s", &claim, &dead) != HF_OK ||
-        hf_bury(bus, "s", hf_batch_lease(dead), NULL, 0, "no") != HF_OK)
+        hf_bury(bus, "s", hf_batch_lease(dead), NULL, 0, "no") != HF_OK) {
         return NULL;
+    }
     hf_batch_free(dead);
     claim.max = 3;
-    if (hf_claim(bus, "s", &claim, ret_batch) != HF_OK || hf_batch_count(*ret_batch) != 3)
+    if (hf_claim(bus, "s", &claim, ret_batch) != HF_OK || hf_batch_count(*ret_batch) != 3) {
         return NULL;
+    }
     return bus;
 }
 
@@ -171,13 +178,15 @@ static int with_limit(int argc, char **argv)
     hf_batch *batch = NULL;
     hf_bus *bus;
 
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     diary = argv[1];
     signal(SIGXFSZ, SIG_IGN);
     bus = prepare(argv[0], &batch);
-    if (!bus)
+    if (!bus) {
         return 3;
+    }
     getrlimit(RLIMIT_FSIZE, &limit);
     limit.rlim_cur = 4 << 20;
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -206,20 +215,24 @@ static int with_small_disk(int argc, char **argv)
     hf_bus *bus;
     int fd;
 
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     diary = argv[1];
-    if (!mount_disk(argv[0], "size=8m"))
+    if (!mount_disk(argv[0], "size=8m")) {
         return SKIPPED;
-    snprintf(ballast, sizeof(ballast), "%s/ballast", argv[0]);
+    }
+    snprintf(ballast, sizeof ballast, "%s/ballast", argv[0]);
     fd = open(ballast, O_WRONLY | O_CREAT, 0600);
-    if (fd < 0 || posix_fallocate(fd, 0, 2 << 20) != 0)
+    if (fd < 0 || posix_fallocate(fd, 0, 2 << 20) != 0) {
         return 3;
+    }
     close(fd);
-    snprintf(url, sizeof(url), "sqlite:%s/bus.db", argv[0]);
+    snprintf(url, sizeof url, "sqlite:%s/bus.db", argv[0]);
     bus = prepare(url, &batch);
-    if (!bus)
+    if (!bus) {
         return 4;
+    }
     return try_without_space(bus, batch, throw_ballast);
 }
 
@@ -227,9 +240,10 @@ static int tell_disk(const char *name, const char *value, hf_log_level level, co
                      void *ctx)
 {
     (void)ctx;
-    if (strcmp(name, "disk_free_bytes") == 0)
+    if (strcmp(name, "disk_free_bytes") == 0) {
         diary_write(diary, "disk %s%s", level == HF_LOG_WARN ? "low" : "enough",
                     (level == HF_LOG_WARN) == (advice != NULL) && value[0] >= '1' ? "" : "?");
+    }
     return 0;
 }
 
@@ -239,17 +253,21 @@ static int with_shrinking_disk(int argc, char **argv)
     char url[600];
     hf_bus *bus;
 
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     diary = argv[1];
-    if (!mount_disk(argv[0], "size=1g"))
+    if (!mount_disk(argv[0], "size=1g")) {
         return SKIPPED;
-    snprintf(url, sizeof(url), "sqlite:%s/bus.db", argv[0]);
-    if (hf_open(url, NULL, &bus) != HF_OK)
+    }
+    snprintf(url, sizeof url, "sqlite:%s/bus.db", argv[0]);
+    if (hf_open(url, NULL, &bus) != HF_OK) {
         return 3;
+    }
     tell("doctor", hf_doctor(bus, tell_disk, NULL));
-    if (mount("none", argv[0], "tmpfs", MS_REMOUNT, "size=64m") != 0)
+    if (mount("none", argv[0], "tmpfs", MS_REMOUNT, "size=64m") != 0) {
         return 4;
+    }
     tell("doctor_again", hf_doctor(bus, tell_disk, NULL));
     tell("close", hf_close(&bus));
     return 0;
@@ -260,10 +278,12 @@ static void show_diary(const char *path)
     FILE *file = fopen(path, "re");
     char line[1024];
 
-    while (file && fgets(line, sizeof(line), file))
+    while (file && fgets(line, sizeof line, file)) {
         print_message("#   %s", line);
-    if (file)
+    }
+    if (file) {
         fclose(file);
+    }
 }
 
 static void expect_line(const char *path, const char *line)
@@ -300,7 +320,7 @@ static void a_file_size_limit_is_no_space_and_settling_goes_on(void **state)
     char path[512];
 
     scene_sqlite(scene);
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
+    snprintf(path, sizeof path, "%s", scene_file(scene, "diary"));
     assert_int_equal(actor_wait(actor_start("limit", scene->url, path, NULL)), 0);
     expect_no_space(path);
 }
@@ -311,11 +331,12 @@ static void act_on_disk(struct scene *scene, const char *part, const char *path)
     char dir[512];
     int status;
 
-    snprintf(dir, sizeof(dir), "%s", scene_file(scene, "disk"));
+    snprintf(dir, sizeof dir, "%s", scene_file(scene, "disk"));
     assert_int_equal(mkdir(dir, 0700), 0);
     status = actor_wait(actor_start(part, dir, path, NULL));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
-        skip(); /* mounting needs root */
+    if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
+        skip();
+    } /* mounting needs root */
     assert_int_equal(status, 0);
 }
 
@@ -324,7 +345,7 @@ static void a_full_disk_is_no_space_and_settling_goes_on(void **state)
     struct scene *scene = *state;
     char path[512];
 
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
+    snprintf(path, sizeof path, "%s", scene_file(scene, "diary"));
     act_on_disk(scene, "mount", path);
     expect_no_space(path);
 }
@@ -334,7 +355,7 @@ static void the_doctor_warns_of_a_disk_that_is_nearly_full(void **state)
     struct scene *scene = *state;
     char path[512];
 
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
+    snprintf(path, sizeof path, "%s", scene_file(scene, "diary"));
     act_on_disk(scene, "shrink", path);
     expect_line(path, "disk enough\n");
     expect_line(path, "disk low\n");
@@ -349,9 +370,10 @@ static void overwrite(const char *path, off_t from, int byte, size_t bytes)
     char page[4096];
 
     assert_true(fd >= 0);
-    memset(page, byte, sizeof(page));
-    for (size_t done = 0; done < bytes; done += sizeof(page))
-        assert_int_equal(pwrite(fd, page, sizeof(page), from + (off_t)done), sizeof(page));
+    memset(page, byte, sizeof page);
+    for (size_t done = 0; done < bytes; done += sizeof page) {
+        assert_int_equal(pwrite(fd, page, sizeof page, from + (off_t)done), sizeof page);
+    }
     close(fd);
 }
 
@@ -375,14 +397,16 @@ static void damaged_pages_are_told_and_not_delivered(void **state)
 
     scene_sqlite(scene);
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
         publish(scene->bus, "x", NULL, "\"a payload of some bytes\"");
+    }
     assert_ok(hf_close(&scene->bus));
     assert_int_equal(stat(scene_sqlite(scene), &info), 0);
     overwrite(scene_sqlite(scene), 4096, 0xff, (size_t)(info.st_size - 4096) / 4096 * 4096);
     status = hf_open(scene->url, &scene->options, &scene->bus);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_read(scene->bus, NULL, 1000, 0, &cursor, count_event, &seen);
+    }
     assert_status(status, HF_CORRUPT);
     assert_int_equal(seen, 0);
 }
@@ -436,11 +460,13 @@ static int as_another_user(int argc, char **argv)
 {
     hf_bus *bus = NULL;
 
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     diary = argv[1];
-    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) {
         return SKIPPED;
+    }
     return (int)hf_open(argv[0], NULL, &bus);
 }
 
@@ -461,8 +487,8 @@ static void a_file_that_may_not_be_written_is_denied(void **state)
 
     (void)state;
     assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/bus.db", dir);
-    snprintf(url, sizeof(url), "sqlite:%s", path);
+    snprintf(path, sizeof path, "%s/bus.db", dir);
+    snprintf(url, sizeof url, "sqlite:%s", path);
     assert_ok(hf_open(url, NULL, &bus));
     assert_ok(hf_close(&bus));
     chmod(path, 0444);
@@ -483,10 +509,10 @@ static void what_is_missing_is_said(void **state)
 
     options.open_mode = HF_OPEN_EXISTING;
     assert_status(hf_open(scene->url, &options, &scene->bus), HF_NOTFOUND);
-    snprintf(url, sizeof(url), "sqlite:%s/no/such/dir/bus.db", scene->dir);
+    snprintf(url, sizeof url, "sqlite:%s/no/such/dir/bus.db", scene->dir);
     status = hf_open(url, NULL, &scene->bus);
     assert_true(status == HF_UNAVAILABLE || status == HF_NOTFOUND);
-    snprintf(url, sizeof(url), "sqlite:%s", scene->dir);
+    snprintf(url, sizeof url, "sqlite:%s", scene->dir);
     status = hf_open(url, NULL, &scene->bus);
     assert_true(status == HF_UNAVAILABLE || status == HF_INVALID);
     assert_null(scene->bus);
@@ -505,8 +531,8 @@ static void a_publish_into_a_removed_file_is_not_acknowledged(void **state)
     scene_sqlite(scene);
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     publish(scene->bus, "x", NULL, "1");
-    snprintf(wal, sizeof(wal), "%s-wal", scene_sqlite(scene));
-    snprintf(shm, sizeof(shm), "%s-shm", scene_sqlite(scene));
+    snprintf(wal, sizeof wal, "%s-wal", scene_sqlite(scene));
+    snprintf(shm, sizeof shm, "%s-shm", scene_sqlite(scene));
     unlink(scene_sqlite(scene));
     unlink(wal);
     unlink(shm);
@@ -530,7 +556,7 @@ static void a_foreign_lock_ends_in_a_timeout_within_the_deadline(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = HF_NEW_EVENT_INIT;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     int64_t begin_us;
     hf_status status;
     sqlite3 *db;

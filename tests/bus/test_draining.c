@@ -25,7 +25,7 @@ static hf_subscription_options one_attempt(void)
 
 static int forget_answers(void **state)
 {
-    memset(&answers, 0, sizeof(answers));
+    memset(&answers, 0, sizeof answers);
     return trouble_setup(state);
 }
 
@@ -72,8 +72,9 @@ static hf_verdict call_everything(const hf_event *event, hf_delivery *delivery,
     hf_new_event many[2] = {HF_NEW_EVENT_INIT, HF_NEW_EVENT_INIT};
     hf_status status;
 
-    if (strcmp(event->type, "x") != 0)
+    if (strcmp(event->type, "x") != 0) {
         return HF_ACK;
+    }
     door_pass(recorder->extra);
     next.type = many[0].type = many[1].type = "next";
     status = hf_publish(bus, &next, NULL);
@@ -152,8 +153,9 @@ static hf_verdict publish_in_transaction(const hf_event *event, hf_delivery *del
     hf_new_event next = HF_NEW_EVENT_INIT;
     hf_status status;
 
-    if (strcmp(event->type, "x") != 0)
+    if (strcmp(event->type, "x") != 0) {
         return HF_ACK;
+    }
     door_pass(recorder->extra);
     next.type = "next";
     status = hf_publish(hf_delivery_bus(delivery), &next, NULL);
@@ -199,8 +201,9 @@ static hf_verdict publish_once(const hf_event *event, hf_delivery *delivery,
     hf_new_event next = HF_NEW_EVENT_INIT;
     hf_status status;
 
-    if (strcmp(event->type, "x") != 0 || recorder_count(recorder) > 1)
+    if (strcmp(event->type, "x") != 0 || recorder_count(recorder) > 1) {
         return HF_ACK;
+    }
     door_pass(recorder->extra);
     next.type = "next";
     status = hf_publish(hf_delivery_bus(delivery), &next, NULL);

@@ -57,15 +57,17 @@ static hf_verdict work_on(const struct kind *kind, const hf_event *event, hf_del
 
     if (kind->transactional &&
         !delivery_run(delivery, "INSERT INTO effects VALUES ('%s', %lld, '%s')", kind->name,
-                      (long long)event->position, self))
+                      (long long)event->position, self)) {
         return HF_RETRY_UNCOUNTED;
+    }
     if (!holds) {
         diary_write(diary, "D %s %s", self, kind->name);
         return HF_ACK;
     }
     diary_write(diary, "I %s %s", self, kind->name);
-    while (diary_count(diary, "GO") == 0)
+    while (diary_count(diary, "GO") == 0) {
         usleep(5000);
+    }
     diary_write(diary, "E %s %s", self, kind->name);
     return kind->transactional ? HF_ACK : HF_DEAD;
 }
@@ -80,8 +82,9 @@ static hf_verdict handle_batch(const hf_event *const *events, size_t count, hf_d
 {
     hf_verdict verdict = HF_ACK;
 
-    for (size_t i = 0; i < count && verdict == HF_ACK; i++)
+    for (size_t i = 0; i < count && verdict == HF_ACK; i++) {
         verdict = work_on(ctx, events[i], delivery);
+    }
     return verdict;
 }
 
@@ -97,11 +100,13 @@ static hf_status subscribe_kind(hf_bus *bus, const struct kind *kind)
 static void hold_before_tx(void)
 {
 #ifdef HF_FAULTS
-    if (!point_wait_blocked("before_tx", PATIENCE_MS))
+    if (!point_wait_blocked("before_tx", PATIENCE_MS)) {
         return;
+    }
     diary_write(diary, "I %s", self);
-    while (diary_count(diary, "GO") == 0)
+    while (diary_count(diary, "GO") == 0) {
         usleep(5000);
+    }
     point_release("before_tx");
 #endif
 }
@@ -114,31 +119,38 @@ static int work(int argc, char **argv)
     hf_status status;
     char stop[64];
 
-    if (argc < 3)
+    if (argc < 3) {
         return 2;
+    }
     diary = argv[1];
     self = argv[2];
     options.node_name = self;
     status = hf_open(argv[0], &options, &bus);
-    for (size_t i = 0; i < COUNTED(kinds) && status == HF_OK; i++)
+    for (size_t i = 0; i < COUNTED(kinds) && status == HF_OK; i++) {
         if (argc > 3 ? strcmp(argv[3], kinds[i].name) == 0
-                     : !is_left_out(&kinds[i], strncmp(argv[0], "sqlite:", 7) != 0))
+                     : !is_left_out(&kinds[i], strncmp(argv[0], "sqlite:", 7) != 0)) {
             status = subscribe_kind(bus, &kinds[i]);
+        }
+    }
 #ifdef HF_FAULTS
-    if (argc > 3 && strcmp(self, "first") == 0)
+    if (argc > 3 && strcmp(self, "first") == 0) {
         point_arm("before_tx", 1, POINT_STOP_THREAD);
+    }
 #endif
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_start(bus);
+    }
     if (status != HF_OK) {
         fprintf(stderr, "%s: %s\n", self, hf_errmsg());
         return 1;
     }
-    if (argc > 3 && strcmp(self, "first") == 0)
+    if (argc > 3 && strcmp(self, "first") == 0) {
         hold_before_tx();
-    snprintf(stop, sizeof(stop), "STOP %s", self);
-    while (diary_count(diary, stop) == 0)
+    }
+    snprintf(stop, sizeof stop, "STOP %s", self);
+    while (diary_count(diary, stop) == 0) {
         usleep(5000);
+    }
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
@@ -153,8 +165,9 @@ static void create_kind(struct scene *scene, const struct kind *kind)
 
     options.from = (hf_place){HF_PLACE_NOW, -1};
     options.mode = kind->mode;
-    if (kind->mode == HF_MODE_ORDERED)
+    if (kind->mode == HF_MODE_ORDERED) {
         options.partitions = kind->partitions;
+    }
     options.batch_by = kind->batched ? HF_BATCH_KEY : HF_BATCH_DEFAULT;
     options.transactional = kind->transactional ? HF_ON : HF_OFF;
     options.lease_ms = 1000;
@@ -165,9 +178,11 @@ static void create_kind(struct scene *scene, const struct kind *kind)
 
 static void settle_kinds(struct scene *scene)
 {
-    for (size_t i = 0; i < COUNTED(kinds); i++)
-        if (!is_left_out(&kinds[i], !scene->path))
+    for (size_t i = 0; i < COUNTED(kinds); i++) {
+        if (!is_left_out(&kinds[i], !scene->path)) {
             settle_all(scene->bus, kinds[i].name);
+        }
+    }
 }
 
 /* Every kind has so many lines of this prefix, "X name ". */
@@ -176,11 +191,13 @@ static void wait_lines(struct scene *scene, const char *path, const char *prefix
     for (size_t i = 0; i < COUNTED(kinds); i++) {
         char line[64];
 
-        if (is_left_out(&kinds[i], !scene->path))
+        if (is_left_out(&kinds[i], !scene->path)) {
             continue;
-        snprintf(line, sizeof(line), "%s%s", prefix, kinds[i].name);
-        if (!diary_wait(path, line, count))
+        }
+        snprintf(line, sizeof line, "%s%s", prefix, kinds[i].name);
+        if (!diary_wait(path, line, count)) {
             fail_msg("no line %s", line);
+        }
     }
 }
 
@@ -192,11 +209,12 @@ static void judge_kind(struct scene *scene, const struct kind *kind, const char 
     assert_int_equal(info.dead, 0);
     assert_int_equal(info.retrying + info.held + info.blocked, 0);
     assert_int_equal(state_of(scene->bus, kind->name, id, NULL), HF_STATE_DONE);
-    if (!kind->transactional)
+    if (!kind->transactional) {
         return;
-    snprintf(sql, sizeof(sql), "SELECT count(*) FROM effects WHERE kind = '%s'", kind->name);
+    }
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM effects WHERE kind = '%s'", kind->name);
     assert_int_equal(tables_number(scene, sql), events);
-    snprintf(sql, sizeof(sql), "SELECT count(*) FROM effects WHERE kind = '%s' AND who = 'second'",
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM effects WHERE kind = '%s' AND who = 'second'",
              kind->name);
     assert_int_equal(tables_number(scene, sql), 1);
 }
@@ -208,13 +226,15 @@ a_process_that_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite(voi
     char path[512], id[HF_ID_BYTES];
     pid_t first, second;
 
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "diary"));
+    snprintf(path, sizeof path, "%s", scene_file(scene, "diary"));
     tables_run(scene, "CREATE TABLE effects (kind TEXT, position BIGINT, who TEXT)");
-    for (size_t i = 0; i < COUNTED(kinds); i++)
-        if (!is_left_out(&kinds[i], !scene->path))
+    for (size_t i = 0; i < COUNTED(kinds); i++) {
+        if (!is_left_out(&kinds[i], !scene->path)) {
             create_kind(scene, &kinds[i]);
+        }
+    }
     first = actor_start("work", scene->url, path, "first", NULL);
-    snprintf(id, sizeof(id), "%s", publish(scene->bus, "t", "k", "\"hold\"")->id);
+    snprintf(id, sizeof id, "%s", publish(scene->bus, "t", "k", "\"hold\"")->id);
     wait_lines(scene, path, "I first ", 1);
     actor_freeze(scene, first);
     second = actor_start("work", scene->url, path, "second", NULL);
@@ -231,9 +251,11 @@ a_process_that_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite(voi
     wait_lines(scene, path, "D first ", 1);
     diary_write(path, "STOP first");
     assert_int_equal(actor_wait(first), 0);
-    for (size_t i = 0; i < COUNTED(kinds); i++)
-        if (!is_left_out(&kinds[i], !scene->path))
+    for (size_t i = 0; i < COUNTED(kinds); i++) {
+        if (!is_left_out(&kinds[i], !scene->path)) {
             judge_kind(scene, &kinds[i], id, 2);
+        }
+    }
 }
 
 #ifdef HF_FAULTS
@@ -242,10 +264,10 @@ static void stop_before_tx(struct scene *scene, const struct kind *kind)
     char path[512], line[64], id[HF_ID_BYTES];
     pid_t first, second;
 
-    snprintf(path, sizeof(path), "%s", scene_file(scene, kind->name));
+    snprintf(path, sizeof path, "%s", scene_file(scene, kind->name));
     create_kind(scene, kind);
     first = actor_start("work", scene->url, path, "first", kind->name, NULL);
-    snprintf(id, sizeof(id), "%s", publish(scene->bus, "t", "k", "1")->id);
+    snprintf(id, sizeof id, "%s", publish(scene->bus, "t", "k", "1")->id);
     assert_true(diary_wait(path, "I first", 1));
     actor_freeze(scene, first);
     second = actor_start("work", scene->url, path, "second", kind->name, NULL);
@@ -259,9 +281,9 @@ static void stop_before_tx(struct scene *scene, const struct kind *kind)
     settle_all(scene->bus, kind->name);
     diary_write(path, "STOP first");
     assert_int_equal(actor_wait(first), 0);
-    snprintf(line, sizeof(line), "D second %s", kind->name);
+    snprintf(line, sizeof line, "D second %s", kind->name);
     assert_int_equal(diary_count(path, line), 1);
-    snprintf(line, sizeof(line), "D first %s", kind->name);
+    snprintf(line, sizeof line, "D first %s", kind->name);
     assert_int_equal(diary_count(path, line), 1); /* the second event only */
     judge_kind(scene, kind, id, 2);
 }
@@ -271,9 +293,11 @@ static void a_process_that_was_stopped_before_its_transaction_does_not_run_in_it
     struct scene *scene = *state;
 
     tables_run(scene, "CREATE TABLE effects (kind TEXT, position BIGINT, who TEXT)");
-    for (size_t i = 0; i < COUNTED(kinds); i++)
-        if (kinds[i].transactional)
+    for (size_t i = 0; i < COUNTED(kinds); i++) {
+        if (kinds[i].transactional) {
             stop_before_tx(scene, &kinds[i]);
+        }
+    }
 }
 #endif
 

@@ -23,16 +23,18 @@ static int fire(int argc, char **argv)
     hf_options options = HF_OPTIONS_INIT;
     hf_bus *bus = NULL;
 
-    if (argc < 3)
+    if (argc < 3) {
         return 2;
+    }
     options.node_name = argv[2];
     if (hf_open(argv[0], &options, &bus) != HF_OK || hf_start(bus) != HF_OK) {
         diary_write(argv[1], "E %s %s", argv[2], hf_errmsg());
         return 1;
     }
     diary_write(argv[1], "R %s", argv[2]);
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 /* ---- The parent's side ----------------------------------------------------------------------- */
@@ -52,12 +54,14 @@ static int look_at(const hf_event *event, void *ctx)
 {
     struct seen_log *seen = ctx;
 
-    if (seen->count++ == 0)
+    if (seen->count++ == 0) {
         seen->first_us = event->emitted_at_us;
-    else if (event->emitted_at_us != seen->last_us + SECOND_US)
+    } else if (event->emitted_at_us != seen->last_us + SECOND_US) {
         seen->holes++;
-    if (!event->schedule_id || strcmp(event->schedule_id, seen->schedule_id) != 0)
+    }
+    if (!event->schedule_id || strcmp(event->schedule_id, seen->schedule_id) != 0) {
         seen->strangers++;
+    }
     seen->last_us = event->emitted_at_us;
     return 0;
 }
@@ -69,8 +73,9 @@ static bool wait_for_more(hf_bus *bus, struct seen_log *seen)
     int64_t before = seen->count;
 
     while (seen->count == before && mono_us() < until_us) {
-        if (hf_read(bus, NULL, 100, 100, &seen->cursor, look_at, seen) != HF_OK)
+        if (hf_read(bus, NULL, 100, 100, &seen->cursor, look_at, seen) != HF_OK) {
             return false;
+        }
     }
     return seen->count > before;
 }
@@ -97,7 +102,7 @@ static void start_firer(struct scene *scene, int place)
 {
     char name[32];
 
-    snprintf(name, sizeof(name), "firer-%d", ++firers.started);
+    snprintf(name, sizeof name, "firer-%d", ++firers.started);
     firers.pids[place] = actor_start("fire", scene->url, firers.diary, name, NULL);
 }
 
@@ -105,7 +110,7 @@ static int note_id(const hf_schedule_info *info, void *ctx)
 {
     struct seen_log *seen = ctx;
 
-    snprintf(seen->schedule_id, sizeof(seen->schedule_id), "%s", info->id);
+    snprintf(seen->schedule_id, sizeof seen->schedule_id, "%s", info->id);
     seen->first_us = info->next_at_us;
     return 0;
 }
@@ -117,9 +122,9 @@ static void fire_and_kill(struct scene *scene, int count)
     static struct seen_log seen;
     hf_schedule schedule = HF_SCHEDULE_INIT;
 
-    memset(&seen, 0, sizeof(seen));
-    memset(&firers, 0, sizeof(firers));
-    snprintf(firers.diary, sizeof(firers.diary), "%s", scene_file(scene, "diary"));
+    memset(&seen, 0, sizeof seen);
+    memset(&firers, 0, sizeof firers);
+    snprintf(firers.diary, sizeof firers.diary, "%s", scene_file(scene, "diary"));
     schedule.name = "s";
     schedule.expression = "* * * * * *";
     schedule.type = "tick";
@@ -128,8 +133,9 @@ static void fire_and_kill(struct scene *scene, int count)
     assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
     assert_ok(hf_schedule_get(scene->bus, "s", note_id, &seen));
     int64_t first_us = seen.first_us;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         start_firer(scene, i);
+    }
     assert_true(diary_wait(firers.diary, "R ", (size_t)count));
     for (int i = 0; i < count; i++) {
         assert_true(wait_for_more(scene->bus, &seen));
@@ -143,8 +149,9 @@ static void fire_and_kill(struct scene *scene, int count)
     }
     int64_t killed_us = wall_us();
     start_firer(scene, 0);
-    while (seen.last_us < killed_us + 2 * SECOND_US)
+    while (seen.last_us < killed_us + 2 * SECOND_US) {
         assert_true(wait_for_more(scene->bus, &seen));
+    }
     assert_int_equal(seen.first_us, first_us);
     assert_int_equal(seen.holes, 0);
     assert_int_equal(seen.strangers, 0);

@@ -16,8 +16,9 @@ static int in_child(int (*check)(struct scene *scene), struct scene *scene)
     int status = -1;
     pid_t pid = fork();
 
-    if (pid == 0)
+    if (pid == 0) {
         _exit(check(scene));
+    }
     assert_true(pid > 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -45,7 +46,7 @@ static int every_call_is_refused(struct scene *scene)
     hf_new_event event = HF_NEW_EVENT_INIT;
     hf_subscription_options options = quick_options();
     hf_dead_filter filter = HF_DEAD_FILTER_INIT;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     hf_place start = {HF_PLACE_START, -1};
     const char *patterns[] = {"*"};
     hf_batch *batch = NULL;
@@ -135,10 +136,12 @@ static int use_own_handle(struct scene *scene)
 
     event.type = "x";
     status = hf_open(scene->url, NULL, &bus);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_publish(bus, &event, NULL);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = hf_close(&bus);
+    }
     return (int)status;
 }
 
@@ -152,8 +155,9 @@ static void a_child_of_a_process_with_an_open_bus_cannot_open_sqlite(void **stat
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     skip(); /* their allocators are not made for a fork beside running threads */
 #endif
-    if (!scene->path)
+    if (!scene->path) {
         skip();
+    }
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
     assert_int_equal(in_child(use_own_handle, scene), HF_MISUSE);
@@ -165,7 +169,7 @@ static void a_child_of_a_process_with_an_open_bus_cannot_open_sqlite(void **stat
 static void after_the_parent_has_closed_its_bus_a_child_opens_one(void **state)
 {
     struct scene *scene = *state;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
 
     assert_ok(hf_close(&scene->bus));
     assert_int_equal(in_child(use_own_handle, scene), HF_OK);

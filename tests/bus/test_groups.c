@@ -61,8 +61,9 @@ static hf_subscription_options group_options(const char *name)
 
     options.from.kind = HF_PLACE_START;
     options.mode = name[0] == 's' ? HF_MODE_SHARED : HF_MODE_ORDERED;
-    if (name[0] == 'p')
+    if (name[0] == 'p') {
         options.partitions = PARTITIONS;
+    }
     if (name[0] == 'b') {
         options.partitions = BATCH_PARTITIONS;
         options.batch_by = HF_BATCH_KEY;
@@ -103,8 +104,9 @@ static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx
 
     write_down(*(const int *)ctx, event, delivery, failing ? 'r' : 'a');
     usleep((useconds_t)(event->position % 5) * 400);
-    if (!failing)
+    if (!failing) {
         return HF_ACK;
+    }
     hf_delivery_error(delivery, "poison, attempt %d", (int)attempt);
     return HF_RETRY;
 }
@@ -113,8 +115,9 @@ static hf_verdict handle_batch(const hf_event *const *events, size_t count, hf_d
                                void *ctx)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!delivery_run(delivery, "INSERT INTO effects VALUES ('%s')", events[i]->id))
+        if (!delivery_run(delivery, "INSERT INTO effects VALUES ('%s')", events[i]->id)) {
             return HF_RETRY_UNCOUNTED;
+        }
     }
     for (size_t i = 0; i < count; i++) {
         if (fails(events[i], hf_delivery_attempt(delivery))) {
@@ -122,8 +125,9 @@ static hf_verdict handle_batch(const hf_event *const *events, size_t count, hf_d
             return HF_RETRY;
         }
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         write_down(*(const int *)ctx, events[i], delivery, 'a');
+    }
     return HF_ACK;
 }
 
@@ -131,8 +135,9 @@ static hf_status subscribe_group(hf_bus *bus, const char *name, int *fd)
 {
     hf_subscription_options stored = HF_SUBSCRIPTION_OPTIONS_INIT;
 
-    if (name[0] == 'b')
+    if (name[0] == 'b') {
         return hf_subscribe_batch(bus, name, "*", handle_batch, fd, &stored, NULL);
+    }
     return hf_subscribe(bus, name, "*", handle, fd, &stored, NULL);
 }
 
@@ -146,8 +151,9 @@ static void *note_pauses(void *ctx)
 
         usleep(50000);
         now_us = rig_mono_us();
-        if (now_us - last_us > PAUSE_MS * 1000)
+        if (now_us - last_us > PAUSE_MS * 1000) {
             rig_append(*(const int *)ctx, "Z %d", (int)getpid());
+        }
         last_us = now_us;
     }
     return NULL;
@@ -167,28 +173,33 @@ static int member_main(int argc, char **argv)
     rig_child();
     sigemptyset(&set);
     sigaddset(&set, SIGTERM); /* it is blocked since before the program began */
-    if (argc < 5)
+    if (argc < 5) {
         return 2;
+    }
     fd = rig_append_open(argv[3]);
-    if (pthread_create(&thread, NULL, note_pauses, &fd) != 0 || pthread_detach(thread) != 0)
+    if (pthread_create(&thread, NULL, note_pauses, &fd) != 0 || pthread_detach(thread) != 0) {
         abort();
+    }
     options.node_name = argv[4];
     options.timeout_ms = LEAVE_MS / 3;
     status = hf_open(argv[2], &options, &bus);
     for (size_t i = 0; i < GROUPS && status == HF_OK; i++) {
-        if (NAMES[i][0] != 'b' || strtol(argv[4] + 1, NULL, 10) % 3 == 0)
+        if (NAMES[i][0] != 'b' || strtol(argv[4] + 1, NULL, 10) % 3 == 0) {
             status = subscribe_group(bus, NAMES[i], &fd);
+        }
     }
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_start(bus);
+    }
     if (status != HF_OK) {
         fprintf(stderr, "# member: %s: %s\n", hf_status_name(status), hf_errmsg());
         return 3;
     }
     sigwait(&set, &got);
     status = hf_close(&bus);
-    if (status != HF_OK)
+    if (status != HF_OK) {
         fprintf(stderr, "# leaving: %s: %s\n", hf_status_name(status), hf_errmsg());
+    }
     return status == HF_OK ? 0 : 4;
 }
 
@@ -222,7 +233,7 @@ static const char *publisher_path(const struct storm *storm, int number)
 {
     static char path[RIG_PATH_BYTES + 32];
 
-    snprintf(path, sizeof(path), "%s/publisher-%d", storm->dir, number);
+    snprintf(path, sizeof path, "%s/publisher-%d", storm->dir, number);
     return path;
 }
 
@@ -240,9 +251,9 @@ static void publish_some(struct publisher *self)
         const char *kind = dice == 0 ? "always" : dice < 6 ? "once" : "ok";
 
         chance_id(&self->chance, ids[i]);
-        snprintf(keys[i], sizeof(keys[i]), "k%d-%d", self->number,
+        snprintf(keys[i], sizeof keys[i], "k%d-%d", self->number,
                  (int)chance_below(&self->chance, KEYS));
-        snprintf(payloads[i], sizeof(payloads[i]), "{\"kind\":\"%s\",\"n\":%llu}", kind,
+        snprintf(payloads[i], sizeof payloads[i], "{\"kind\":\"%s\",\"n\":%llu}", kind,
                  (unsigned long long)chance_next(&self->chance));
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
         events[i].type = "t";
@@ -262,8 +273,9 @@ static void publish_some(struct publisher *self)
             return;
         }
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         rig_append(self->fd, "A %s %lld", ids[i], (long long)receipts[i].position);
+    }
     self->storm->published += (int)count;
 }
 
@@ -285,7 +297,7 @@ static void join(struct storm *storm, int number)
     char name[16];
     sigset_t set;
 
-    snprintf(name, sizeof(name), "m%d", number);
+    snprintf(name, sizeof name, "m%d", number);
     /* It may be asked to stop before its main function begins: that waits, as it does later. */
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
@@ -323,10 +335,12 @@ static bool freeze(struct storm *storm, int number)
         kill(pid, SIGSTOP);
         waitpid(pid, NULL, WUNTRACED); /* until every thread of it stands */
         status = hf_pause(storm->probe, "probe", "is the database free?");
-        if (status == HF_OK)
+        if (status == HF_OK) {
             status = hf_resume(storm->probe, "probe");
-        if (status == HF_OK)
+        }
+        if (status == HF_OK) {
             return true;
+        }
         kill(pid, SIGCONT);
     }
     return false;
@@ -348,8 +362,9 @@ static void change_partitions(struct storm *storm, int turn)
 
     options.partitions = 1 + (int32_t)chance_below(&storm->chance, 20);
     status = hf_subscription_create(storm->bus, NAMES[group], &all, 1, &options, NULL);
-    if (status != HF_OK)
+    if (status != HF_OK) {
         rig_say("%s, %d partitions: %s", NAMES[group], options.partitions, hf_errmsg());
+    }
     storm->failed += status != HF_OK;
     storm->partitions[group] = options.partitions;
     storm->changes++;
@@ -364,12 +379,14 @@ static bool are_partitions_changed(struct storm *storm)
     while (i < GROUPS && rig_mono_us() < end_us) {
         int32_t now = 0;
 
-        if (storm->partitions[i] > 0)
+        if (storm->partitions[i] > 0) {
             hf_subscription_get(storm->bus, NAMES[i], keep_partitions, &now);
-        if (now == storm->partitions[i])
+        }
+        if (now == storm->partitions[i]) {
             i++;
-        else
+        } else {
             usleep(20000);
+        }
     }
     return i == GROUPS;
 }
@@ -379,8 +396,9 @@ static void disturb(struct storm *storm, int turn)
     int victim = (int)chance_below(&storm->chance, PROCESSES);
     bool longer = turn % 8 == 2;
 
-    if (turn % 8 == 1)
+    if (turn % 8 == 1) {
         change_partitions(storm, turn);
+    }
     switch (turn % 4) {
     case 0:
         rig_kill(storm->pids[victim]);
@@ -411,8 +429,9 @@ static void disturb(struct storm *storm, int turn)
         }
         return;
     }
-    if (chance_percent(&storm->chance, 50))
+    if (chance_percent(&storm->chance, 50)) {
         usleep((useconds_t)chance_below(&storm->chance, 400000));
+    }
     join(storm, victim);
 }
 
@@ -434,10 +453,12 @@ static hf_status storm_open(struct storm *storm)
 
         status = hf_subscription_create(storm->bus, NAMES[i], &all, 1, &options, NULL);
     }
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_subscription_create(storm->bus, "probe", &none, 1, &from, NULL);
-    for (int i = 0; i < OPENS_MAX && status == HF_OK && !storm->probe; i++)
+    }
+    for (int i = 0; i < OPENS_MAX && status == HF_OK && !storm->probe; i++) {
         hf_open(storm->url, &impatient, &storm->probe);
+    }
     return status == HF_OK && !storm->probe ? HF_TIMEOUT : status;
 }
 
@@ -446,16 +467,19 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
     const char *urls = getenv("HOLDFAST_TEST_URLS");
 
     rig_directory(storm->dir);
-    if (urls && server_is(urls))
-        server_make(urls, storm->url, sizeof(storm->url));
-    else
-        snprintf(storm->url, sizeof(storm->url), "sqlite:%s/bus.db", storm->dir);
-    if (strlen(storm->url) >= sizeof(storm->scene.url))
+    if (urls && server_is(urls)) {
+        server_make(urls, storm->url, sizeof storm->url);
+    } else {
+        snprintf(storm->url, sizeof storm->url, "sqlite:%s/bus.db", storm->dir);
+    }
+    if (strlen(storm->url) >= sizeof storm->scene.url) {
         abort();
+    }
     memcpy(storm->scene.url, storm->url, strlen(storm->url) + 1);
-    if (!server_is(storm->url))
+    if (!server_is(storm->url)) {
         storm->scene.path = storm->scene.url + strlen("sqlite:");
-    snprintf(storm->members, sizeof(storm->members), "%s/members", storm->dir);
+    }
+    snprintf(storm->members, sizeof storm->members, "%s/members", storm->dir);
     storm->fd = rig_append_open(storm->members);
     chance_seed(&storm->chance, seed);
     if (storm_open(storm) != HF_OK) {
@@ -470,11 +494,13 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
         self->number = i;
         chance_seed(&self->chance, seed + (uint64_t)(i + 1) * 1000003);
         self->fd = rig_append_open(publisher_path(storm, i));
-        if (pthread_create(&self->thread, NULL, publisher_main, self) != 0)
+        if (pthread_create(&self->thread, NULL, publisher_main, self) != 0) {
             abort();
+        }
     }
-    for (int i = 0; i < PROCESSES; i++)
+    for (int i = 0; i < PROCESSES; i++) {
         join(storm, i);
+    }
     return true;
 }
 
@@ -499,10 +525,11 @@ static void judge_ends(struct storm *storm)
         struct end end = {0};
 
         ended &= hf_subscription_get(storm->bus, NAMES[i], keep_end, &end) == HF_OK;
-        if (end.checkpoint != end.head || end.lag > 0 || end.waiting > 0)
+        if (end.checkpoint != end.head || end.lag > 0 || end.waiting > 0) {
             rig_say("%s: checkpoint %lld of %lld, lag %lld, %lld wait", NAMES[i],
                     (long long)end.checkpoint, (long long)end.head, (long long)end.lag,
                     (long long)end.waiting);
+        }
         ended &= end.checkpoint == end.head && end.lag == 0 && end.waiting == 0;
     }
     rig_ok(ended, "all checkpoints come to the end of the log");
@@ -522,8 +549,9 @@ static struct ledger *read_ledger(struct storm *storm)
     };
     struct ledger *ledger = ledger_new(subscriptions, GROUPS);
 
-    for (int i = 0; i < PUBLISHERS; i++)
+    for (int i = 0; i < PUBLISHERS; i++) {
         ledger_read(ledger, publisher_path(storm, i));
+    }
     ledger_read(ledger, storm->members);
     return ledger;
 }
@@ -571,8 +599,9 @@ static int storm_run(uint64_t seed, int64_t seconds)
     int64_t end_us;
     bool fine;
 
-    if (!storm_begin(&storm, seed))
+    if (!storm_begin(&storm, seed)) {
         return 1;
+    }
     end_us = rig_mono_us() + seconds * 1000000;
     for (int turn = 0;
          rig_mono_us() < end_us || (!is_strong(&storm) && rig_mono_us() < end_us + LONGER_US);
@@ -581,15 +610,18 @@ static int storm_run(uint64_t seed, int64_t seconds)
         disturb(&storm, turn);
     }
     storm.over = true;
-    for (int i = 0; i < PUBLISHERS; i++)
+    for (int i = 0; i < PUBLISHERS; i++) {
         pthread_join(storm.publishers[i].thread, NULL);
+    }
     rig_ok(storm.failed == 0, "every publish is answered");
-    for (size_t i = 0; i < GROUPS && status == HF_OK; i++)
+    for (size_t i = 0; i < GROUPS && status == HF_OK; i++) {
         status = hf_wait(storm.bus, NAMES[i], -1, SETTLE_MS);
+    }
     rig_ok(status == HF_OK, "everything is settled: %s", hf_status_name(status));
     rig_ok(are_partitions_changed(&storm), "there are as many partitions as were wished for last");
-    for (int i = 0; i < PROCESSES; i++)
+    for (int i = 0; i < PROCESSES; i++) {
         leave(&storm, i);
+    }
     rig_ok(storm.unclean == 0, "a process that is asked to stop ends cleanly: %d did not",
            storm.unclean);
     judge_ends(&storm);
@@ -610,10 +642,12 @@ int main(int argc, char **argv)
     const char *seconds = getenv("GROUPS_SECONDS"), *seed = getenv("SEED");
     uint64_t drawn = seed ? strtoull(seed, NULL, 10) : (uint64_t)rig_mono_us();
 
-    if (argc > 1 && strcmp(argv[1], "member") == 0)
+    if (argc > 1 && strcmp(argv[1], "member") == 0) {
         return member_main(argc, argv);
+    }
     rig_say("seed %llu", (unsigned long long)drawn);
-    if (storm_run(drawn, seconds ? strtoll(seconds, NULL, 10) : 7) != 0)
+    if (storm_run(drawn, seconds ? strtoll(seconds, NULL, 10) : 7) != 0) {
         rig_ok(false, "the storm begins");
+    }
     return rig_done();
 }

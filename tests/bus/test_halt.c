@@ -14,8 +14,9 @@ static hf_verdict reject_bad(const hf_event *event, hf_delivery *delivery,
                              struct recorder *recorder)
 {
     (void)recorder;
-    if (strcmp(event->type, "bad") != 0)
+    if (strcmp(event->type, "bad") != 0) {
         return HF_ACK;
+    }
     hf_delivery_error(delivery, "bad");
     return HF_DEAD;
 }
@@ -42,8 +43,9 @@ static void halt(struct scene *scene, hf_mode mode)
     size_t calls;
 
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         publish(scene->bus, i == 3 ? "bad" : "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(is_paused, scene->bus));
     calls = recorder_count(recorder);
@@ -53,16 +55,18 @@ static void halt(struct scene *scene, hf_mode mode)
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
     assert_ok(hf_resume(scene->bus, "a"));
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= 40; position++)
+    for (int64_t position = 1; position <= 40; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
 }
 
 /* "slow" waits at the door in `extra`, "bad" dies. */
 static hf_verdict wait_or_reject(const hf_event *event, hf_delivery *delivery,
                                  struct recorder *recorder)
 {
-    if (strcmp(event->type, "slow") == 0)
+    if (strcmp(event->type, "slow") == 0) {
         door_pass(recorder->extra);
+    }
     return reject_bad(event, delivery, recorder);
 }
 
@@ -85,8 +89,9 @@ static void nothing_begins_while_the_pause_is_read(struct scene *scene, hf_mode 
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "slow", NULL, "1");
     publish(scene->bus, "bad", NULL, "1");
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     point_arm(settled, 1, POINT_STOP_THREAD);
     assert_ok(hf_start(scene->bus));
     assert_true(point_wait_blocked(settled, PATIENCE_MS));
@@ -175,13 +180,16 @@ static int work(int argc, char **argv)
     hf_bus *bus = NULL;
 
     if (argc < 1 || hf_open(argv[0], NULL, &bus) != HF_OK ||
-        hf_subscribe(bus, "a", "*", reject, NULL, NULL, NULL) != HF_OK)
+        hf_subscribe(bus, "a", "*", reject, NULL, NULL, NULL) != HF_OK) {
         return 1;
+    }
     point_arm("after_settle", 1, POINT_KILL);
-    if (hf_start(bus) != HF_OK)
+    if (hf_start(bus) != HF_OK) {
         return 1;
-    for (;;)
+    }
+    for (;;) {
         pause();
+    }
 }
 
 static const struct part parts[] = {{"work", work}};
@@ -209,7 +217,7 @@ static void a_failing_store_does_not_make_it_forget_the_pause(void **state)
     struct scene *scene = *state;
     char url[600];
 
-    snprintf(url, sizeof(url), "faulty:%s", scene->url);
+    snprintf(url, sizeof url, "faulty:%s", scene->url);
     for (int64_t nth = 1; nth <= 4; nth++) {
         struct recorder *recorder = scene_recorder(scene, reject_bad);
         hf_subscription_options options = halt_options(HF_MODE_ORDERED);

@@ -25,15 +25,16 @@ static void *publish_some(void *ctx)
     char key[16];
     int member = atomic_fetch_add(&crew->members, 1);
 
-    snprintf(key, sizeof(key), "k%d", member);
+    snprintf(key, sizeof key, "k%d", member);
     for (int i = 0; i < crew->many; i++) {
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
         events[i].type = "x";
         events[i].key = i % 2 ? key : NULL;
     }
     for (int i = 0; i < crew->each; i += crew->many) {
-        if (hf_publish_many(crew->bus, events, (size_t)crew->many, NULL) != HF_OK)
+        if (hf_publish_many(crew->bus, events, (size_t)crew->many, NULL) != HF_OK) {
             atomic_fetch_add(&crew->failures, 1);
+        }
         atomic_fetch_add(&crew->published, crew->many);
     }
     return NULL;
@@ -41,26 +42,29 @@ static void *publish_some(void *ctx)
 
 static void crew_start(struct crew *crew, hf_bus *bus, int each, int many)
 {
-    memset(crew, 0, sizeof(*crew));
+    memset(crew, 0, sizeof *crew);
     crew->bus = bus;
     crew->each = each;
     crew->many = many;
-    for (int i = 0; i < PUBLISHERS; i++)
+    for (int i = 0; i < PUBLISHERS; i++) {
         assert_int_equal(pthread_create(&crew->threads[i], NULL, publish_some, crew), 0);
+    }
 }
 
 static void crew_wait_for(struct crew *crew, int count)
 {
     int64_t end_us = mono_us() + PATIENCE_MS * 1000;
 
-    while (atomic_load(&crew->published) < count && mono_us() < end_us)
+    while (atomic_load(&crew->published) < count && mono_us() < end_us) {
         usleep(500);
+    }
 }
 
 static void crew_join(struct crew *crew)
 {
-    for (int i = 0; i < PUBLISHERS; i++)
+    for (int i = 0; i < PUBLISHERS; i++) {
         pthread_join(crew->threads[i], NULL);
+    }
     assert_int_equal(atomic_load(&crew->failures), 0);
     assert_int_equal(atomic_load(&crew->published), PUBLISHERS * crew->each);
 }
@@ -72,9 +76,11 @@ static void assert_each_once(struct recorder **recorders, size_t count, int64_t 
     int64_t missing = 0, doubled = 0;
 
     assert_non_null(calls);
-    for (size_t r = 0; r < count; r++)
-        for (size_t i = 0; i < recorder_count(recorders[r]); i++)
+    for (size_t r = 0; r < count; r++) {
+        for (size_t i = 0; i < recorder_count(recorders[r]); i++) {
             calls[recorder_get(recorders[r], i).position]++;
+        }
+    }
     for (int64_t position = 1; position <= last; position++) {
         missing += calls[position] == 0;
         doubled += calls[position] > 1;
@@ -149,18 +155,20 @@ static void several_subscriptions_each_get_everything(void **state)
         hf_status status;
 
         recorders[i] = scene_recorder(scene, NULL);
-        snprintf(name, sizeof(name), "s%d", i);
+        snprintf(name, sizeof name, "s%d", i);
         options.mode = i % 2 ? HF_MODE_SHARED : HF_MODE_ORDERED;
         options.concurrency = i + 1;
         status = hf_subscribe(scene->bus, name, "*", recorder_handle, recorders[i], &options, NULL);
-        if (status != HF_OK)
+        if (status != HF_OK) {
             crew_join(&crew);
+        }
         assert_ok(status);
     }
     crew_join(&crew);
     settle_all(scene->bus, NULL);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         assert_each_once(&recorders[i], 1, PUBLISHERS * 160);
+    }
 }
 
 static void stopping_and_starting_again_misses_and_doubles_nothing(void **state)
@@ -197,8 +205,9 @@ static void changing_hands_misses_and_doubles_nothing(void **state)
     int failures = 0, extra = 0;
 
     event.type = "x";
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         subscribe(buses[i], "a", "*", recorders[i], NULL);
+    }
     crew_start(&crew, scene->bus, 320, 1);
     failures += hf_start(buses[0]) != HF_OK;
     for (int i = 0; i < 4; i++) {
@@ -231,14 +240,16 @@ static void a_rare_type_is_found_in_a_long_log(void **state)
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
         events[i].type = i == 250 ? "rare" : "common";
     }
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         assert_ok(hf_publish_many(scene->bus, events, COUNTED(events), NULL));
+    }
     subscribe(scene->bus, "a", "rare", recorder, &options);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 6);
-    for (int64_t i = 0; i < 6; i++)
+    for (int64_t i = 0; i < 6; i++) {
         assert_int_equal(recorder_calls(recorder, i * 500 + 251, NULL), 1);
+    }
 }
 
 static const struct CMUnitTest tests[] = {

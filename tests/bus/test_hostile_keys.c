@@ -43,8 +43,9 @@ static const struct pair pairs[] = {
 
 static int keys_setup(void **state)
 {
-    for (size_t i = 0; i < LONG_BYTES; i++) /* no compression makes it short */
+    for (size_t i = 0; i < LONG_BYTES; i++) { /* no compression makes it short */
         longest[i] = (char)('!' + (i * 7919 + i / 91 * 31 + i / 8281) % 90);
+    }
     longest[LONG_BYTES] = '\0';
     return scene_setup(state);
 }
@@ -56,7 +57,7 @@ static hf_status publish_pair(hf_bus *bus, const struct pair *pair, size_t numbe
     hf_new_event event = HF_NEW_EVENT_INIT;
     char payload[32];
 
-    snprintf(payload, sizeof(payload), "%zu", number);
+    snprintf(payload, sizeof payload, "%zu", number);
     event.type = "t";
     event.tenant = pair->tenant;
     event.key = pair->key;
@@ -66,9 +67,11 @@ static hf_status publish_pair(hf_bus *bus, const struct pair *pair, size_t numbe
 
 static void publish_pairs(hf_bus *bus)
 {
-    for (int i = 0; i < EACH; i++)
-        for (size_t p = 0; p < COUNTED(pairs); p++)
+    for (int i = 0; i < EACH; i++) {
+        for (size_t p = 0; p < COUNTED(pairs); p++) {
             assert_ok(publish_pair(bus, &pairs[p], p));
+        }
+    }
 }
 
 /* Each pair came so often, in the order of the log. */
@@ -83,13 +86,15 @@ static void assert_delivered(struct recorder *recorder)
         size_t number = strtoul(seen.payload, NULL, 10);
 
         assert_true(number < COUNTED(pairs));
-        if (pairs[number].tenant || pairs[number].key)
+        if (pairs[number].tenant || pairs[number].key) {
             assert_true(seen.position > last[number]);
+        }
         last[number] = seen.position;
         times[number]++;
     }
-    for (size_t p = 0; p < COUNTED(pairs); p++)
+    for (size_t p = 0; p < COUNTED(pairs); p++) {
         assert_int_equal(times[p], EACH);
+    }
 }
 
 static void deliver_over(struct scene *scene, int32_t partitions)
@@ -144,8 +149,9 @@ static void hostile_keys_have_versions_of_their_own(void **state)
             hf_new_event event = HF_NEW_EVENT_INIT;
             hf_receipt receipt;
 
-            if (!pairs[p].key || pairs[p].tenant)
-                continue; /* versions belong to keys, whatever the tenant */
+            if (!pairs[p].key || pairs[p].tenant) {
+                continue;
+            } /* versions belong to keys, whatever the tenant */
             event.type = "t";
             event.key = pairs[p].key;
             event.expected_version = version;
@@ -206,8 +212,9 @@ static void sql_and_c_agree(void **state)
 {
     struct scene *scene = *state;
 
-    if (scene->path)
-        skip(); /* there SQL computes nothing */
+    if (scene->path) {
+        skip();
+    } /* there SQL computes nothing */
     publish_pairs(scene->bus);
     tables_run(scene, "SELECT holdfast.publish('default', 't', key => e.key, tenant => e.tenant) "
                       "FROM (SELECT DISTINCT tenant, key FROM holdfast_private.events) e");

@@ -19,11 +19,12 @@ static int lanes_setup(void **state)
 {
     struct scene *scene;
 
-    if (scene_bare(state) != 0)
+    if (scene_bare(state) != 0) {
         return -1;
+    }
     scene = *state;
     faulty_install();
-    snprintf(url, sizeof(url), "faulty:%s", scene->url);
+    snprintf(url, sizeof url, "faulty:%s", scene->url);
     return 0;
 }
 
@@ -37,12 +38,15 @@ static int lanes_teardown(void **state)
 /* "once" fails the first time, and passes the door in `extra` the second time. */
 static hf_verdict once(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
-    if (strcmp(event->type, "once") != 0)
+    if (strcmp(event->type, "once") != 0) {
         return HF_ACK;
-    if (hf_delivery_attempt(delivery) == 1)
+    }
+    if (hf_delivery_attempt(delivery) == 1) {
         return HF_RETRY;
-    if (recorder->extra)
+    }
+    if (recorder->extra) {
         door_pass(recorder->extra);
+    }
     return HF_ACK;
 }
 
@@ -81,8 +85,9 @@ static bool is_there(void *ctx)
 {
     struct place *place = ctx;
 
-    if (state_of(place->scene->bus, "a", place->id, NULL) != place->state)
+    if (state_of(place->scene->bus, "a", place->id, NULL) != place->state) {
         return false;
+    }
     place->since_us = place->since_us ? place->since_us : mono_us();
     return mono_us() - place->since_us > (place->state == HF_STATE_RETRYING ? 50000 : 0);
 }
@@ -92,7 +97,7 @@ static void wait_for_state(struct scene *scene, const char *id, hf_state state)
 {
     struct place place = {.scene = scene, .state = state};
 
-    snprintf(place.id, sizeof(place.id), "%s", id);
+    snprintf(place.id, sizeof place.id, "%s", id);
     assert_true(wait_until(is_there, &place));
 }
 
@@ -135,8 +140,9 @@ static void assert_in_order(struct recorder *recorder, size_t events)
     for (size_t i = 0; i < recorder_count(recorder); i++) {
         struct seen seen = recorder_get(recorder, i);
 
-        if (strcmp(seen.key, "k") != 0)
+        if (strcmp(seen.key, "k") != 0) {
             continue;
+        }
         assert_true(seen.position >= latest);
         latest = seen.position;
         calls++;
@@ -182,13 +188,15 @@ static void events_behind_a_retry_whose_commit_got_lost_come_in_order(void **sta
     struct recorder *recorder = scene_recorder(scene, once);
 
     begin(scene, recorder);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         publish(scene->bus, "x", "k", "2");
+    }
     let_it_read(scene);
     faulty_lose(FAULTY_TX_COMMIT, 1, 1, HF_UNKNOWN);
     point_release(COMMITTED);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         publish(scene->bus, "x", "k", "3");
+    }
     settle_all(scene->bus, "a");
     assert_in_order(recorder, 7);
 }
@@ -202,12 +210,15 @@ static hf_verdict gated(const hf_event *event, hf_delivery *delivery, struct rec
 {
     struct door **doors = recorder->extra;
 
-    if (strcmp(event->type, "slow") == 0)
+    if (strcmp(event->type, "slow") == 0) {
         door_pass(doors[SLOW_DOOR]);
-    if (strcmp(event->type, "first") == 0)
+    }
+    if (strcmp(event->type, "first") == 0) {
         door_pass(doors[FIRST_DOOR]);
-    if (strcmp(event->type, "once") != 0 || hf_delivery_attempt(delivery) > 1)
+    }
+    if (strcmp(event->type, "once") != 0 || hf_delivery_attempt(delivery) > 1) {
         return HF_ACK;
+    }
     door_pass(doors[FAILING_DOOR]);
     return HF_RETRY;
 }
@@ -216,8 +227,9 @@ static struct recorder *gated_recorder(struct scene *scene, struct door *doors[D
 {
     struct recorder *recorder = scene_recorder(scene, gated);
 
-    for (int i = 0; i < DOORS; i++)
+    for (int i = 0; i < DOORS; i++) {
         doors[i] = scene_door(scene);
+    }
     recorder->extra = doors;
     return recorder;
 }
@@ -310,8 +322,9 @@ static void what_is_held_is_stored_soon_also_while_handlers_take_long(void **sta
     publish_as(scene, "once", "k", failing);
     publish(scene->bus, "first", NULL, "2");
     publish_as(scene, "x", "k", behind);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         publish(scene->bus, "slow", NULL, "4");
+    }
     door_open(doors[FAILING_DOOR]);
     assert_ok(hf_start(scene->bus));
     wait_for_state(scene, failing, HF_STATE_RETRYING);

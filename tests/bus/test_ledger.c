@@ -35,7 +35,7 @@ static void publish_honestly(struct scene *scene)
 {
     struct chance chance;
 
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "ledger"));
+    snprintf(path, sizeof path, "%s", scene_file(scene, "ledger"));
     chance_seed(&chance, 1);
     for (int i = 0; i < EVENTS; i++) {
         hf_new_event event = HF_NEW_EVENT_INIT;
@@ -61,17 +61,19 @@ static void acknowledged(int number)
 
 static void delivered(int number, int attempt, char verdict)
 {
-    for (size_t i = 0; i < COUNTED(subscriptions); i++)
+    for (size_t i = 0; i < COUNTED(subscriptions); i++) {
         diary_write(path, "D %s %s %d %llx %c 7", subscriptions[i].name, ids[number], attempt,
                     hash(), verdict);
+    }
 }
 
 /* Everything as it should be, but for the event `but` (-1: none). */
 static void write_honestly(int but)
 {
     for (int i = 0; i < EVENTS; i++) {
-        if (i == but)
+        if (i == but) {
             continue;
+        }
         sent(i);
         acknowledged(i);
         delivered(i, 1, 'a');
@@ -102,7 +104,7 @@ static int64_t judge(struct scene *scene, const int *effects)
     run_sql(scene, "CREATE TABLE effects (id TEXT); CREATE TABLE outbox (id TEXT)");
     for (int i = 0; i < EVENTS; i++) {
         for (int j = 0; j < (effects ? effects[i] : 1); j++) {
-            snprintf(sql, sizeof(sql), "INSERT INTO effects VALUES ('%s')", ids[i]);
+            snprintf(sql, sizeof sql, "INSERT INTO effects VALUES ('%s')", ids[i]);
             run_sql(scene, sql);
         }
     }
@@ -129,16 +131,18 @@ static void no_line_lies_across_the_end_of_a_page(void **state)
     size_t bytes;
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s", scene_file(*state, "ledger"));
-    memset(text, 'x', sizeof(text));
-    for (int i = 0; i < 1000; i++)
-        diary_write(path, "%.*s", 1 + i % (int)sizeof(text), text);
+    snprintf(path, sizeof path, "%s", scene_file(*state, "ledger"));
+    memset(text, 'x', sizeof text);
+    for (int i = 0; i < 1000; i++) {
+        diary_write(path, "%.*s", 1 + i % (int)sizeof text, text);
+    }
     file = fopen(path, "re");
     assert_non_null(file);
-    while ((bytes = fread(page, 1, sizeof(page), file)) > 0) {
+    while ((bytes = fread(page, 1, sizeof page, file)) > 0) {
         assert_int_equal(page[bytes - 1], '\n');
-        for (size_t i = 0; i < bytes; i++)
+        for (size_t i = 0; i < bytes; i++) {
             lines += page[i] == '\n';
+        }
     }
     fclose(file);
     assert_int_equal(lines, 1000);
@@ -263,12 +267,15 @@ static int64_t judge_promise(struct scene *scene, struct ledger_subscription pro
     int64_t breaches;
 
     publish_honestly(scene);
-    for (int i = 0; i < EVENTS; i++)
+    for (int i = 0; i < EVENTS; i++) {
         sent(i);
-    for (int i = 0; i < EVENTS; i++)
+    }
+    for (int i = 0; i < EVENTS; i++) {
         acknowledged(i);
-    for (int i = 0; i < EVENTS && order[i] >= 0; i++)
+    }
+    for (int i = 0; i < EVENTS && order[i] >= 0; i++) {
         delivered(order[i], 1, 'a');
+    }
     ledger_read(ledger, path);
     assert_ok(ledger_inspect(ledger, scene->bus));
     breaches = ledger_judge(ledger);
@@ -323,8 +330,9 @@ static void too_many_attempts_are_found(void **state)
     write_honestly(3);
     sent(3);
     acknowledged(3);
-    for (int attempt = 1; attempt <= 4; attempt++)
+    for (int attempt = 1; attempt <= 4; attempt++) {
         delivered(3, attempt, attempt < 4 ? 'r' : 'a');
+    }
     assert_true(judge(*state, NULL) > 0);
 }
 

@@ -107,8 +107,9 @@ static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
     recorder->door = scene_door(scene);
     options.concurrency = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->door, 2));
     assert_status(hf_stop(scene->bus, 20), HF_TIMEOUT);
@@ -116,8 +117,9 @@ static void the_events_in_hand_at_a_stop_are_not_lost(void **state)
     assert_ok(hf_stop(scene->bus, -1));
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= 50; position++)
+    for (int64_t position = 1; position <= 50; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
 }
 
@@ -168,8 +170,9 @@ static void stop_while_locked(struct scene *scene, hf_mode mode, bool others)
     options.mode = mode;
     options.checkpoint_ms = 60000;
     subscribe(bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(bus));
     assert_true(door_wait_inside(recorder->door, 1));
     obstacle = lock_database(scene, "holdfast_private.partitions, holdfast_private.leases");
@@ -189,8 +192,9 @@ static void stop_while_locked(struct scene *scene, hf_mode mode, bool others)
         assert_ok(hf_start(bus));
     }
     settle_all(bus, "a");
-    for (int64_t position = 1; position <= 10; position++)
+    for (int64_t position = 1; position <= 10; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     scene_close(scene, bus);
 }
 
@@ -210,7 +214,7 @@ static void many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one
     for (int i = 0; i < SUBSCRIPTIONS; i++) {
         char name[16];
 
-        snprintf(name, sizeof(name), "s%d", i);
+        snprintf(name, sizeof name, "s%d", i);
         subscribe(bus, name, "*", recorder, &options);
     }
     publish(bus, "x", NULL, "1");
@@ -376,13 +380,14 @@ static void a_shutdown_answers_all_asynchronous_publishes(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = HF_NEW_EVENT_INIT;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     hf_bus *other = scene_open(scene, NULL);
 
     atomic_store(&answered_ok, 0);
     event.type = "x";
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 300; i++) {
         assert_ok(hf_publish_async(scene->bus, &event, count_answer, NULL));
+    }
     assert_ok(hf_shutdown(scene->bus, -1));
     assert_int_equal(atomic_load(&answered_ok), 300);
     assert_ok(hf_stats_get(other, &stats));
@@ -407,8 +412,9 @@ static void closing_waits_for_handlers_and_settles_them(void **state)
     struct recorder *recorder = scene_recorder(scene, NULL);
 
     subscribe(scene->bus, "a", "*", recorder, NULL);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait_begun(recorder, 1));
     scene_reopen(scene);
@@ -440,7 +446,7 @@ static void stopping_and_closing_inside_a_handler_are_misuse(void **state)
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, stop_inside);
 
-    memset(&inside, 0, sizeof(inside));
+    memset(&inside, 0, sizeof inside);
     recorder->extra = &inside;
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
@@ -533,8 +539,9 @@ static hf_verdict publish_inside(const hf_event *event, hf_delivery *delivery,
     hf_new_event next = HF_NEW_EVENT_INIT;
 
     (void)recorder;
-    if (strcmp(event->type, "step.9") == 0)
+    if (strcmp(event->type, "step.9") == 0) {
         return HF_ACK;
+    }
     char type[] = "step.0";
 
     type[5] = (char)(event->type[5] + 1);
@@ -563,8 +570,9 @@ static hf_verdict publish_successor(const hf_event *event, hf_delivery *delivery
 
     (void)event;
     next.type = "x";
-    if (!atomic_load((atomic_bool *)recorder->extra))
+    if (!atomic_load((atomic_bool *)recorder->extra)) {
         hf_publish(hf_delivery_bus(delivery), &next, NULL);
+    }
     return HF_ACK;
 }
 
@@ -579,8 +587,9 @@ static void wait_while_handlers_publish(struct scene *scene, hf_mode mode)
     options.mode = mode;
     options.concurrency = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_true(recorder_wait_begun(recorder, recorder_count(recorder) + 10));

@@ -18,8 +18,9 @@ static void no_more_than_inflight_max_events_are_ahead_of_the_checkpoint(void **
     options.inflight_max = 6;
     options.concurrency = 3;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait_begun(recorder, 6));
     assert_status(hf_wait(scene->bus, "a", -1, 200), HF_TIMEOUT);
@@ -42,8 +43,9 @@ static void no_more_than_concurrency_handlers_run(void **state)
     subscribe(scene->bus, "o", "*", ordered, &options);
     options.mode = HF_MODE_SHARED;
     subscribe(scene->bus, "s", "*", shared, &options);
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 30; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(ordered->door, 6));
     assert_status(hf_wait(scene->bus, "o", -1, 100), HF_TIMEOUT);
@@ -67,8 +69,9 @@ static void the_smallest_bounds_deliver_everything(void **state)
     options.mode = HF_MODE_SHARED;
     subscribe(scene->bus, "s", "*", shared, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 60; i++)
+    for (int i = 0; i < 60; i++) {
         publish(scene->bus, "x", i % 2 ? "k" : NULL, "1");
+    }
     settle_all(scene->bus, NULL);
     assert_int_equal(recorder_count(ordered), 60);
     assert_int_equal(recorder_count(shared), 60);
@@ -87,8 +90,9 @@ static void concurrency_can_be_changed_while_it_runs(void **state)
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "1");
     assert_true(door_wait_inside(recorder->door, 1));
-    for (int i = 1; i < 20; i++)
+    for (int i = 1; i < 20; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     options.concurrency = 5;
     assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL));
     assert_true(door_wait_inside(recorder->door, 5));
@@ -105,7 +109,7 @@ static void two_hundred_subscriptions_work_in_one_process(void **state)
     char name[16];
 
     for (int i = 0; i < 200; i++) {
-        snprintf(name, sizeof(name), "s%d", i);
+        snprintf(name, sizeof name, "s%d", i);
         subscribe(scene->bus, name, "*", recorder, NULL);
     }
     assert_ok(hf_start(scene->bus));
@@ -123,8 +127,9 @@ static hf_verdict check_bytes(const hf_event *event, hf_delivery *delivery,
 
     (void)delivery;
     (void)recorder;
-    while (event->payload[spaces] == ' ')
+    while (event->payload[spaces] == ' ') {
         spaces++;
+    }
     return spaces + 1 == event->payload_bytes && event->payload[spaces] == '1' ? HF_ACK : HF_DEAD;
 }
 
@@ -154,8 +159,9 @@ static void events_of_any_allowed_size_arrive_whole(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
-    for (size_t i = 0; i < COUNTED(sizes); i++)
+    for (size_t i = 0; i < COUNTED(sizes); i++) {
         assert_ok(publish_bytes(scene->bus, sizes[i]));
+    }
     assert_status(publish_bytes(scene->bus, (1 << 20) + 1), HF_INVALID);
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), COUNTED(sizes));
@@ -176,8 +182,9 @@ static void memory_does_not_grow_with_the_backlog(void **state)
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->door, 1));
     getrusage(RUSAGE_SELF, &before);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 200; i++) {
         assert_ok(publish_bytes(scene->bus, 300000));
+    }
     assert_status(hf_wait(scene->bus, "a", -1, 200), HF_TIMEOUT);
     getrusage(RUSAGE_SELF, &after);
     print_message("# %ld KiB more for a backlog of 58593 KiB\n",
@@ -209,8 +216,9 @@ static void everything_that_was_allocated_is_freed_at_the_close(void **state)
 
         subscribe(bus, "a", "*", recorder, NULL);
         assert_ok(hf_start(bus));
-        for (int i = 0; i < 20; i++)
+        for (int i = 0; i < 20; i++) {
             publish(bus, "x", NULL, "1");
+        }
         settle_all(bus, "a");
         scene_close(scene, bus);
         live = live < 0 ? mem_live() : live;
@@ -227,8 +235,9 @@ static void a_gap_timeout_is_refused_where_there_are_no_gaps(void **state)
     options.gap_timeout_ms = 5000;
     assert_status(hf_subscription_create(scene->bus, "a", patterns, 1, &options, NULL),
                   scene->path ? HF_INVALID : HF_OK);
-    if (scene->path)
+    if (scene->path) {
         assert_non_null(strstr(hf_errmsg(), "gap_timeout_ms is 5000"));
+    }
 }
 
 static void a_shared_subscription_cannot_block_keys(void **state)

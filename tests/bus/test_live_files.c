@@ -31,14 +31,16 @@ static int consume(int argc, char **argv)
     hf_options bus_options = HF_OPTIONS_INIT;
     hf_bus *bus = NULL;
 
-    if (argc < 4)
+    if (argc < 4) {
         return 2;
+    }
     diary = argv[1];
     self = argv[2];
     bus_options.node_name = self;
     options.mode = strcmp(argv[3], "shared") == 0 ? HF_MODE_SHARED : HF_MODE_ORDERED;
-    if (options.mode == HF_MODE_ORDERED)
+    if (options.mode == HF_MODE_ORDERED) {
         options.partitions = 4;
+    }
     options.lease_ms = LEASE_MS;
     options.attempts_max = 2;
     if (hf_open(argv[0], &bus_options, &bus) != HF_OK ||
@@ -48,8 +50,9 @@ static int consume(int argc, char **argv)
         return 1;
     }
     diary_write(diary, "R %s", self);
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 static char diary_path[512];
@@ -59,7 +62,7 @@ static pid_t consumer(struct scene *scene, const char *name, const char *mode)
     char ready[32];
     pid_t pid = actor_start("consume", scene->url, diary_path, name, mode, NULL);
 
-    snprintf(ready, sizeof(ready), "R %s", name);
+    snprintf(ready, sizeof ready, "R %s", name);
     if (!diary_wait(diary_path, ready, 1)) {
         actor_kill(pid);
         fail_msg("%s did not start", name);
@@ -76,12 +79,13 @@ static size_t delete_live_files(struct scene *scene)
     struct dirent *entry;
     size_t count = 0;
 
-    snprintf(path, sizeof(path), "%.*s", (int)(slash - db), db);
+    snprintf(path, sizeof path, "%.*s", (int)(slash - db), db);
     directory = opendir(path);
     assert_non_null(directory);
     while ((entry = readdir(directory))) {
-        if (strstr(entry->d_name, "-live-"))
+        if (strstr(entry->d_name, "-live-")) {
             count += unlinkat(dirfd(directory), entry->d_name, 0) == 0;
+        }
     }
     closedir(directory);
     return count;
@@ -93,15 +97,15 @@ static void consume_beside_a_cleaner(struct scene *scene, const char *mode, int 
     size_t deleted = 0;
     pid_t one;
     pid_t two;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
 
     scene_sqlite(scene);
-    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    snprintf(diary_path, sizeof diary_path, "%s", scene_file(scene, "diary"));
     one = consumer(scene, "one", mode);
     two = consumer(scene, "two", mode);
     for (int i = 0; i < EVENTS; i++) {
         char key[16];
-        snprintf(key, sizeof(key), "k%d", i % 16);
+        snprintf(key, sizeof key, "k%d", i % 16);
         publish(scene->bus, "x", key, "1");
         if (i % (EVENTS / times) == 0) {
             deleted += delete_live_files(scene);
@@ -119,8 +123,8 @@ static void consume_beside_a_cleaner(struct scene *scene, const char *mode, int 
     for (int64_t position = 1; position <= EVENTS; position++) {
         char one_line[64];
         char two_line[64];
-        snprintf(one_line, sizeof(one_line), "D one %lld 1", (long long)position);
-        snprintf(two_line, sizeof(two_line), "D two %lld 1", (long long)position);
+        snprintf(one_line, sizeof one_line, "D one %lld 1", (long long)position);
+        snprintf(two_line, sizeof two_line, "D two %lld 1", (long long)position);
         assert_true(diary_count(diary_path, one_line) + diary_count(diary_path, two_line) > 0);
     }
 }

@@ -29,14 +29,16 @@ static void lose_one(struct scene *scene, const char *name, hf_subscription_opti
 
         first = i ? first : position;
     }
-    if (happens)
+    if (happens) {
         faulty_lose(FAULTY_APPLY, nth, 1, HF_UNKNOWN);
-    else
+    } else {
         faulty_fail(FAULTY_APPLY, nth, 1, HF_UNKNOWN);
+    }
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, name);
-    for (int64_t position = first; position < first + 10; position++)
+    for (int64_t position = first; position < first + 10; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_int_equal(info_of(scene->bus, name).dead, 2);
     assert_int_equal(info_of(scene->bus, name).retrying, 0);
     faulty_reset();
@@ -48,9 +50,9 @@ static void lose_each(struct scene *scene, hf_subscription_options options)
     char name[32];
 
     for (int64_t nth = 1; nth <= CHANGES; nth++) {
-        snprintf(name, sizeof(name), "happens%d", (int)nth);
+        snprintf(name, sizeof name, "happens%d", (int)nth);
         lose_one(scene, name, options, nth, true);
-        snprintf(name, sizeof(name), "fails%d", (int)nth);
+        snprintf(name, sizeof name, "fails%d", (int)nth);
         lose_one(scene, name, options, nth, false);
     }
 }
@@ -117,8 +119,9 @@ static void an_edited_payload_survives_a_lost_answer(void **state)
 static hf_verdict reject_late(const hf_event *event, hf_delivery *delivery,
                               struct recorder *recorder)
 {
-    if (strstr(event->payload, "edited"))
+    if (strstr(event->payload, "edited")) {
         until_cancelled(event, delivery, recorder);
+    }
     return HF_DEAD;
 }
 
@@ -223,7 +226,7 @@ static void an_unknown_outcome_of_many_tells_all_ids(void **state)
     hf_receipt receipts[3];
 
     trouble_open(scene);
-    memset(receipts, 0, sizeof(receipts));
+    memset(receipts, 0, sizeof receipts);
     events[0].type = events[1].type = events[2].type = "x";
     faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
     assert_status(hf_publish_many(scene->bus, events, 3, receipts), HF_UNKNOWN);

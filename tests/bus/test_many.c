@@ -199,10 +199,12 @@ static int hang_until_killed(int argc, char **argv)
 
     if (argc < 2 || hf_open(argv[0], NULL, &bus) != HF_OK ||
         hf_subscribe(bus, "a", "own.a", hang, argv[1], &options, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK)
+        hf_start(bus) != HF_OK) {
         return 1;
-    for (;;)
+    }
+    for (;;) {
         pause();
+    }
 }
 
 /* Nothing rings for that, and many subscriptions do not look by themselves every second: whose
@@ -216,7 +218,7 @@ static void what_a_killed_process_had_comes_although_there_are_many(void **state
     char diary[512];
     pid_t other;
 
-    snprintf(diary, sizeof(diary), "%s", scene_file(scene, "diary"));
+    snprintf(diary, sizeof diary, "%s", scene_file(scene, "diary"));
     assert_ok(hf_start(scene->bus));
     subscribe_many(scene, recorder, HF_MODE_ORDERED, ids);
     subscribe_many(scene, recorder, HF_MODE_SHARED, ids);

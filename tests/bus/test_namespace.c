@@ -24,8 +24,8 @@ static int note(const hf_namespace_info *info, void *ctx)
     size_t length = strlen(looked->names);
 
     looked->calls++;
-    snprintf(looked->names + length, sizeof(looked->names) - length, "%s|", info->name);
-    snprintf(looked->metadata, sizeof(looked->metadata), "%s",
+    snprintf(looked->names + length, sizeof looked->names - length, "%s|", info->name);
+    snprintf(looked->metadata, sizeof looked->metadata, "%s",
              info->metadata_json ? info->metadata_json : "(none)");
     looked->head = info->head;
     looked->subscriptions = info->subscriptions;
@@ -109,8 +109,8 @@ static void what_cannot_be_is_refused(void **state)
     struct looked looked = {0};
     char longest[HF_NAMESPACE_BYTES_MAX + 2];
 
-    memset(longest, 'x', sizeof(longest));
-    longest[sizeof(longest) - 1] = '\0';
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
     assert_status(hf_namespace_create(scene->bus, longest, NULL, NULL), HF_INVALID);
     assert_status(hf_namespace_create(scene->bus, "", NULL, NULL), HF_INVALID);
     assert_status(hf_namespace_create(scene->bus, " a", NULL, NULL), HF_INVALID);
@@ -131,7 +131,7 @@ static void a_bus_without_a_namespace_serves_namespaces_only(void **state)
     struct scene *scene = *state;
     hf_bus *whole = open_whole(scene);
     struct looked looked = {0};
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
 
     assert_ok(hf_namespace_create(whole, "b", NULL, NULL));
     assert_ok(hf_namespace_list(whole, note, &looked));
@@ -175,8 +175,8 @@ static void hostile_names_are_names_like_any_other(void **state)
     struct scene *scene = *state;
     char longest[HF_NAMESPACE_BYTES_MAX + 1];
 
-    memset(longest, 'x', sizeof(longest));
-    longest[sizeof(longest) - 1] = '\0';
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
     for (size_t i = 0; i <= COUNTED(hostile); i++) {
         const char *name = i < COUNTED(hostile) ? hostile[i] : longest;
         hf_subscription_options options = quick_options();
@@ -301,7 +301,8 @@ int main(int argc, char **argv)
         scene_test(removing_takes_everything_and_nothing_else),
         scene_test(processes_that_have_a_namespace_open_are_asked_first),
     };
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,11 +23,13 @@ static int stay(int argc, char **argv)
     options.heartbeat_ms = 1000;
     options.timeout_ms = PATIENCE_MS;
     options.node_id = argc > 2 ? argv[1] : NULL;
-    if (argc < 3 || hf_open(argv[0], &options, &bus) != HF_OK)
+    if (argc < 3 || hf_open(argv[0], &options, &bus) != HF_OK) {
         return 1;
+    }
     diary_write(argv[2], "R");
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 static hf_verdict never_end(const hf_event *event, hf_delivery *delivery, void *ctx)
@@ -35,8 +37,9 @@ static hf_verdict never_end(const hf_event *event, hf_delivery *delivery, void *
     (void)event;
     (void)delivery;
     diary_write(ctx, "B");
-    for (;;)
+    for (;;) {
         pause();
+    }
     return HF_ACK;
 }
 
@@ -51,10 +54,12 @@ static int work(int argc, char **argv)
     options.timeout_ms = PATIENCE_MS;
     if (argc < 3 || hf_open(argv[0], &options, &bus) != HF_OK ||
         hf_subscribe(bus, "a", "*", never_end, argv[2], &subscription, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK)
+        hf_start(bus) != HF_OK) {
         return 1;
-    for (;;)
+    }
+    for (;;) {
         pause();
+    }
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */
@@ -82,25 +87,27 @@ static int note(const hf_node_info *info, void *ctx)
 {
     struct looked *looked = ctx;
 
-    if (looked->id[0] && strcmp(looked->id, info->node_id) != 0)
+    if (looked->id[0] && strcmp(looked->id, info->node_id) != 0) {
         return 0;
+    }
     looked->self += info->self;
-    if (looked->count++ > 0)
+    if (looked->count++ > 0) {
         return 0;
+    }
     looked->state = info->state;
     looked->pid = info->pid;
     looked->heartbeat_ms = info->heartbeat_ms;
     looked->started_at_us = info->started_at_us;
     looked->seen_at_us = info->seen_at_us;
     looked->stopped_at_us = info->stopped_at_us;
-    snprintf(looked->first_id, sizeof(looked->first_id), "%s", info->node_id);
-    snprintf(looked->name, sizeof(looked->name), "%s", info->name);
-    snprintf(looked->description, sizeof(looked->description), "%s",
+    snprintf(looked->first_id, sizeof looked->first_id, "%s", info->node_id);
+    snprintf(looked->name, sizeof looked->name, "%s", info->name);
+    snprintf(looked->description, sizeof looked->description, "%s",
              info->description ? info->description : "(none)");
-    snprintf(looked->metadata, sizeof(looked->metadata), "%s",
+    snprintf(looked->metadata, sizeof looked->metadata, "%s",
              info->metadata_json ? info->metadata_json : "(none)");
-    snprintf(looked->host, sizeof(looked->host), "%s", info->host ? info->host : "(none)");
-    snprintf(looked->version, sizeof(looked->version), "%s",
+    snprintf(looked->host, sizeof looked->host, "%s", info->host ? info->host : "(none)");
+    snprintf(looked->version, sizeof looked->version, "%s",
              info->version ? info->version : "(none)");
     return 0;
 }
@@ -211,7 +218,7 @@ static void a_generated_id_is_unlike_any_other(void **state)
     char first[HF_NODE_ID_BYTES_MAX + 1];
     hf_bus *other = scene_open(scene, NULL);
 
-    snprintf(first, sizeof(first), "%s", look_at_self(scene->bus).first_id);
+    snprintf(first, sizeof first, "%s", look_at_self(scene->bus).first_id);
     assert_string_not_equal(first, look_at_self(other).first_id);
     assert_int_equal(look_at(other, first).count, 1);
     assert_string_equal(look_at_self(other).description, "(none)");
@@ -246,13 +253,14 @@ static void hostile_ids_become_harmless_and_stay_different_and_are_found(void **
     for (size_t i = 0; i < COUNTED(given); i++) {
         hf_bus *bus = open_as(scene, given[i]);
 
-        snprintf(ids[i], sizeof(ids[i]), "%s", look_at_self(bus).first_id);
+        snprintf(ids[i], sizeof ids[i], "%s", look_at_self(bus).first_id);
         assert_int_equal(strspn(ids[i], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                         "0123456789._:-"),
                          strlen(ids[i]));
         assert_true(strlen(ids[i]) > 0);
-        for (size_t j = 0; j < i; j++)
+        for (size_t j = 0; j < i; j++) {
             assert_string_not_equal(ids[i], ids[j]);
+        }
         assert_int_equal(look_at(scene->bus, ids[i]).state, HF_NODE_LIVE);
         struct looked looked = {.id = ""};
         assert_ok(hf_node_get(scene->bus, given[i], note, &looked));
@@ -264,8 +272,8 @@ static void hostile_ids_become_harmless_and_stay_different_and_are_found(void **
         scene_close(scene, bus);
     }
     assert_string_equal(ids[COUNTED(given) - 1], "holdfast_private.processes");
-    memset(longest, 'x', sizeof(longest));
-    longest[sizeof(longest) - 1] = '\0';
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
     assert_int_equal(strlen(look_at_self(open_as(scene, longest)).first_id), HF_NODE_ID_BYTES_MAX);
     longest[HF_NODE_ID_BYTES_MAX] = '\0';
     assert_string_equal(look_at_self(open_as(scene, longest)).first_id, longest);
@@ -291,10 +299,10 @@ static void what_cannot_be_is_refused(void **state)
     assert_status(open_with(scene, &options), HF_INVALID);
     options.node_metadata_json = "{";
     assert_status(open_with(scene, &options), HF_INVALID);
-    memset(longest, 'x', sizeof(longest));
-    longest[sizeof(longest) - 1] = '\0';
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
     memcpy(longest, "{\"a\":\"", 6);
-    memcpy(longest + sizeof(longest) - 3, "\"}", 3);
+    memcpy(longest + sizeof longest - 3, "\"}", 3);
     options.node_metadata_json = longest;
     assert_status(open_with(scene, &options), HF_INVALID);
     options.node_metadata_json = NULL;
@@ -397,7 +405,7 @@ static void a_killed_node_is_gone_at_once_and_its_id_is_free(void **state)
     struct looked looked;
     pid_t pid;
 
-    snprintf(diary, sizeof(diary), "%s", scene_file(scene, "diary"));
+    snprintf(diary, sizeof diary, "%s", scene_file(scene, "diary"));
     pid = actor_start("stay", scene->url, "victim", diary, NULL);
     assert_true(diary_wait(diary, "R", 1));
     assert_int_equal(look_at(scene->bus, "victim").pid, pid);
@@ -422,7 +430,7 @@ static void what_a_killed_node_had_in_hand_goes_on_elsewhere(void **state)
     char diary[512];
     pid_t pid;
 
-    snprintf(diary, sizeof(diary), "%s", scene_file(scene, "diary"));
+    snprintf(diary, sizeof diary, "%s", scene_file(scene, "diary"));
     publish(scene->bus, "x", NULL, "1");
     pid = actor_start("work", scene->url, "victim", diary, NULL);
     assert_true(diary_wait(diary, "B", 1));
@@ -444,7 +452,7 @@ static void a_frozen_node_is_stale_until_it_wakes_up(void **state)
     char diary[512];
     pid_t pid;
 
-    snprintf(diary, sizeof(diary), "%s", scene_file(scene, "diary"));
+    snprintf(diary, sizeof diary, "%s", scene_file(scene, "diary"));
     pid = actor_start("stay", scene->url, "sleeper", diary, NULL);
     assert_true(diary_wait(diary, "R", 1));
     await_state(scene->bus, "sleeper", HF_NODE_LIVE);
@@ -477,7 +485,7 @@ static int64_t file_bytes(const char *path, const char *suffix)
     char name[512];
     struct stat found;
 
-    snprintf(name, sizeof(name), "%s%s", path, suffix);
+    snprintf(name, sizeof name, "%s%s", path, suffix);
     return stat(name, &found) == 0 ? (int64_t)found.st_size : -1;
 }
 
@@ -491,14 +499,16 @@ static void an_idle_bus_shows_heartbeats_and_on_sqlite_writes_nothing(void **sta
     options.heartbeat_ms = 1000;
     beat.bus = scene_open(scene, &options);
     publish(beat.bus, "x", NULL, "1");
-    if (scene->path)
+    if (scene->path) {
         wal_bytes = file_bytes(scene->path, "-wal");
+    }
     for (int i = 0; i < 3; i++) {
         beat.after_us = look_at_self(beat.bus).seen_at_us;
         assert_true(wait_until(has_beaten, &beat));
     }
-    if (scene->path)
+    if (scene->path) {
         assert_int_equal(file_bytes(scene->path, "-wal"), wal_bytes);
+    }
 }
 
 static void a_server_that_was_not_heard_of_has_stale_nodes(void **state)
@@ -507,8 +517,9 @@ static void a_server_that_was_not_heard_of_has_stale_nodes(void **state)
     hf_options options = scene->options;
     hf_bus *bus;
 
-    if (scene->path)
-        skip(); /* a file has no clock of its own; see tests/store/test_node */
+    if (scene->path) {
+        skip();
+    } /* a file has no clock of its own; see tests/store/test_node */
     options.node_id = "quiet";
     options.heartbeat_ms = 3600000;
     bus = scene_open(scene, &options);
@@ -537,7 +548,7 @@ static void a_second_live_node_of_one_id_is_refused_with_the_name_of_the_first(v
     char pid[32];
 
     assert_status(try_open(scene, "api"), HF_CONFLICT);
-    snprintf(pid, sizeof(pid), "process %d ", (int)getpid());
+    snprintf(pid, sizeof pid, "process %d ", (int)getpid());
     assert_non_null(strstr(hf_errmsg(), "node api"));
     assert_non_null(strstr(hf_errmsg(), pid));
     assert_non_null(strstr(hf_errmsg(), look_at(scene->bus, "api").host));
@@ -581,8 +592,9 @@ static void one_of_several_processes_that_open_with_one_id_at_once_gets_it(void 
         openers[i].options.node_id = "one";
         assert_int_equal(pthread_create(&openers[i].thread, NULL, open_now, &openers[i]), 0);
     }
-    for (int i = 0; i < OPENERS; i++)
+    for (int i = 0; i < OPENERS; i++) {
         pthread_join(openers[i].thread, NULL);
+    }
     for (int i = 0; i < OPENERS; i++) {
         opened += openers[i].status == HF_OK;
         refused += openers[i].status == HF_CONFLICT;

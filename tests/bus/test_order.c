@@ -15,8 +15,9 @@ static atomic_bool healed;
 static hf_verdict fail_bad(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
     (void)recorder;
-    if (atomic_load(&healed) || strcmp(event->payload, "\"bad\"") != 0)
+    if (atomic_load(&healed) || strcmp(event->payload, "\"bad\"") != 0) {
         return HF_ACK;
+    }
     hf_delivery_error(delivery, "attempt %d was bad", (int)hf_delivery_attempt(delivery));
     return HF_RETRY;
 }
@@ -29,13 +30,15 @@ static void assert_keys_in_order(struct recorder *recorder)
     for (size_t i = 0; i < count; i++) {
         struct seen later = recorder_get(recorder, i);
 
-        if (later.attempt > 1)
+        if (later.attempt > 1) {
             continue;
+        }
         for (size_t j = 0; j < i; j++) {
             struct seen earlier = recorder_get(recorder, j);
 
-            if (strcmp(earlier.key, later.key) == 0)
+            if (strcmp(earlier.key, later.key) == 0) {
                 assert_true(earlier.position <= later.position);
+            }
         }
     }
 }
@@ -49,7 +52,7 @@ static void publish_over_keys(hf_bus *bus, int count, int keys)
     assert_in_range(count, 1, COUNTED(events));
     for (int i = 0; i < count; i++) {
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
-        snprintf(names[i], sizeof(names[i]), "%d", i % keys);
+        snprintf(names[i], sizeof names[i], "%d", i % keys);
         events[i].type = "x";
         events[i].key = names[i];
     }
@@ -68,8 +71,9 @@ static void a_key_is_in_order_with_eight_workers(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish_over_keys(scene->bus, 200, 7);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         publish_over_keys(scene->bus, 50, 7);
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 400);
     assert_int_equal(recorder_overlaps(recorder), 0);
@@ -82,8 +86,9 @@ static hf_verdict sometimes_slow(const hf_event *event, hf_delivery *delivery,
 {
     (void)delivery;
     (void)recorder;
-    if (event->position % 7 == 0)
+    if (event->position % 7 == 0) {
         usleep((useconds_t)(event->position % 5) * 1000);
+    }
     return HF_ACK;
 }
 
@@ -96,8 +101,9 @@ static void a_key_is_in_order_when_handlers_differ_in_speed(void **state)
     options.concurrency = 4;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish_over_keys(scene->bus, 100, 3 + i);
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 1000);
     assert_int_equal(recorder_overlaps(recorder), 0);
@@ -132,8 +138,9 @@ static void events_without_a_key_do_not_wait_for_each_other(void **state)
     options.concurrency = 4;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(door_wait_inside(recorder->door, 4));
     door_open(recorder->door);
     settle_all(scene->bus, "a");
@@ -151,8 +158,9 @@ static void one_key_never_runs_twice_at_once(void **state)
     options.concurrency = 8;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         position = publish(scene->bus, "x", "k", "1")->position;
+    }
     assert_true(door_wait_inside(recorder->door, 1));
     assert_status(hf_wait(scene->bus, "a", position, 50), HF_TIMEOUT);
     assert_int_equal(recorder_count(recorder), 1);
@@ -212,8 +220,9 @@ static void a_failing_event_holds_back_only_its_own_key(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     bad[0] = *publish(scene->bus, "x", "bad", "\"bad\"");
     bad[1] = *publish(scene->bus, "x", "bad", "2");
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         good = publish(scene->bus, "x", "good", "1")->position;
+    }
     bad[2] = *publish(scene->bus, "x", "bad", "3");
     assert_ok(hf_start(scene->bus));
     assert_ok(hf_wait(scene->bus, "a", good, PATIENCE_MS));
@@ -224,8 +233,9 @@ static void a_failing_event_holds_back_only_its_own_key(void **state)
     assert_int_equal(recorder_calls(recorder, bad[1].position, NULL), 0);
     atomic_store(&healed, true);
     settle_all(scene->bus, "a");
-    for (int i = 1; i < 3; i++)
+    for (int i = 1; i < 3; i++) {
         assert_int_equal(recorder_calls(recorder, bad[i].position, NULL), 1);
+    }
     assert_keys_in_order(recorder);
     assert_int_equal(recorder_overlaps(recorder), 0);
     assert_int_equal(info_of(scene->bus, "a").held, 0);
@@ -253,8 +263,9 @@ static void many_held_events_come_in_order_and_once(void **state)
     atomic_store(&healed, true);
     publish_over_keys(scene->bus, 60, 6);
     settle_all(scene->bus, "a");
-    for (int64_t position = 2; position <= 362; position++)
+    for (int64_t position = 2; position <= 362; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
     assert_keys_in_order(recorder);
     assert_int_equal(recorder_overlaps(recorder), 0);
 }
@@ -278,9 +289,10 @@ static void assert_no_overtaking(struct recorder *recorder)
         for (size_t j = 0; j < i; j++) {
             struct seen later = recorder_get(recorder, j);
 
-            if (strcmp(earlier.key, later.key) == 0 && earlier.position < later.position)
+            if (strcmp(earlier.key, later.key) == 0 && earlier.position < later.position) {
                 fail_msg("%lld of key %s ran (attempt %d) after %lld", (long long)earlier.position,
                          earlier.key, (int)earlier.attempt, (long long)later.position);
+            }
         }
     }
 }
@@ -298,7 +310,7 @@ static void events_held_behind_failures_are_not_overtaken(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (int i = 0; i < 300; i++) {
-        snprintf(key, sizeof(key), "%d", i * 7 % 3);
+        snprintf(key, sizeof key, "%d", i * 7 % 3);
         publish(scene->bus, "x", key, "1");
     }
     settle_all(scene->bus, "a");
@@ -319,8 +331,9 @@ static void held_events_keep_their_order_over_a_restart(void **state)
     options.retry_max_ms = HEALING_MS;
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", "k", "\"bad\"");
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         last = *publish(scene->bus, "x", "k", "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(is_held, &(struct held_search){scene->bus, last.id}));
     scene_reopen(scene);
@@ -330,8 +343,9 @@ static void held_events_keep_their_order_over_a_restart(void **state)
     publish(scene->bus, "x", "k", "1");
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    for (int64_t position = 2; position <= 12; position++)
+    for (int64_t position = 2; position <= 12; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
     assert_keys_in_order(recorder);
 }
 
@@ -501,8 +515,9 @@ static void strict_order_is_one_event_at_a_time_in_the_order_of_positions(void *
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 200);
     assert_int_equal(recorder_running_max(recorder), 1);
-    for (size_t i = 0; i < 200; i++)
+    for (size_t i = 0; i < 200; i++) {
         assert_int_equal(recorder_get(recorder, i).position, i + 1);
+    }
 }
 
 static void in_strict_order_a_failing_event_holds_back_everything(void **state)
@@ -520,14 +535,15 @@ static void in_strict_order_a_failing_event_holds_back_everything(void **state)
     for (int i = 1; i <= 6; i++) {
         char key[16];
 
-        snprintf(key, sizeof(key), "%d", i);
+        snprintf(key, sizeof key, "%d", i);
         publish(scene->bus, "x", key, i == 3 ? "\"bad\"" : "1");
     }
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), COUNTED(expected));
-    for (size_t i = 0; i < COUNTED(expected); i++)
+    for (size_t i = 0; i < COUNTED(expected); i++) {
         assert_int_equal(recorder_get(recorder, i).position, expected[i]);
+    }
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
 }
 

@@ -240,7 +240,7 @@ static void what_a_process_owns_beyond_its_share_is_given_back(void **state)
     subscribe(pair.other, "a", "*", pair.two, &options);
     assert_ok(hf_start(pair.other));
     assert_true(wait_until(both_work, &pair));
-    snprintf(sql, sizeof(sql),
+    snprintf(sql, sizeof sql,
              "UPDATE %s AS o SET epoch = epoch + 1, owner = (SELECT p.owner FROM %s p "
              "WHERE p.owner <> o.owner LIMIT 1) WHERE o.partition = 0",
              table, table);
@@ -275,8 +275,9 @@ static void a_handler_that_runs_keeps_only_its_own_partition(void **state)
 static hf_verdict hold_some(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
     (void)delivery;
-    if (strcmp(event->type, "hold") == 0)
+    if (strcmp(event->type, "hold") == 0) {
         door_pass(recorder->extra);
+    }
     return HF_ACK;
 }
 
@@ -298,7 +299,7 @@ static void what_comes_while_a_partition_is_given_back_is_not_lost(void **state)
     for (int i = 0; i < 20; i++) { /* some of each partition */
         char key[16];
 
-        snprintf(key, sizeof(key), "held%d", i);
+        snprintf(key, sizeof key, "held%d", i);
         publish(scene->bus, "hold", key, "1");
     }
     assert_true(door_wait_inside(pair.one->extra, 20));

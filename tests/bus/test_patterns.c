@@ -170,8 +170,9 @@ static hf_verdict narrow(const hf_event *event, hf_delivery *delivery, struct re
 
     if (strcmp(event->type, "user.created") == 0 && !atomic_exchange(&narrowing->done, true) &&
         (hf_subscription_create(bus, "a", patterns, 1, NULL, NULL) ||
-         hf_unsubscribe(bus, narrowing->orders)))
+         hf_unsubscribe(bus, narrowing->orders))) {
         return HF_DEAD;
+    }
     return HF_ACK;
 }
 

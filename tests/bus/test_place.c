@@ -22,8 +22,9 @@ static void expect_from(struct scene *scene, const char *name, hf_place from, in
     subscribe(scene->bus, name, "*", recorder, &options);
     settle_all(scene->bus, name);
     assert_int_equal(recorder_count(recorder), head - after);
-    for (int64_t position = after + 1; position <= head; position++)
+    for (int64_t position = after + 1; position <= head; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
     assert_int_equal(info_of(scene->bus, name).start_position, after);
 }
 
@@ -34,12 +35,14 @@ static void a_subscription_begins_where_it_says(void **state)
     struct scene *scene = *state;
     int64_t middle_us;
 
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     usleep(2000); /* so that the sixth enters the log later */
     middle_us = wall_us();
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     expect_from(scene, "start", (hf_place){HF_PLACE_START, -1}, 0, 10);
     expect_from(scene, "position", (hf_place){HF_PLACE_POSITION, 7}, 7, 10);
@@ -134,16 +137,18 @@ static void seeking_back_while_running_delivers_again(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     assert_ok(
         hf_seek(scene->bus, "a", (hf_place){HF_PLACE_POSITION, 5}, HF_TOGGLE_DEFAULT, &count));
     assert_int_equal(count, 15);
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 35);
-    for (int64_t position = 1; position <= 20; position++)
+    for (int64_t position = 1; position <= 20; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), position <= 5 ? 1 : 2);
+    }
 }
 
 struct replay {
@@ -158,12 +163,14 @@ static hf_verdict replay(const hf_event *event, hf_delivery *delivery, struct re
     struct replay *replay = recorder->extra;
 
     if (!atomic_load(&replay->again)) {
-        if (event->position == 2)
+        if (event->position == 2) {
             door_pass(replay->door);
+        }
         return HF_ACK;
     }
-    while (!hf_delivery_cancelled(delivery))
+    while (!hf_delivery_cancelled(delivery)) {
         usleep(1000);
+    }
     return HF_RETRY_UNCOUNTED;
 }
 
@@ -217,8 +224,9 @@ static void seeking_forward_skips(void **state)
     options.inflight_max = 4;
     options.batch = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
         publish(scene->bus, "x", "k", "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->door, 1));
     assert_ok(
@@ -226,10 +234,12 @@ static void seeking_forward_skips(void **state)
     assert_int_equal(count, 10);
     door_open(recorder->door);
     settle_all(scene->bus, "a");
-    for (int64_t position = 5; position <= 40; position++)
+    for (int64_t position = 5; position <= 40; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 0);
-    for (int64_t position = 41; position <= 50; position++)
+    }
+    for (int64_t position = 41; position <= 50; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
 }
 
 static void the_result_of_what_ran_before_the_seek_is_refused(void **state)
@@ -300,8 +310,9 @@ static void a_dry_seek_changes_nothing(void **state)
 
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     assert_ok(hf_seek(scene->bus, "a", (hf_place){HF_PLACE_START, -1}, HF_ON, &count));
     assert_int_equal(count, 10);
@@ -321,14 +332,16 @@ static void seeking_works_from_another_handle_and_while_publishers_run(void **st
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (int round = 0; round < 10; round++) {
-        for (int i = 0; i < 20; i++)
+        for (int i = 0; i < 20; i++) {
             publish(scene->bus, "x", NULL, "1");
+        }
         assert_ok(hf_seek(steerer, "a", (hf_place){HF_PLACE_START, -1}, HF_OFF, NULL));
     }
     settle_all(steerer, "a");
     /* After the last seek everything came at least once more. */
-    for (int64_t position = 1; position <= 200; position++)
+    for (int64_t position = 1; position <= 200; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_int_equal(info_of(steerer, "a").lag, 0);
 }
 

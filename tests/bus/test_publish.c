@@ -33,7 +33,7 @@ static int64_t events_of(hf_bus *bus)
 {
     int64_t count = 0;
     int64_t cursor = 0;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     assert_ok(hf_stats_get(bus, &stats));
     for (int i = 0; i < 100 && cursor < stats.head; i++) {
         assert_ok(hf_read(bus, NULL, 1000, 100, &cursor, count_event, &count));

@@ -21,23 +21,29 @@ static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx
     diary_write(diary, "D %s %lld %d", event->type, (long long)event->position,
                 (int)hf_delivery_attempt(delivery));
     if (delivery_has_connection(delivery) &&
-        !delivery_run(delivery, "INSERT INTO effects VALUES (%lld)", (long long)event->position))
+        !delivery_run(delivery, "INSERT INTO effects VALUES (%lld)", (long long)event->position)) {
         return HF_DEAD;
-    if (strcmp(event->type, "fails") == 0 && hf_delivery_attempt(delivery) < 3)
+    }
+    if (strcmp(event->type, "fails") == 0 && hf_delivery_attempt(delivery) < 3) {
         return HF_RETRY;
-    if (strcmp(event->type, "kill") == 0)
+    }
+    if (strcmp(event->type, "kill") == 0) {
         raise(SIGKILL);
-    if (strcmp(event->type, "hang") == 0 && diary_count(diary, "GO") == 0)
-        for (;;)
+    }
+    if (strcmp(event->type, "hang") == 0 && diary_count(diary, "GO") == 0) {
+        for (;;) {
             pause();
+        }
+    }
     return HF_ACK;
 }
 
 /* work URL DIARY: processes "a" until killed, or until there is a line "END". */
 static int work(int argc, char **argv)
 {
-    if (argc < 2)
+    if (argc < 2) {
         return 2;
+    }
     diary = argv[1];
     return actor_consume(argv[0], diary, handle, NULL);
 }
@@ -55,9 +61,11 @@ static void forget(struct scene *scene)
     struct dirent *entry;
 
     assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        if (strncmp(entry->d_name, "bus.db-", 7) == 0 && strcmp(entry->d_name, "bus.db-wal") != 0)
+    while ((entry = readdir(dir))) {
+        if (strncmp(entry->d_name, "bus.db-", 7) == 0 && strcmp(entry->d_name, "bus.db-wal") != 0) {
             unlink(scene_file(scene, entry->d_name));
+        }
+    }
     closedir(dir);
 }
 
@@ -65,7 +73,7 @@ static void prepare(struct scene *scene, const hf_subscription_options *options)
 {
     const char *patterns[] = {"*"};
 
-    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    snprintf(diary_path, sizeof diary_path, "%s", scene_file(scene, "diary"));
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     assert_ok(hf_subscription_create(scene->bus, "a", patterns, 1, options, NULL));
     tables_run(scene, "CREATE TABLE effects (position INTEGER)");
@@ -80,8 +88,9 @@ static void go_down_and_come_back(struct scene *scene, hf_subscription_options o
     options.tx_max_ms = 60000;
     options.checkpoint_events = 7;
     prepare(scene, &options);
-    for (int i = 0; i < 21; i++)
+    for (int i = 0; i < 21; i++) {
         publish(scene->bus, i == 10 ? "hang" : "x", i % 3 ? "k" : NULL, "1");
+    }
     assert_ok(hf_close(&scene->bus));
     pid = actor_start("work", scene->url, diary_path, NULL);
     if (!diary_wait(diary_path, "D hang 11 1", 1)) {
@@ -93,8 +102,9 @@ static void go_down_and_come_back(struct scene *scene, hf_subscription_options o
     diary_write(diary_path, "GO");
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     pid = actor_start("work", scene->url, diary_path, NULL);
-    if (hf_wait(scene->bus, "a", -1, PATIENCE_MS) != HF_OK)
+    if (hf_wait(scene->bus, "a", -1, PATIENCE_MS) != HF_OK) {
         actor_kill(pid);
+    }
     diary_write(diary_path, "END");
     assert_int_equal(actor_wait(pid), 0);
     settle_all(scene->bus, "a");
@@ -102,7 +112,7 @@ static void go_down_and_come_back(struct scene *scene, hf_subscription_options o
     for (int position = 1; position <= 21; position++) {
         size_t calls;
 
-        snprintf(line, sizeof(line), "D %s %d ", position == 11 ? "hang" : "x", position);
+        snprintf(line, sizeof line, "D %s %d ", position == 11 ? "hang" : "x", position);
         calls = diary_count(diary_path, line);
         assert_in_range(calls, 1, 2);
     }
@@ -160,9 +170,11 @@ static int64_t line_of(const char *call)
     int64_t number = 0, found = -1;
 
     assert_non_null(file);
-    for (; found < 0 && fgets(line, sizeof(line), file); number++)
-        if (strncmp(line, call, strlen(call)) == 0)
+    for (; found < 0 && fgets(line, sizeof line, file); number++) {
+        if (strncmp(line, call, strlen(call)) == 0) {
             found = number;
+        }
+    }
     fclose(file);
     return found;
 }
@@ -177,19 +189,22 @@ static void keep_order_over_a_reboot(struct scene *scene, hf_subscription_option
     prepare(scene, &options);
     publish(scene->bus, "hang", NULL, "1");
     publish(scene->bus, "fails", "k", "1");
-    for (int i = 3; i <= 10; i++)
+    for (int i = 3; i <= 10; i++) {
         publish(scene->bus, "x", i % 2 ? "k" : NULL, "1");
+    }
     assert_ok(hf_close(&scene->bus));
     pid = actor_start("work", scene->url, diary_path, NULL);
-    if (!diary_wait(diary_path, "D hang 1 1", 1))
+    if (!diary_wait(diary_path, "D hang 1 1", 1)) {
         fail_msg("the first event did not come");
+    }
     actor_kill(pid);
     forget(scene);
     diary_write(diary_path, "GO");
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     pid = actor_start("work", scene->url, diary_path, NULL);
-    if (hf_wait(scene->bus, "a", -1, PATIENCE_MS) != HF_OK)
+    if (hf_wait(scene->bus, "a", -1, PATIENCE_MS) != HF_OK) {
         actor_kill(pid);
+    }
     diary_write(diary_path, "END");
     assert_int_equal(actor_wait(pid), 0);
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
@@ -223,16 +238,19 @@ static void an_event_that_brings_it_down_every_time_comes_to_an_end(void **state
 
     options.attempts_max = 3;
     prepare(scene, &options);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 7; i++) {
         publish(scene->bus, i == 3 ? "kill" : "x", NULL, "1");
+    }
     for (; starts < 12 && hf_wait(scene->bus, "a", -1, 0) != HF_OK; starts++) {
         assert_ok(hf_close(&scene->bus));
         forget(scene);
         assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
         pid = actor_start("work", scene->url, diary_path, NULL);
-        for (int i = 0; i < 1000 && waitpid(pid, NULL, WNOHANG) == 0; i++)
-            if (hf_wait(scene->bus, "a", -1, 20) == HF_OK)
+        for (int i = 0; i < 1000 && waitpid(pid, NULL, WNOHANG) == 0; i++) {
+            if (hf_wait(scene->bus, "a", -1, 20) == HF_OK) {
                 break;
+            }
+        }
         actor_kill(pid);
     }
     settle_all(scene->bus, "a");
@@ -243,9 +261,10 @@ static void an_event_that_brings_it_down_every_time_comes_to_an_end(void **state
     for (int position = 1; position <= 7; position++) {
         char line[32];
 
-        snprintf(line, sizeof(line), "D x %d ", position);
-        if (position != 4)
+        snprintf(line, sizeof line, "D x %d ", position);
+        if (position != 4) {
             assert_true(diary_count(diary_path, line) >= 1);
+        }
     }
 }
 

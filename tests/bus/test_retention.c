@@ -85,7 +85,7 @@ static void an_id_that_is_20_hours_old_does_not_make_its_event_old(void **state)
     char id[HF_ID_BYTES];
     uint64_t then_ms = (uint64_t)(wall_us() / 1000) - 20 * HOUR_MS;
 
-    snprintf(id, sizeof(id), "%08x-%04x-7000-8000-0123456789ab", (unsigned)(then_ms >> 16),
+    snprintf(id, sizeof id, "%08x-%04x-7000-8000-0123456789ab", (unsigned)(then_ms >> 16),
              (unsigned)(then_ms & 0xffff));
     set_retention(scene->bus, 12 * HOUR_MS, 0, HF_LAGGING_DEFAULT);
     item.type = "x";
@@ -281,20 +281,21 @@ static void a_file_that_is_not_ours_is_not_vacuumed(void **state)
     char path[512];
 
     scene_sqlite(scene);
-    snprintf(path, sizeof(path), "%s", scene_file(scene, "theirs.db"));
+    snprintf(path, sizeof path, "%s", scene_file(scene, "theirs.db"));
     char url[600];
-    snprintf(url, sizeof(url), "sqlite:%s", path);
+    snprintf(url, sizeof url, "sqlite:%s", path);
     char command[700];
-    snprintf(command, sizeof(command), "sqlite3 '%s' 'CREATE TABLE theirs (x)'", path);
-    if (system(command) != 0)
-        skip(); /* there is no sqlite3 here */
+    snprintf(command, sizeof command, "sqlite3 '%s' 'CREATE TABLE theirs (x)'", path);
+    if (system(command) != 0) {
+        skip();
+    } /* there is no sqlite3 here */
     hf_bus *bus = NULL;
     assert_ok(hf_open(url, NULL, &bus));
     publish_bulk(bus, "x", EVENTS);
     set_retention(bus, 0, 1000, HF_LAGGING_DEFAULT);
     assert_true(retain(bus, HF_OFF).last.events > 0);
     assert_ok(hf_close(&bus));
-    snprintf(command, sizeof(command),
+    snprintf(command, sizeof command,
              "test \"$(sqlite3 '%s' 'PRAGMA auto_vacuum; SELECT count(*) > 0 FROM theirs')\" = "
              "\"$(printf '0\\n0')\"",
              path);
@@ -310,8 +311,9 @@ static int run_retention(int argc, char **argv)
 {
     hf_bus *bus = NULL;
 
-    if (argc > 2)
+    if (argc > 2) {
         point_arm(argv[1], strtoll(argv[2], NULL, 10), POINT_KILL);
+    }
     if (hf_open(argv[0], NULL, &bus) || hf_retention_run(bus, NULL, HF_OFF, NULL, NULL)) {
         fprintf(stderr, "%s\n", hf_errmsg());
         return 1;
@@ -335,7 +337,7 @@ static void a_process_that_is_killed_while_it_deletes_leaves_nothing_undone(void
         for (int hit = 1; hit <= 2; hit++) {
             char number[16];
 
-            snprintf(number, sizeof(number), "%d", hit);
+            snprintf(number, sizeof number, "%d", hit);
             publish_bulk(scene->bus, "old", 1200);
             gone = publish(scene->bus, "old", NULL, "1")->position;
             grow_old(scene);
@@ -435,8 +437,9 @@ static void eight_months_of_publishing_keep_two(void **state)
         int kept = month < 3 ? month + 1 : 3; /* this month's, and those of two */
         assert_int_equal(tables_events(scene), kept * MONTHLY);
     }
-    for (int64_t position = 1; position <= MONTHS * MONTHLY; position++)
+    for (int64_t position = 1; position <= MONTHS * MONTHLY; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
     assert_int_equal(first_position(scene->bus), (MONTHS - 3) * MONTHLY + 1);
 }
 
@@ -465,10 +468,12 @@ int main(int argc, char **argv)
     };
 #ifdef HF_FAULTS
     static const struct part parts[] = {{"retain", run_retention}};
-    if (actor_is_asked_for(argc, argv))
+    if (actor_is_asked_for(argc, argv)) {
         return actor_run(argc, argv, parts, COUNTED(parts));
+    }
 #endif
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,9 @@ static void drop_beside_a_handler(struct scene *scene, hf_mode mode)
 
     door_open(recorder->door);
     settle_all(scene->bus, "s");
-    for (int64_t i = 1; i <= 50; i++)
+    for (int64_t i = 1; i <= 50; i++) {
         assert_true(recorder_calls(recorder, EVENTS + i, NULL) >= 1);
+    }
     assert_ok(hf_subscription_get(scene->bus, "s", note_dropped, dropped));
     assert_int_equal(dropped[0], EVENTS);
     assert_int_equal(dropped[1], EVENTS);
@@ -112,7 +113,7 @@ static void what_was_settled_goes_with_its_event(void **state)
     publish_bulk(scene->bus, "old", 10);
     grow_old(scene);
     publish_bulk(scene->bus, "new", 10);
-    snprintf(sql, sizeof(sql),
+    snprintf(sql, sizeof sql,
              "INSERT INTO holdfast%ssettled (subscription_id, partition, position)"
              " SELECT id, 0, p.x FROM holdfast%ssubscriptions,"
              " (SELECT 3 AS x UNION SELECT 10 UNION SELECT 12) p",
@@ -120,7 +121,7 @@ static void what_was_settled_goes_with_its_event(void **state)
     tables_run(scene, sql);
     set_retention(scene->bus, -1, -1, HF_LAGGING_DROP);
     assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
-    snprintf(sql, sizeof(sql), "SELECT sum(position) FROM holdfast%ssettled", dot);
+    snprintf(sql, sizeof sql, "SELECT sum(position) FROM holdfast%ssettled", dot);
     assert_int_equal(tables_number(scene, sql), 12);
 }
 
@@ -138,8 +139,9 @@ static void fall_behind(struct scene *scene)
 
 static int keep_for_ever(const hf_retention_info *info, void *ctx)
 {
-    if (info->dropped_name)
+    if (info->dropped_name) {
         set_retention(ctx, 0, -1, HF_LAGGING_DEFAULT);
+    }
     return 0;
 }
 
@@ -250,9 +252,9 @@ static void a_partition_that_is_ahead_stays_where_it_is(void **state)
     assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
     const char *table = scene->path ? "holdfast_partitions" : "holdfast_private.checkpoints";
     char sql[128];
-    snprintf(sql, sizeof(sql), "SELECT min(checkpoint) FROM %s", table);
+    snprintf(sql, sizeof sql, "SELECT min(checkpoint) FROM %s", table);
     assert_int_equal(tables_number(scene, sql), 10);
-    snprintf(sql, sizeof(sql), "SELECT max(checkpoint) FROM %s", table);
+    snprintf(sql, sizeof sql, "SELECT max(checkpoint) FROM %s", table);
     assert_int_equal(tables_number(scene, sql), 15);
 }
 
@@ -260,8 +262,9 @@ static void a_partition_that_is_ahead_stays_where_it_is(void **state)
 
 static int keep_longer(const hf_retention_info *info, void *ctx)
 {
-    if (info->dropped_name)
+    if (info->dropped_name) {
         set_retention(ctx, INT64_C(500) * 86400000, -1, HF_LAGGING_DEFAULT);
+    }
     return 0;
 }
 
@@ -278,8 +281,9 @@ static int go_back(const hf_retention_info *info, void *ctx)
 {
     hf_place place = {HF_PLACE_POSITION, 1500};
 
-    if (info->events > 0)
+    if (info->events > 0) {
         assert_ok(hf_seek(ctx, "s", place, HF_OFF, NULL));
+    }
     return 0;
 }
 

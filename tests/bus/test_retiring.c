@@ -42,8 +42,9 @@ static int entries_of(const char *path)
     int count = 0;
 
     assert_non_null(dir);
-    while (readdir(dir))
+    while (readdir(dir)) {
         count++;
+    }
     closedir(dir);
     return count;
 }
@@ -102,15 +103,17 @@ static void come_and_go(struct scene *scene, struct recorder *recorder, hf_mode 
     char names[NAMES][32];
 
     for (int i = 0; i < NAMES; i++) {
-        snprintf(names[i], sizeof(names[i]), "name-%d-%d", (int)mode, i);
+        snprintf(names[i], sizeof names[i], "name-%d-%d", (int)mode, i);
         ids[i] = subscribe(scene->bus, names[i], "*", recorder, &options);
     }
     publish(scene->bus, "x", NULL, "1");
-    for (int i = 0; i < NAMES; i++)
-        settle_all(scene->bus, names[i]);
     for (int i = 0; i < NAMES; i++) {
-        if (remove)
+        settle_all(scene->bus, names[i]);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        if (remove) {
             assert_ok(hf_subscription_remove(scene->bus, names[i]));
+        }
         assert_ok(hf_unsubscribe(scene->bus, ids[i]));
         assert_status(hf_unsubscribe(scene->bus, ids[i]), HF_NOTFOUND);
     }
@@ -121,8 +124,9 @@ static void leave_nothing(struct scene *scene, hf_mode mode, bool remove)
     struct recorder *recorder = scene_recorder(scene, NULL);
     struct use before;
 
-    if (!scene->bus)
+    if (!scene->bus) {
         trouble_open(scene);
+    }
     assert_ok(hf_start(scene->bus));
     before = use_now();
     come_and_go(scene, recorder, mode, remove);
@@ -326,7 +330,7 @@ static void handlers_of_the_other_kind_wait_until_the_first_are_gone(void **stat
     pthread_t thread;
 
     retire_until_the_end(scene);
-    memset(&subscriber, 0, sizeof(subscriber));
+    memset(&subscriber, 0, sizeof subscriber);
     subscriber.bus = scene->bus;
     assert_int_equal(pthread_create(&thread, NULL, subscribe_batch, &subscriber), 0);
     publish(scene->bus, "x", NULL, "2");

@@ -50,8 +50,9 @@ static void delays_grow_from_the_base_by_the_multiplier_up_to_the_maximum(void *
     }
     assert_true(scene_wait_logged(scene, "", 5));
     assert_int_equal(scene_logged(scene, "", logged, COUNTED(logged)), 5);
-    for (size_t i = 0; i < COUNTED(expected_ms); i++)
+    for (size_t i = 0; i < COUNTED(expected_ms); i++) {
         assert_int_equal(logged[i].delay_ms, expected_ms[i]);
+    }
 }
 
 static void jitter_stays_within_its_percentage_and_the_maximum(void **state)
@@ -69,20 +70,22 @@ static void jitter_stays_within_its_percentage_and_the_maximum(void **state)
     options.retry_jitter_percent = 50;
     options.concurrency = 8;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_true(scene_wait_logged(scene, "", 60));
     count = scene_logged(scene, "", logged, COUNTED(logged));
     assert_int_equal(count, 60);
     for (size_t i = 0; i < count; i++) {
-        if (logged[i].attempt == 1)
+        if (logged[i].attempt == 1) {
             assert_in_range(logged[i].delay_ms, 10, 30);
-        else if (logged[i].attempt == 2)
+        } else if (logged[i].attempt == 2) {
             assert_in_range(logged[i].delay_ms, 20, 40);
-        else
+        } else {
             assert_int_equal(logged[i].delay_ms, -1);
+        }
     }
 }
 
@@ -208,7 +211,7 @@ static void every_failed_attempt_makes_one_record_with_all_fields(void **state)
     assert_true(scene_wait_logged(scene, receipt.id, 3));
     assert_int_equal(scene_logged(scene, receipt.id, logged, COUNTED(logged)), 3);
     for (int i = 0; i < 3; i++) {
-        snprintf(error, sizeof(error), "failure number %d", i + 1);
+        snprintf(error, sizeof error, "failure number %d", i + 1);
         assert_string_equal(logged[i].subscription, "a");
         assert_string_equal(logged[i].event_type, "user.created");
         assert_int_equal(logged[i].position, receipt.position);
@@ -216,10 +219,11 @@ static void every_failed_attempt_makes_one_record_with_all_fields(void **state)
         assert_int_equal(logged[i].attempts_max, 3);
         assert_string_equal(logged[i].error, error);
         assert_true(logged[i].level >= HF_LOG_WARN);
-        if (i < 2)
+        if (i < 2) {
             assert_true(logged[i].delay_ms > 0);
-        else
+        } else {
             assert_int_equal(logged[i].delay_ms, -1);
+        }
     }
 }
 
@@ -230,7 +234,7 @@ static hf_verdict long_error(const hf_event *event, hf_delivery *delivery,
 
     (void)event;
     (void)recorder;
-    memset(text, 'e', sizeof(text) - 1);
+    memset(text, 'e', sizeof text - 1);
     hf_delivery_error(delivery, "%s", text);
     return HF_RETRY;
 }
@@ -390,9 +394,10 @@ static void a_waiting_retry_occupies_no_worker(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     bad = *publish(scene->bus, "x", "bad", "\"bad\"");
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         assert_ok(
             hf_wait(scene->bus, "a", publish(scene->bus, "x", "k", "1")->position, PATIENCE_MS));
+    }
     assert_int_equal(state_of(scene->bus, "a", bad.id, &attempts), HF_STATE_RETRYING);
     assert_int_equal(attempts, 1);
     assert_int_equal(info_of(scene->bus, "a").retrying, 1);
@@ -435,8 +440,9 @@ static hf_verdict uncounted_ten_times(const hf_event *event, hf_delivery *delive
     int *calls = recorder->extra;
 
     (void)event;
-    if (++*calls <= 10)
+    if (++*calls <= 10) {
         return HF_RETRY_UNCOUNTED;
+    }
     hf_delivery_error(delivery, "a counted failure");
     return HF_RETRY;
 }
@@ -458,8 +464,9 @@ static void an_uncounted_retry_is_not_an_attempt(void **state)
     publish(scene->bus, "x", NULL, "1");
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 12);
-    for (size_t i = 0; i < 11; i++)
+    for (size_t i = 0; i < 11; i++) {
         assert_int_equal(recorder_get(recorder, i).attempt, 1);
+    }
     assert_int_equal(recorder_get(recorder, 11).attempt, 2);
     assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
     assert_int_equal(dead.attempts, 2);

@@ -309,9 +309,9 @@ static void a_schedule_that_is_made_paused_never_fires(void **state)
     assert_ok(hf_schedule_resume(scene->bus, "paused"));
     assert_ok(hf_schedule_put(scene->bus, &paused, NULL)); /* one that exists stays as it is */
     assert_int_equal(known_of(scene->bus, "paused").paused_at_us, -1);
-    do /* the other may have fired once more before it was removed */
+    do { /* the other may have fired once more before it was removed */
         read_events(scene->bus, &events, events.count + 1);
-    while (strcmp(events.types[events.count - 1], "tick") == 0);
+    } while (strcmp(events.types[events.count - 1], "tick") == 0);
     assert_string_equal(events.types[events.count - 1], "never");
 }
 

@@ -27,9 +27,11 @@ static hf_verdict write_down(const hf_event *event, hf_delivery *delivery, void 
     (void)ctx;
     diary_write(diary, "D %s %lld %d", self, (long long)event->position,
                 (int)hf_delivery_attempt(delivery));
-    if (strcmp(event->type, "hang") == 0 && strcmp(self, "first") == 0)
-        while (diary_count(diary, "GO") == 0)
+    if (strcmp(event->type, "hang") == 0 && strcmp(self, "first") == 0) {
+        while (diary_count(diary, "GO") == 0) {
             usleep(1000);
+        }
+    }
     return HF_ACK;
 }
 
@@ -40,16 +42,18 @@ static int consume(int argc, char **argv)
     hf_options bus_options = HF_OPTIONS_INIT;
     hf_bus *bus = NULL;
 
-    if (argc < 6)
+    if (argc < 6) {
         return 2;
+    }
     diary = argv[1];
     self = argv[2];
     bus_options.node_name = self;
     options.mode = strcmp(argv[3], "shared") == 0 ? HF_MODE_SHARED : HF_MODE_ORDERED;
     options.lease_ms = strtoll(argv[4], NULL, 10);
     options.checkpoint_events = 1;
-    if (strcmp(argv[5], "single") == 0)
+    if (strcmp(argv[5], "single") == 0) {
         options.instance_mode = HF_INSTANCE_SINGLE;
+    }
     if (hf_open(argv[0], &bus_options, &bus) != HF_OK ||
         hf_subscribe(bus, "a", "*", write_down, NULL, &options, NULL) != HF_OK ||
         hf_start(bus) != HF_OK) {
@@ -57,8 +61,9 @@ static int consume(int argc, char **argv)
         return 1;
     }
     diary_write(diary, "R %s", self);
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 /* publish URL DIARY COUNT: publishes events of type "x" and leaves without a word. */
@@ -67,12 +72,15 @@ static int publish_events(int argc, char **argv)
     hf_new_event event = HF_NEW_EVENT_INIT;
     hf_bus *bus = NULL;
 
-    if (argc < 3 || hf_open(argv[0], NULL, &bus) != HF_OK)
+    if (argc < 3 || hf_open(argv[0], NULL, &bus) != HF_OK) {
         return 1;
+    }
     event.type = "x";
-    for (int64_t i = strtoll(argv[2], NULL, 10); i > 0; i--)
-        if (hf_publish(bus, &event, NULL) != HF_OK)
+    for (int64_t i = strtoll(argv[2], NULL, 10); i > 0; i--) {
+        if (hf_publish(bus, &event, NULL) != HF_OK) {
             return 1;
+        }
+    }
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
@@ -82,7 +90,7 @@ static char diary_path[512];
 
 static const char *diary_of(struct scene *scene)
 {
-    snprintf(diary_path, sizeof(diary_path), "%s", scene_file(scene, "diary"));
+    snprintf(diary_path, sizeof diary_path, "%s", scene_file(scene, "diary"));
     return diary_path;
 }
 
@@ -93,7 +101,7 @@ static pid_t consumer(struct scene *scene, const char *name, const char *mode, c
     pid_t pid =
         actor_start("consume", scene->url, diary_of(scene), name, mode, lease_ms, instance, NULL);
 
-    snprintf(ready, sizeof(ready), "R %s", name);
+    snprintf(ready, sizeof ready, "R %s", name);
     if (!diary_wait(diary_of(scene), ready, 1)) {
         actor_kill(pid);
         fail_msg("%s did not start", name);
@@ -104,8 +112,9 @@ static pid_t consumer(struct scene *scene, const char *name, const char *mode, c
 /* Waits until "D name" lines are there, and kills the children if they do not come. */
 static void expect_lines(const char *prefix, size_t count, pid_t one, pid_t two)
 {
-    if (diary_wait(diary_path, prefix, count))
+    if (diary_wait(diary_path, prefix, count)) {
         return;
+    }
     actor_kill(one);
     actor_kill(two);
     fail_msg("%zu lines \"%s\", not %zu", diary_count(diary_path, prefix), prefix, count);
@@ -136,8 +145,9 @@ static void only_one_process_works_and_the_other_stands_by(void **state)
     publish(scene->bus, "x", NULL, "1");
     expect_lines("D first", 1, first, 0);
     second = consumer(scene, "second", "ordered", LEASE_MS, "coordinated");
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 30; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     assert_string_equal(info_of(scene->bus, "a").owner, "first");
     assert_int_equal(info_of(scene->bus, "a").owner_alive, 1);
@@ -254,8 +264,9 @@ static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state
     settle_all(scene->bus, "a");
     make_leases_long(scene);
     kill(first, SIGCONT);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", NULL, "3");
+    }
     settle_all(scene->bus, "a");
     actor_kill(first);
     actor_kill(second);
@@ -263,7 +274,7 @@ static void the_work_of_a_frozen_owner_is_taken_over_within_a_lease(void **state
     for (int position = 2; position <= 22; position++) {
         char line[32];
 
-        snprintf(line, sizeof(line), "D second %d 1\n", position);
+        snprintf(line, sizeof line, "D second %d 1\n", position);
         assert_int_equal(diary_count(diary_path, line), 1);
     }
 }
@@ -298,8 +309,9 @@ static int times_said(struct scene *scene, const char *text)
     int times = 0;
 
     pthread_mutex_lock(&scene->mutex);
-    for (size_t i = 0; i < scene->logged; i++)
+    for (size_t i = 0; i < scene->logged; i++) {
         times += strstr(scene->log[i].message, text) != NULL;
+    }
     pthread_mutex_unlock(&scene->mutex);
     return times;
 }
@@ -346,8 +358,9 @@ static void shared_work_of_a_killed_process_comes_to_another(void **state)
     int64_t begin_us;
 
     publish(scene->bus, "hang", NULL, "1");
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     expect_lines("D first 1 1", 1, first, 0);
     second = consumer(scene, "second", "shared", LEASE_MS, "coordinated");
     actor_kill(first);
@@ -377,8 +390,9 @@ static void shared_work_of_a_frozen_process_comes_to_another_within_a_lease(void
     make_leases_long(scene);
     kill(first, SIGCONT);
     diary_write(diary_path, "GO");
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     actor_kill(first);
     actor_kill(second);
@@ -395,16 +409,19 @@ static void many_processes_publish_and_consume_on_one_file(void **state)
     int failed = 0;
 
     for (int i = 0; i < 3; i++) {
-        snprintf(name, sizeof(name), "c%d", i);
+        snprintf(name, sizeof name, "c%d", i);
         consumers[i] = consumer(scene, name, "shared", LEASE_MS, "coordinated");
     }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         publishers[i] = actor_start("publish", scene->url, diary_of(scene), "100", NULL);
-    for (int i = 0; i < 4; i++)
+    }
+    for (int i = 0; i < 4; i++) {
         failed += actor_wait(publishers[i]) != 0;
+    }
     settle_all(scene->bus, "a");
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         actor_kill(consumers[i]);
+    }
     assert_int_equal(failed, 0);
     assert_int_equal(diary_count(diary_path, "D c"), 400);
 }

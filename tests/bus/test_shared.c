@@ -24,12 +24,14 @@ static void every_event_is_handled_once_by_one_of_many_workers(void **state)
     options.batch = 7;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 200; i++) {
         publish(scene->bus, "x", "k", "1");
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 200);
-    for (int64_t position = 1; position <= 200; position++)
+    for (int64_t position = 1; position <= 200; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
 }
 
 static void events_of_one_key_run_at_once(void **state)
@@ -42,8 +44,9 @@ static void events_of_one_key_run_at_once(void **state)
     options.concurrency = 4;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         publish(scene->bus, "x", "k", "1");
+    }
     assert_true(door_wait_inside(recorder->door, 4));
     door_open(recorder->door);
     settle_all(scene->bus, "a");
@@ -65,8 +68,9 @@ static void any_number_of_events_pass_a_slow_one(void **state)
     options.inflight_max = 10;
     options.handler_timeout_ms = 10 * PATIENCE_MS;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < EVENTS; i++)
+    for (int i = 0; i < EVENTS; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->extra, 1));
     assert_true(recorder_wait(recorder, EVENTS - 1));
@@ -91,16 +95,18 @@ static void two_handles_share_the_work(void **state)
     subscribe(other, "a", "*", two, NULL);
     assert_ok(hf_start(scene->bus));
     assert_ok(hf_start(other));
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(door_wait_inside(one->door, 4));
     door_open(one->door);
     settle_all(scene->bus, "a");
     assert_true(recorder_count(one) > 0);
     assert_true(recorder_count(two) > 0);
-    for (int64_t position = 1; position <= 100; position++)
+    for (int64_t position = 1; position <= 100; position++) {
         assert_int_equal(recorder_calls(one, position, NULL) + recorder_calls(two, position, NULL),
                          1);
+    }
 }
 
 static hf_verdict fail_some(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
@@ -124,14 +130,16 @@ static void failures_are_retried_and_die_alone(void **state)
     options.attempts_max = 3;
     options.batch = 16;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= 100; position++)
+    for (int64_t position = 1; position <= 100; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), position % 10 == 0   ? 3
                                                                    : position % 10 == 5 ? 2
                                                                                         : 1);
+    }
     assert_int_equal(dead_of(scene->bus, "a", dead, 10), 10);
     for (int i = 0; i < 10; i++) {
         assert_string_equal(dead[i].reason, "attempts");
@@ -152,16 +160,18 @@ static void backoff_counts_for_shared_retries(void **state)
     options.retry_jitter_percent = 0;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 6);
     assert_int_equal(recorder_get(recorder, 5).attempt, 2);
     for (size_t i = 0; i < 5; i++) {
         struct seen first = recorder_get(recorder, i);
 
-        if (first.position == 5)
+        if (first.position == 5) {
             assert_true(recorder_get(recorder, 5).begin_us - first.end_us >= 145000);
+        }
     }
 }
 
@@ -175,8 +185,9 @@ static void handlers_and_claims_share_the_work(void **state)
 
     options.batch = 10;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 40; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     claim.max = 15;
     assert_ok(hf_claim(scene->bus, "a", &claim, &batch));
     assert_int_equal(hf_batch_count(batch), 15);
@@ -186,8 +197,9 @@ static void handlers_and_claims_share_the_work(void **state)
     assert_int_equal(recorder_count(recorder), 25);
     assert_ok(hf_ack(scene->bus, "a", hf_batch_lease(batch), NULL, 0));
     settle_all(scene->bus, "a");
-    for (size_t i = 0; i < 15; i++)
+    for (size_t i = 0; i < 15; i++) {
         assert_int_equal(recorder_calls(recorder, hf_batch_event(batch, i)->position, NULL), 0);
+    }
     hf_batch_free(batch);
 }
 
@@ -200,15 +212,17 @@ static void an_expired_claim_comes_to_the_handlers(void **state)
     hf_batch *batch = NULL;
 
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     claim.max = 4;
     claim.lease_ms = 200;
     assert_ok(hf_claim(scene->bus, "a", &claim, &batch));
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= 6; position++)
+    for (int64_t position = 1; position <= 6; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
     assert_status(hf_ack(scene->bus, "a", hf_batch_lease(batch), NULL, 0), HF_STALE);
     hf_batch_free(batch);
 }
@@ -225,8 +239,9 @@ static void stopping_gives_the_leases_back(void **state)
     one->door = scene_door(scene);
     options.lease_ms = 60000;
     subscribe(scene->bus, "a", "*", one, &options);
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 30; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(one->door, 1));
     assert_status(hf_stop(scene->bus, 20), HF_TIMEOUT);
@@ -237,8 +252,9 @@ static void stopping_gives_the_leases_back(void **state)
     assert_ok(hf_start(other));
     settle_all(other, "a");
     assert_true(mono_us() - begin_us < 30000000); /* half a lease */
-    for (int64_t position = 1; position <= 30; position++)
+    for (int64_t position = 1; position <= 30; position++) {
         assert_true(recorder_calls(one, position, NULL) + recorder_calls(two, position, NULL) >= 1);
+    }
     assert_int_equal(info_of(other, "a").dead, 0);
 }
 

@@ -40,7 +40,7 @@ static void publishing_without_memory_stores_nothing_or_one(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = HF_NEW_EVENT_INIT;
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
     hf_receipt receipt;
     hf_status status = HF_NOMEM;
     int64_t head = 0;
@@ -51,8 +51,9 @@ static void publishing_without_memory_stores_nothing_or_one(void **state)
         mem_fail_at(nth, false);
         status = hf_publish(scene->bus, &event, &receipt);
         mem_fail_at(0, false);
-        if (status != HF_OK)
+        if (status != HF_OK) {
             assert_status(status, HF_NOMEM);
+        }
         head += status == HF_OK;
         assert_ok(hf_stats_get(scene->bus, &stats));
         assert_int_equal(stats.head, head);
@@ -112,12 +113,14 @@ static int64_t publish_hungry(struct scene *scene, int64_t nth)
 
         event.type = TYPES[i];
         mem_fail_at(nth, false);
-        for (status = HF_NOMEM; status == HF_NOMEM;)
+        for (status = HF_NOMEM; status == HF_NOMEM;) {
             status = hf_publish(scene->bus, &event, NULL);
-        if (status == HF_OK)
+        }
+        if (status == HF_OK) {
             published++;
-        else
+        } else {
             print_error("publish: %s: %s\n", hf_status_name(status), hf_errmsg());
+        }
     }
     return published;
 }
@@ -144,8 +147,9 @@ static void starve_delivery(struct scene *scene, hf_subscription_options options
     mem_fail_at(0, false);
     settle_all(scene->bus, "a");
     assert_int_equal(published, rounds * (int)COUNTED(TYPES));
-    for (int64_t position = 1; position <= published; position++)
+    for (int64_t position = 1; position <= published; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_int_equal(info_of(scene->bus, "a").dead, rounds);
     assert_int_equal(info_of(scene->bus, "a").paused_at_us, -1);
     assert_ok(hf_close(&scene->bus));
@@ -210,7 +214,7 @@ static void publish_of_all_keys(hf_bus *bus, int keys)
     for (int i = 0; i < keys; i++) {
         char key[16];
 
-        snprintf(key, sizeof(key), "%d", i);
+        snprintf(key, sizeof key, "%d", i);
         publish(bus, "x", key, "1");
     }
 }
@@ -234,8 +238,9 @@ static void what_fails_is_known_before_anything_runs(void **state)
         assert_ok(hf_stop(scene->bus, PATIENCE_MS));
         publish_of_all_keys(scene->bus, KEYS);
         mem_fail_at(nth, false);
-        if (hf_start(scene->bus) != HF_OK) /* the one allocation that fails was its own */
+        if (hf_start(scene->bus) != HF_OK) { /* the one allocation that fails was its own */
             assert_ok(hf_start(scene->bus));
+        }
         usleep(20000); /* usually it is not the question then that finds no memory */
         assert_true(wait_until(nothing_is_left, scene->bus));
         mem_fail_at(0, false);
@@ -258,8 +263,9 @@ static void a_long_famine_ends_with_everything_delivered(void **state)
     subscribe(scene->bus, "o", "*", ordered, &options);
     options.mode = HF_MODE_SHARED;
     subscribe(scene->bus, "s", "*", shared, &options);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         publish(scene->bus, TYPES[i % 5], i % 3 ? "k" : NULL, "1");
+    }
     mem_fail_at(40, true);
     assert_true(hf_start(scene->bus) == HF_OK || hf_start(scene->bus) == HF_NOMEM);
     usleep(300000);

@@ -185,8 +185,9 @@ static void count_answer(hf_status status, const hf_receipt *receipt, const char
     (void)receipt;
     (void)message;
     (void)ctx;
-    if (status == HF_OK)
+    if (status == HF_OK) {
         atomic_fetch_add(&answered_ok, 1);
+    }
 }
 
 static void *shut_down(void *ctx)

@@ -14,8 +14,10 @@ static hf_verdict first_fails(const hf_event *event, hf_delivery *delivery,
                               struct recorder *recorder)
 {
     (void)recorder;
-    if (strcmp(event->payload, "1") != 0 || hf_delivery_attempt(delivery) > atomic_load(&failures))
+    if (strcmp(event->payload, "1") != 0 ||
+        hf_delivery_attempt(delivery) > atomic_load(&failures)) {
         return HF_ACK;
+    }
     hf_delivery_error(delivery, "not yet");
     return HF_RETRY;
 }
@@ -37,8 +39,8 @@ static void publish_four(hf_bus *bus)
     for (int i = 1; i <= 4; i++) {
         char text[16], key[16];
 
-        snprintf(text, sizeof(text), "%d", i);
-        snprintf(key, sizeof(key), "k%d", i);
+        snprintf(text, sizeof text, "%d", i);
+        snprintf(key, sizeof key, "k%d", i);
         publish(bus, "x", key, text);
     }
 }
@@ -46,8 +48,9 @@ static void publish_four(hf_bus *bus)
 static void assert_calls(struct recorder *recorder, const int64_t *positions, size_t count)
 {
     assert_int_equal(recorder_count(recorder), count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         assert_int_equal(recorder_get(recorder, i).position, positions[i]);
+    }
 }
 
 static void a_failure_holds_back_all_and_then_lets_them_go(struct scene *scene, hf_toggle tx)
@@ -208,8 +211,9 @@ static void events_behind_a_failing_one_are_not_stored_as_held(void **state)
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "1");
     assert_true(wait_until(one_waits, &search));
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         publish(scene->bus, "x", NULL, "2");
+    }
     if (recorder_count(recorder) == 1) { /* the second attempt has not come yet */
         assert_true(info_of(scene->bus, "a").held <= 8);
         assert_true(strstr(info_of(scene->bus, "a").not_moving, "1 failed event waits") ||
@@ -217,8 +221,9 @@ static void events_behind_a_failing_one_are_not_stored_as_held(void **state)
     }
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 102);
-    for (size_t i = 1; i < 102; i++)
+    for (size_t i = 1; i < 102; i++) {
         assert_int_equal(recorder_get(recorder, i).position, i);
+    }
 }
 
 static const struct CMUnitTest tests[] = {

@@ -25,10 +25,12 @@ static int die(int argc, char **argv)
 
     if (argc < 1 || hf_open(argv[0], NULL, &bus) != HF_OK ||
         hf_subscribe(bus, "suspect", "*", kill_the_process, NULL, &options, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK)
+        hf_start(bus) != HF_OK) {
         return 1;
-    for (;;)
+    }
+    for (;;) {
         pause();
+    }
 }
 
 static const struct part parts[] = {{"die", die}};
@@ -63,8 +65,9 @@ static void a_suspect_that_hangs_stops_no_other_event(void **state)
     subscribe(scene->bus, "healthy", "*", healthy, NULL); /* which has time on a slow machine */
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(suspect->door, 1));
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         publish(scene->bus, "y", NULL, "1");
+    }
     settle_all(scene->bus, "healthy");
     assert_int_equal(recorder_count(healthy), 6);
     begin_us = mono_us();
@@ -114,8 +117,9 @@ static void a_suspect_runs_alone(void **state)
     atomic_store(&inside, 0);
     atomic_store(&inside_with_suspect, -1);
     options.concurrency = 4;
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
         publish(scene->bus, "y", NULL, "1");
+    }
     subscribe(scene->bus, "suspect", "*", scene_recorder(scene, count_inside), &options);
     subscribe(scene->bus, "other", "*", scene_recorder(scene, count_inside), &options);
     assert_ok(hf_start(scene->bus));

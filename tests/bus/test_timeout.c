@@ -24,8 +24,9 @@ static hf_subscription_options hasty_options(void)
 static hf_verdict slow_at_first(const hf_event *event, hf_delivery *delivery,
                                 struct recorder *recorder)
 {
-    if (strcmp(event->payload, "\"slow\"") == 0 && hf_delivery_attempt(delivery) == 1)
+    if (strcmp(event->payload, "\"slow\"") == 0 && hf_delivery_attempt(delivery) == 1) {
         door_pass(recorder->extra);
+    }
     return HF_ACK;
 }
 
@@ -46,8 +47,9 @@ static void a_timed_out_attempt_counts_as_failed_and_is_tried_again(void **state
     settle_all(scene->bus, "a");
     count = recorder_count(recorder);
     assert_true(count >= 2); /* more if the machine is too slow for a quick handler, too */
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         assert_int_equal(recorder_get(recorder, i).attempt, i + 1);
+    }
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
     assert_true(scene_wait_logged(scene, receipt.id, count - 1));
     assert_int_equal(scene_logged(scene, receipt.id, logged, COUNTED(logged)), count - 1);
@@ -66,11 +68,13 @@ static void a_replacement_works_while_the_handler_is_stuck(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", "slow", "\"slow\"");
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, "x", "fast", "1");
+    }
     settle_all(scene->bus, "a");
-    for (int64_t position = 2; position <= 21; position++)
+    for (int64_t position = 2; position <= 21; position++) {
         assert_true(recorder_calls(recorder, position, "fast") >= 1);
+    }
     assert_int_equal(recorder_get(recorder, 0).end_us, 0);
     door_open(recorder->extra);
 }
@@ -119,10 +123,12 @@ static hf_verdict obey_cancel(const hf_event *event, hf_delivery *delivery,
                               struct recorder *recorder)
 {
     (void)event;
-    if (hf_delivery_attempt(delivery) > 1)
+    if (hf_delivery_attempt(delivery) > 1) {
         return HF_ACK;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
+    }
+    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
         usleep(1000);
+    }
     atomic_store((atomic_bool *)recorder->extra, hf_delivery_cancelled(delivery) == 1);
     return HF_ACK;
 }
@@ -211,8 +217,9 @@ static void too_many_stuck_handlers_pause_the_subscription_which_says_why(void *
     recorder->extra = scene_door(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(wait_until(is_paused, scene->bus));
     info = info_of(scene->bus, "a");
     assert_int_not_equal(info.paused_reason[0], 0);
@@ -244,14 +251,16 @@ static void after_the_stuck_handlers_have_returned_it_can_be_resumed(void **stat
     recorder->extra = scene_door(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(wait_until(is_paused, scene->bus));
     door_open(recorder->extra);
     assert_true(wait_until(gets_through, scene->bus));
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
-    for (int64_t position = 1; position <= 10; position++)
+    for (int64_t position = 1; position <= 10; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
 }
 
 static void timeouts_are_the_subscriptions_own(void **state)

@@ -85,10 +85,12 @@ static hf_verdict one_behind_the_other(const hf_event *event, hf_delivery *deliv
     int32_t attempt = hf_delivery_attempt(delivery);
 
     (void)recorder;
-    if (is(event, "slow") && attempt == 2)
+    if (is(event, "slow") && attempt == 2) {
         door_pass(stage.slow);
-    if (is(event, "again") && attempt == 1)
+    }
+    if (is(event, "again") && attempt == 1) {
         door_pass(stage.gate);
+    }
     return attempt < (is(event, "again") ? 3 : 2) ? HF_RETRY : HF_ACK;
 }
 
@@ -118,8 +120,9 @@ static hf_verdict fail_together(const hf_event *event, hf_delivery *delivery,
 {
     (void)event;
     (void)recorder;
-    if (hf_delivery_attempt(delivery) == 1)
+    if (hf_delivery_attempt(delivery) == 1) {
         return HF_RETRY;
+    }
     door_pass(stage.slow);
     return HF_ACK;
 }
@@ -131,8 +134,9 @@ static void publish_huge(hf_bus *bus, const char *key)
 
     memset(payload, 'x', HUGE_BYTES);
     payload[0] = payload[HUGE_BYTES - 1] = '"';
-    for (int i = 0; i < HUGE_EVENTS; i++)
+    for (int i = 0; i < HUGE_EVENTS; i++) {
         publish(bus, "x", key, payload);
+    }
 }
 
 static void retries_of_many_megabytes_come_one_after_the_other(void **state)
@@ -161,8 +165,9 @@ static hf_verdict hide_others(const hf_event *event, hf_delivery *delivery,
     bool first = hf_delivery_attempt(delivery) == 1;
 
     (void)recorder;
-    if (is(event, "slow") != first)
+    if (is(event, "slow") != first) {
         door_pass(is(event, "slow") ? stage.slow : stage.gate);
+    }
     return first ? HF_RETRY : HF_ACK;
 }
 
@@ -176,11 +181,12 @@ static void slow_retries_of_many_megabytes_hide_no_others(void **state)
     hf_subscription_options options = calm_options(SLOW + 1);
     int64_t other;
 
-    memset(payload, 'x', sizeof(payload) - 1);
-    payload[0] = payload[sizeof(payload) - 2] = '"';
+    memset(payload, 'x', sizeof payload - 1);
+    payload[0] = payload[sizeof payload - 2] = '"';
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < SLOW; i++)
+    for (int i = 0; i < SLOW; i++) {
         publish(scene->bus, "slow", NULL, payload);
+    }
     other = publish(scene->bus, "other", NULL, "1")->position;
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(stage.slow, SLOW));
@@ -199,8 +205,9 @@ static hf_verdict fail_the_unit(const hf_event *const *events, size_t count, hf_
 {
     (void)events;
     (void)ctx;
-    if (hf_delivery_attempt(delivery) == 1)
+    if (hf_delivery_attempt(delivery) == 1) {
         return HF_RETRY;
+    }
     atomic_fetch_add(&units, 1);
     atomic_fetch_add(&done, count);
     return HF_ACK;
@@ -237,10 +244,12 @@ static hf_verdict die_at_first(const hf_event *event, hf_delivery *delivery,
     bool first = recorder_calls(recorder, event->position, NULL) == 1;
 
     (void)delivery;
-    if (is(event, "dead"))
+    if (is(event, "dead")) {
         return first ? HF_DEAD : HF_ACK;
-    if (is(event, "slow") && !first)
+    }
+    if (is(event, "slow") && !first) {
         door_pass(stage.slow);
+    }
     return first ? HF_RETRY : HF_ACK;
 }
 
@@ -269,8 +278,9 @@ static void a_dead_letter_that_is_retried_finds_room_later(void **state)
     options.batch = 3; /* so many retries are in hand at once */
     subscribe(scene->bus, "a", "*", recorder, &options);
     dead = publish(scene->bus, "dead", NULL, "1")->position;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         publish(scene->bus, "slow", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(stage.slow, 3));
     assert_true(wait_until(one_has_died, scene->bus));
@@ -297,8 +307,9 @@ static void any_number_of_retries_pass_a_slow_one(void **state)
     publish(scene->bus, "slow", "a", "1");
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(stage.slow, 1));
-    for (int i = 0; i < EVENTS; i++)
+    for (int i = 0; i < EVENTS; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_true(recorder_wait(recorder, 1 + 2 * EVENTS));
     assert_true(door_wait_inside(stage.slow, 1));
     door_open(stage.slow);
@@ -320,10 +331,12 @@ static void retries_that_find_no_room_come_when_there_is_some(void **state)
 
     options.batch = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         publish(scene->bus, "slow", NULL, "1");
-    for (int i = 0; i < 4; i++)
+    }
+    for (int i = 0; i < 4; i++) {
         publish(scene->bus, "dead", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(stage.slow, 2));
     assert_true(wait_until(have_died, scene->bus));
@@ -343,8 +356,9 @@ static hf_verdict hang_later(const hf_event *event, hf_delivery *delivery,
 {
     (void)event;
     (void)recorder;
-    if (hf_delivery_attempt(delivery) == 2)
+    if (hf_delivery_attempt(delivery) == 2) {
         door_pass(stage.slow);
+    }
     return hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
 }
 
@@ -437,10 +451,11 @@ static const char *key_of(int32_t partition)
     char *key = keys[partition];
 
     for (int i = 0; i < 1000; i++) {
-        struct text text = {key, (size_t)snprintf(key, sizeof(keys[0]), "k%d", i)};
+        struct text text = {key, (size_t)snprintf(key, sizeof keys[0], "k%d", i)};
 
-        if (hash_slice(hash_event(TEXT_ABSENT, text, no_id), 2) == partition)
+        if (hash_slice(hash_event(TEXT_ABSENT, text, no_id), 2) == partition) {
             return key;
+        }
     }
     fail_msg("no key is of partition %d", partition);
     return NULL;

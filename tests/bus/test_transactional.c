@@ -19,8 +19,9 @@ static void each_effect_is_committed_once_with_its_delivery(void **state)
     effects_make(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         publish(scene->bus, "x", i % 2 ? "k" : NULL, "1");
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 100);
@@ -31,8 +32,9 @@ static hf_verdict write_and_fail_once(const hf_event *event, hf_delivery *delive
                                       struct recorder *recorder)
 {
     (void)recorder;
-    if (!effects_write(delivery, event))
+    if (!effects_write(delivery, event)) {
         return HF_DEAD;
+    }
     return hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
 }
 
@@ -45,8 +47,9 @@ static void a_failed_attempt_leaves_no_effect(void **state)
     effects_make(scene);
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_count(recorder), 20);
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 10);
@@ -115,8 +118,9 @@ static void a_neighbour_that_fails_does_not_undo_the_others(void **state)
     effects_make(scene);
     subscribe(scene->bus, "a", "good", good, &options);
     subscribe(scene->bus, "a", "bad", bad, NULL);
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 30; i++) {
         publish(scene->bus, i % 3 == 1 ? "bad" : "good", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_int_equal(info_of(scene->bus, "a").dead, 10);
@@ -135,8 +139,9 @@ static void shared_subscriptions_can_be_transactional(void **state)
     options.concurrency = 3;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 30; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, "a");
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 30);
     assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 30);
@@ -154,7 +159,7 @@ static void with_concurrency_every_effect_is_there_once(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (int i = 0; i < 60; i++) {
-        snprintf(key, sizeof(key), "%d", i % 5);
+        snprintf(key, sizeof key, "%d", i % 5);
         publish(scene->bus, "x", key, "1");
     }
     settle_all(scene->bus, "a");
@@ -174,8 +179,9 @@ static void effects_are_exactly_once_over_restarts(void **state)
     options.checkpoint_ms = 60000;
     for (int round = 0; round < 4; round++) {
         subscribe(scene->bus, "a", "*", recorder, &options);
-        for (int i = 0; i < 25; i++)
+        for (int i = 0; i < 25; i++) {
             publish(scene->bus, "x", NULL, "1");
+        }
         assert_ok(hf_start(scene->bus));
         assert_true(recorder_wait(recorder, (size_t)round * 25 + 10));
         scene_reopen(scene);
@@ -194,14 +200,17 @@ static hf_verdict publish_then(const hf_event *event, hf_delivery *delivery,
 {
     hf_new_event next = HF_NEW_EVENT_INIT;
 
-    if (strcmp(event->type, "cause") != 0)
+    if (strcmp(event->type, "cause") != 0) {
         return HF_ACK;
+    }
     next.type = "effect";
     next.key = event->key;
-    if (hf_publish(hf_delivery_bus(delivery), &next, NULL) != HF_OK)
+    if (hf_publish(hf_delivery_bus(delivery), &next, NULL) != HF_OK) {
         return HF_DEAD;
-    if (hf_delivery_attempt(delivery) == 1)
+    }
+    if (hf_delivery_attempt(delivery) == 1) {
         return *(hf_verdict *)recorder->extra;
+    }
     return HF_ACK;
 }
 
@@ -249,7 +258,7 @@ static void positions_stay_gapless_and_unique_after_undone_publishes(void **stat
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, publish_then);
     hf_subscription_options options = effects_options();
-    hf_stats stats = {.size = sizeof(stats)};
+    hf_stats stats = {.size = sizeof stats};
 
     first = HF_RETRY;
     recorder->extra = &first;
@@ -261,8 +270,9 @@ static void positions_stay_gapless_and_unique_after_undone_publishes(void **stat
     }
     settle_all(scene->bus, "a");
     assert_ok(hf_stats_get(scene->bus, &stats));
-    if (scene->path) /* on a server numbers that were drawn in vain stay unused */
+    if (scene->path) { /* on a server numbers that were drawn in vain stay unused */
         assert_int_equal(stats.head, 60);
+    }
     assert_int_equal(tables_events(scene), 60);
 }
 
@@ -285,13 +295,17 @@ static hf_verdict try_forbidden(const hf_event *event, hf_delivery *delivery,
     atomic_int *allowed = recorder->extra;
     sqlite3 *db = hf_delivery_sqlite(delivery);
 
-    if (!effects_write(delivery, event))
+    if (!effects_write(delivery, event)) {
         return HF_DEAD;
-    for (size_t i = 0; i < COUNTED(FORBIDDEN); i++)
-        if (sqlite3_exec(db, FORBIDDEN[i], NULL, NULL, NULL) == SQLITE_OK)
+    }
+    for (size_t i = 0; i < COUNTED(FORBIDDEN); i++) {
+        if (sqlite3_exec(db, FORBIDDEN[i], NULL, NULL, NULL) == SQLITE_OK) {
             atomic_fetch_or(allowed, 1 << i);
-    if (sqlite3_get_autocommit(db))
+        }
+    }
+    if (sqlite3_get_autocommit(db)) {
         atomic_fetch_or(allowed, 1 << 30);
+    }
     return strcmp(event->payload, "\"fail\"") == 0 ? HF_DEAD : HF_ACK;
 }
 
@@ -369,10 +383,12 @@ static const char *const ENDINGS[] = {
 static hf_verdict end_it(const hf_event *event, hf_delivery *delivery, struct recorder *recorder)
 {
     (void)recorder;
-    if (!effects_write(delivery, event))
+    if (!effects_write(delivery, event)) {
         return HF_DEAD;
-    if (strcmp(event->type, "bad") == 0)
+    }
+    if (strcmp(event->type, "bad") == 0) {
         delivery_run(delivery, "%s", ENDINGS[strtol(event->payload, NULL, 10)]);
+    }
     return HF_ACK;
 }
 
@@ -384,13 +400,14 @@ static void a_handler_that_ends_the_transaction_has_failed(void **state)
     struct dead dead[COUNTED(ENDINGS)];
     char payload[8];
 
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     effects_make(scene);
     options.attempts_max = 2;
     subscribe(scene->bus, "a", "*", recorder, &options);
     for (size_t i = 0; i < COUNTED(ENDINGS); i++) {
-        snprintf(payload, sizeof(payload), "%zu", i);
+        snprintf(payload, sizeof payload, "%zu", i);
         publish(scene->bus, "good", NULL, "1");
         publish(scene->bus, "bad", NULL, payload);
         publish(scene->bus, "good", NULL, "1");
@@ -415,12 +432,15 @@ static hf_verdict leave_pipeline(const hf_event *event, hf_delivery *delivery,
     PGconn *pg = hf_delivery_postgres(delivery);
 
     (void)recorder;
-    if (strcmp(event->type, "pipeline") == 0)
+    if (strcmp(event->type, "pipeline") == 0) {
         PQenterPipelineMode(pg);
-    if (strcmp(event->type, "running") == 0)
+    }
+    if (strcmp(event->type, "running") == 0) {
         PQsendQuery(pg, "SELECT 1");
-    if (strcmp(event->type, "copy") == 0)
+    }
+    if (strcmp(event->type, "copy") == 0) {
         PQclear(PQexec(pg, "COPY effects FROM STDIN"));
+    }
     return HF_ACK;
 }
 
@@ -431,8 +451,9 @@ static void a_handler_that_leaves_the_connection_in_use_has_failed(void **state)
     hf_subscription_options options = effects_options();
     struct dead dead[4];
 
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     effects_make(scene);
     options.attempts_max = 1;
     subscribe(scene->bus, "a", "*", recorder, &options);
@@ -456,13 +477,15 @@ static hf_verdict look_at_connections(const hf_event *event, hf_delivery *delive
 
     (void)event;
     next.type = "joined";
-    if (!db == !pg)
+    if (!db == !pg) {
         return HF_DEAD;
+    }
     joined = db ? hf_sqlite_publish(bus, db, &next, NULL)
                 : hf_postgres_publish_many(bus, pg, &next, 1, NULL);
     ended = db ? hf_sqlite_commit(bus, db) : hf_postgres_commit(bus, pg);
-    if (joined != HF_OK || ended != HF_MISUSE)
+    if (joined != HF_OK || ended != HF_MISUSE) {
         return HF_DEAD;
+    }
     return recorder_count(recorder) == 1 ? HF_RETRY : HF_ACK;
 }
 
@@ -495,10 +518,12 @@ static hf_verdict meet_trouble(const hf_event *event, hf_delivery *delivery,
 {
     const struct trouble *trouble = recorder->extra;
 
-    if (!effects_write(delivery, event))
+    if (!effects_write(delivery, event)) {
         return HF_DEAD;
-    if (recorder_count(recorder) > TROUBLES)
+    }
+    if (recorder_count(recorder) > TROUBLES) {
         return HF_ACK;
+    }
     delivery_run(delivery, "%s", trouble->sql);
     return trouble->verdict;
 }
@@ -508,8 +533,9 @@ static void expect_uncounted(struct scene *scene, struct recorder *recorder)
 {
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
     assert_int_equal(recorder_count(recorder), TROUBLES + 1);
-    for (size_t i = 0; i <= TROUBLES; i++)
+    for (size_t i = 0; i <= TROUBLES; i++) {
         assert_int_equal(recorder_get(recorder, i).attempt, 1);
+    }
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 1);
 }
 
@@ -519,8 +545,9 @@ static void pass_through(struct scene *scene, const struct trouble *trouble)
     struct recorder *recorder = scene_recorder(scene, meet_trouble);
     hf_subscription_options options = effects_options();
 
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     kept = *trouble;
     recorder->extra = &kept;
     effects_make(scene);
@@ -573,8 +600,9 @@ static void a_commit_that_fails_so_does_not_count(void **state)
     struct recorder *recorder = scene_recorder(scene, effects_handle);
     hf_subscription_options options = effects_options();
 
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     effects_make(scene);
     tables_run(scene, "CREATE SEQUENCE commits;"
                       "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -598,8 +626,9 @@ static void another_failure_of_a_statement_counts(void **state)
     hf_subscription_options options = effects_options();
     static struct trouble trouble = {"SELECT 1 / 0", HF_RETRY};
 
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     recorder->extra = &trouble;
     effects_make(scene);
     options.attempts_max = 2;
@@ -617,12 +646,14 @@ static hf_verdict embrace(const hf_event *event, hf_delivery *delivery, struct r
     bool first = strcmp(event->type, "x") == 0;
 
     if (!delivery_run(delivery, "UPDATE accounts SET money = money + 1 WHERE name = '%s'",
-                      first ? "a" : "b"))
+                      first ? "a" : "b")) {
         return HF_RETRY;
+    }
     door_pass(recorder->extra);
     if (!delivery_run(delivery, "UPDATE accounts SET money = money - 1 WHERE name = '%s'",
-                      first ? "b" : "a"))
+                      first ? "b" : "a")) {
         return HF_RETRY;
+    }
     return HF_ACK;
 }
 
@@ -633,8 +664,9 @@ static void handlers_that_deadlock_both_get_through(void **state)
     hf_subscription_options options = effects_options();
     struct door *door = scene_door(scene);
 
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     tables_run(scene, "CREATE TABLE accounts (name TEXT, money INTEGER);"
                       "INSERT INTO accounts VALUES ('a', 0), ('b', 0)");
     recorder->extra = door;

@@ -27,16 +27,19 @@ static void work_through(struct scene *scene, hf_mode mode, hf_toggle transactio
     trouble_open(scene);
     options.transactional = transactional;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(scene->bus, types[i % 5], i % 2 ? "k" : NULL, "1");
-    if (lose)
+    }
+    if (lose) {
         faulty_lose(verb, 2, times, status);
-    else
+    } else {
         faulty_fail(verb, 2, times, status);
+    }
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    for (int64_t position = 1; position <= 20; position++)
+    for (int64_t position = 1; position <= 20; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
     assert_int_equal(info_of(scene->bus, "a").dead, 4);
     assert_int_equal(info_of(scene->bus, "a").retrying, 0);
 }
@@ -196,13 +199,15 @@ static void after_a_long_outage_it_goes_on(void **state)
     settle_all(scene->bus, "a");
     faulty_fail(FAULTY_APPLY, 1, INT32_MAX, HF_UNAVAILABLE);
     faulty_fail(FAULTY_READER_NEXT, 1, INT32_MAX, HF_UNAVAILABLE);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         publish(healthy, "x", NULL, "1");
+    }
     assert_status(hf_wait(healthy, "a", 21, 300), HF_TIMEOUT);
     faulty_reset();
     assert_ok(hf_wait(healthy, "a", 21, PATIENCE_MS));
-    for (int64_t position = 1; position <= 21; position++)
+    for (int64_t position = 1; position <= 21; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
+    }
 }
 
 static void a_stop_during_an_outage_comes_back(void **state)

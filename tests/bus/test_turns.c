@@ -28,8 +28,9 @@
 
 static int turns_setup(void **state)
 {
-    if (trouble_setup(state) != 0)
+    if (trouble_setup(state) != 0) {
         return -1;
+    }
     trouble_open(*state);
     return 0;
 }
@@ -82,8 +83,9 @@ static hf_verdict count_unit(const hf_event *const *events, size_t count, hf_del
     (void)count;
     (void)delivery;
     (void)ctx;
-    if (door && strcmp(events[0]->type, "slow") == 0)
+    if (door && strcmp(events[0]->type, "slow") == 0) {
         door_pass(door);
+    }
     atomic_fetch_add(&units, 1);
     return HF_ACK;
 }
@@ -113,8 +115,9 @@ static void a_unit_waits_for_the_store_without_waking_anybody(void **state)
     begin_units(scene, options);
     memset(payload, 'x', HUGE_BYTES);
     payload[0] = payload[HUGE_BYTES - 1] = '"';
-    for (int i = 0; i < HUGE_EVENTS; i++)
+    for (int i = 0; i < HUGE_EVENTS; i++) {
         publish(scene->bus, "x", "k", payload);
+    }
     faulty_fail(FAULTY_READER_NEXT, 2, INT32_MAX, HF_UNAVAILABLE);
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(was_read_twice, NULL));
@@ -189,8 +192,9 @@ static void a_full_window_is_not_asked_for_more_again_and_again(void **state)
     options.inflight_max = 10;
     begin_units(scene, options);
     publish(scene->bus, "slow", "slow", "1");
-    for (int i = 0; i < FULL_EVENTS; i++)
+    for (int i = 0; i < FULL_EVENTS; i++) {
         publish(scene->bus, "x", i % 2 ? "k" : "l", "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(door, 1));
     others = 2; /* one for each key, at least */
@@ -249,8 +253,9 @@ static void short_timeouts_do_not_make_the_dispatcher_read(void **state)
     options.breaker = HF_ON;
     options.breaker_pause_ms = 10 * PATIENCE_MS;
     subscribe(scene->bus, "a", "*", scene_recorder(scene, fail_always), &options);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 200; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(breaker_is_open, scene->bus));
     assert_in_range(reads_for_a_while(), 0, SHORT_READS_MAX);
@@ -268,8 +273,9 @@ static bool is_at_rest(void *ctx)
     struct rest *rest = ctx;
     int64_t now = reads();
 
-    if (now != rest->reads)
+    if (now != rest->reads) {
         *rest = (struct rest){now, clock_mono_us()};
+    }
     return clock_mono_us() - rest->since_us >= REST_US;
 }
 
@@ -309,8 +315,9 @@ static bool asks_again(int64_t asked)
 {
     int64_t began_us = clock_mono_us();
 
-    while (!has_asked(&asked) && clock_mono_us() - began_us < REST_US)
+    while (!has_asked(&asked) && clock_mono_us() - began_us < REST_US) {
         usleep(2000);
+    }
     return has_asked(&asked);
 }
 

@@ -22,8 +22,9 @@ static hf_verdict write_late(const hf_event *event, hf_delivery *delivery,
 {
     struct slow *slow = recorder->extra;
 
-    if (!effects_write(delivery, event))
+    if (!effects_write(delivery, event)) {
         return HF_DEAD;
+    }
     if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
         door_pass(slow->door);
         atomic_store(&slow->late, effects_write(delivery, event) ? 1 : 2);
@@ -80,12 +81,14 @@ static hf_verdict write_late_without_dispatcher(const hf_event *event, hf_delive
 {
     struct slow *slow = recorder->extra;
 
-    if (!effects_write(delivery, event))
+    if (!effects_write(delivery, event)) {
         return HF_DEAD;
+    }
     if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
         point_arm("after_refresh", 1, POINT_STOP_THREAD);
-        for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++)
+        for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
             usleep(1000);
+        }
         door_pass(slow->door);
         atomic_store(&slow->late, effects_write(delivery, event) ? 1 : 2);
     }
@@ -142,8 +145,9 @@ static void outlast(sqlite3_context *context, int count, sqlite3_value **values)
 {
     (void)count;
     (void)values;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(sqlite3_user_data(context)); i++)
+    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(sqlite3_user_data(context)); i++) {
         usleep(1000);
+    }
     usleep(20000); /* so that the rollback is tried meanwhile: it cannot succeed */
     sqlite3_result_int(context, 1);
 }
@@ -172,8 +176,9 @@ static void a_statement_that_outlasts_tx_max_is_undone_when_it_ends(void **state
     struct recorder *recorder = scene_recorder(scene, write_in_outlasting_statement);
     hf_subscription_options options = effects_options();
 
-    if (!scene->path)
+    if (!scene->path) {
         skip();
+    }
     effects_make(scene);
     slow.door = scene_door(scene);
     atomic_store(&slow.late, 0);
@@ -229,8 +234,9 @@ static void a_statement_that_outlasts_a_stop_is_undone_when_it_ends(void **state
     hf_subscription_options options = effects_options();
     hf_bus *other;
 
-    if (!scene->path)
+    if (!scene->path) {
         skip();
+    }
     effects_make(scene);
     standing = (struct standing){scene_door(scene), scene_door(scene)};
     recorder->extra = &standing;

@@ -35,11 +35,14 @@ static void assert_all_seen(struct recorder **recorders, size_t count)
     int missing = 0;
 
     assert_non_null(seen);
-    for (size_t r = 0; r < count; r++)
-        for (size_t i = 0; i < recorder_count(recorders[r]); i++)
+    for (size_t r = 0; r < count; r++) {
+        for (size_t i = 0; i < recorder_count(recorders[r]); i++) {
             seen[recorder_get(recorders[r], i).position] = 1;
-    for (int position = 1; position <= EVENTS; position++)
+        }
+    }
+    for (int position = 1; position <= EVENTS; position++) {
         missing += !seen[position];
+    }
     free(seen);
     assert_int_equal(missing, 0);
 }
@@ -110,8 +113,9 @@ static hf_verdict leave_at_a_hundred(const hf_event *event, hf_delivery *deliver
 {
     (void)recorder;
     if (event->position == 100 &&
-        hf_unsubscribe(hf_delivery_bus(delivery), atomic_load(&own_id)) == HF_OK)
+        hf_unsubscribe(hf_delivery_bus(delivery), atomic_load(&own_id)) == HF_OK) {
         atomic_store(&left, true);
+    }
     return HF_ACK;
 }
 

@@ -28,7 +28,7 @@ static int compare(const void *a, const void *b)
  * lets some of them wait, but hardly all. What a slow disk takes to publish does not count. */
 static void assert_woken(int64_t took_us[ROUNDS])
 {
-    qsort(took_us, ROUNDS, sizeof(took_us[0]), compare);
+    qsort(took_us, ROUNDS, sizeof took_us[0], compare);
     print_message("# fastest %lld us, median %lld us, slowest %lld us\n", (long long)took_us[0],
                   (long long)took_us[ROUNDS / 2], (long long)took_us[ROUNDS - 1]);
     assert_true(took_us[0] < PROMPT_US);
@@ -49,8 +49,9 @@ static void wake_again_and_again(struct scene *scene, hf_bus *publisher,
         int64_t published_us = mono_us();
         assert_true(recorder_wait(recorder, i + 1));
         took_us[i] = recorder_get(recorder, i).begin_us - published_us;
-        if (i % 10 == 9)
-            usleep(20000); /* so that the bus goes to sleep now and then */
+        if (i % 10 == 9) {
+            usleep(20000);
+        } /* so that the bus goes to sleep now and then */
     }
     assert_woken(took_us);
 }
@@ -94,14 +95,17 @@ static int publish_when_told(int argc, char **argv)
     hf_new_event event = HF_NEW_EVENT_INIT;
     hf_bus *bus = NULL;
 
-    if (argc < 3 || hf_open(argv[0], NULL, &bus) != HF_OK)
+    if (argc < 3 || hf_open(argv[0], NULL, &bus) != HF_OK) {
         return 1;
+    }
     event.type = "x";
     for (size_t i = 1; i <= (size_t)strtoll(argv[2], NULL, 10); i++) {
-        while (diary_count(argv[1], "GO") < i)
+        while (diary_count(argv[1], "GO") < i) {
             usleep(1000);
-        if (hf_publish(bus, &event, NULL) != HF_OK)
+        }
+        if (hf_publish(bus, &event, NULL) != HF_OK) {
             return 1;
+        }
         diary_write(argv[1], "T %lld", (long long)mono_us());
     }
     return hf_close(&bus) == HF_OK ? 0 : 1;
@@ -116,18 +120,20 @@ static void another_process_wakes_it_in_milliseconds(void **state)
     char diary[512];
     pid_t pid;
 
-    snprintf(diary, sizeof(diary), "%s", scene_file(scene, "diary"));
+    snprintf(diary, sizeof diary, "%s", scene_file(scene, "diary"));
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     pid = actor_start("publish", scene->url, diary, "30", NULL);
     for (size_t i = 0; i < ROUNDS; i++) {
         diary_write(diary, "GO");
-        if (!recorder_wait(recorder, i + 1))
+        if (!recorder_wait(recorder, i + 1)) {
             actor_kill(pid);
+        }
     }
     assert_int_equal(actor_wait(pid), 0);
-    for (size_t i = 0; i < ROUNDS; i++)
+    for (size_t i = 0; i < ROUNDS; i++) {
         took_us[i] = recorder_get(recorder, i).begin_us - diary_number(diary, "T ", i);
+    }
     assert_woken(took_us);
 }
 
@@ -171,7 +177,7 @@ static void the_descriptor_becomes_readable_when_something_is_published(void **s
         FD_ZERO(&readable);
         FD_SET(fd, &readable);
         assert_int_equal(select(fd + 1, &readable, NULL, NULL, &patience), 1);
-        assert_int_equal(read(fd, &number, sizeof(number)), sizeof(number));
+        assert_int_equal(read(fd, &number, sizeof number), sizeof number);
     }
 }
 
@@ -193,11 +199,11 @@ static struct footprint footprint_of(struct scene *scene)
     struct stat info;
     char wal[512];
 
-    memset(&footprint, 0, sizeof(footprint));
+    memset(&footprint, 0, sizeof footprint);
     assert_int_equal(stat(scene_sqlite(scene), &info), 0);
     footprint.db = info.st_mtim;
     footprint.db_bytes = info.st_size;
-    snprintf(wal, sizeof(wal), "%s-wal", scene_sqlite(scene));
+    snprintf(wal, sizeof wal, "%s-wal", scene_sqlite(scene));
     if (stat(wal, &info) == 0) {
         footprint.wal = info.st_mtim;
         footprint.wal_bytes = info.st_size;
@@ -221,8 +227,9 @@ static void an_idle_bus_writes_nothing(void **state)
     options.mode = HF_MODE_SHARED;
     subscribe(scene->bus, "b", "*", other, &options);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     settle_all(scene->bus, NULL);
     assert_int_equal(sqlite3_open_v2(scene_sqlite(scene), &db, SQLITE_OPEN_READWRITE, NULL),
                      SQLITE_OK);
@@ -233,7 +240,7 @@ static void an_idle_bus_writes_nothing(void **state)
         version = data_version(db);
         usleep(REST_US);
         after = footprint_of(scene);
-        rested = data_version(db) == version && memcmp(&before, &after, sizeof(before)) == 0;
+        rested = data_version(db) == version && memcmp(&before, &after, sizeof before) == 0;
     }
     sqlite3_close(db);
     assert_true(rested);
@@ -243,8 +250,9 @@ static hf_verdict fail_first(const hf_event *event, hf_delivery *delivery,
                              struct recorder *recorder)
 {
     (void)event;
-    if (hf_delivery_attempt(delivery) == 1)
+    if (hf_delivery_attempt(delivery) == 1) {
         return HF_RETRY;
+    }
     door_pass(recorder->extra);
     return HF_ACK;
 }
@@ -271,8 +279,9 @@ static void waiting_for_a_slow_handler_takes_no_processor_time(void **state)
     options.retry_max_ms = 1;
     options.batch = 50;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 200; i++) {
         publish(scene->bus, "x", NULL, "1");
+    }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->extra, 1));
     usleep(300000); /* everything has failed once and is due */
@@ -328,7 +337,7 @@ static void a_subscription_that_is_being_made_delays_no_wakeup(void **state)
     hf_bus *other = scene_open(scene, NULL);
 
     faulty_install();
-    snprintf(url, sizeof(url), "faulty:%s", scene->url);
+    snprintf(url, sizeof url, "faulty:%s", scene->url);
     scene_close(scene, scene->bus);
     assert_ok(hf_open(url, &scene->options, &scene->bus));
     subscribe(scene->bus, "a", "*", recorder, &options);

@@ -272,17 +272,19 @@ static void must_be_told(const char *file, int line, int column, const char *wor
 {
     const struct config_problem *first = &problems.kept[0];
 
-    if (read_text(file) || problems.count == 0)
+    if (read_text(file) || problems.count == 0) {
         fail_msg("this was taken: %s", file);
-    if (!strstr(first->text, words) || first->place.line != line || first->place.column != column)
+    }
+    if (!strstr(first->text, words) || first->place.line != line || first->place.column != column) {
         fail_msg("%s: got %d:%d: %s; wanted %d:%d: %s", file, first->place.line,
                  first->place.column, first->text, line, column, words);
+    }
 }
 
 static void every_mistake_is_told_with_its_place(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {
+    for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
         const struct bad *bad = &bad_files[i];
 
         must_be_told(bad->file, bad->line, bad->column, bad->words);
@@ -292,11 +294,11 @@ static void every_mistake_is_told_with_its_place(void **state)
 static void every_mistake_in_a_schedule_is_told(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(bad_members) / sizeof(bad_members[0]); i++) {
+    for (size_t i = 0; i < sizeof bad_members / sizeof bad_members[0]; i++) {
         const struct bad_member *bad = &bad_members[i];
         char file[512];
 
-        snprintf(file, sizeof(file), SCHEDULE "%s}]\n" COMPLETE, bad->member);
+        snprintf(file, sizeof file, SCHEDULE "%s}]\n" COMPLETE, bad->member);
         must_be_told(file, 1, (int)strlen(SCHEDULE) + bad->column, bad->words);
     }
 }
@@ -306,7 +308,7 @@ static void a_nul_byte_is_told(void **state)
     static const char bytes[] = "a: b\n\0c: d\n";
 
     (void)state;
-    assert_false(config_read(&config, (struct text){bytes, sizeof(bytes) - 1}, NOW_US, &problems));
+    assert_false(config_read(&config, (struct text){bytes, sizeof bytes - 1}, NOW_US, &problems));
     assert_int_equal(problems.kept[0].place.line, 2);
     assert_non_null(strstr(problems.kept[0].text, "NUL byte"));
 }
@@ -335,21 +337,24 @@ static void the_first_ten_of_many_mistakes_are_kept(void **state)
     (void)state;
     buf_init(&text, CONFIG_BYTES_MAX);
     buf_printf(&text, COMPLETE);
-    for (int i = 0; i < 30; i++)
+    for (int i = 0; i < 30; i++) {
         buf_printf(&text, "    wrong%d: 1\n", i);
+    }
     assert_false(read_text(buf_terminate(&text)));
     buf_release(&text);
     assert_int_equal(problems.count, 30);
-    for (int i = 0; i < CONFIG_PROBLEMS_MAX; i++)
+    for (int i = 0; i < CONFIG_PROBLEMS_MAX; i++) {
         assert_int_equal(problems.kept[i].place.line, 6 + i);
+    }
 }
 
 /* ---- Limits ---------------------------------------------------------------------------------- */
 
 static void repeat(struct buf *text, const char *piece, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         buf_append(text, piece, strlen(piece));
+    }
 }
 
 static void what_is_too_large_is_refused(void **state)
@@ -389,17 +394,19 @@ static void subscriptions_and_commands_have_a_limit(void **state)
     (void)state;
     buf_init(&text, CONFIG_BYTES_MAX);
     buf_printf(&text, "subscriptions:\n");
-    for (int i = 0; i <= CONFIG_SUBSCRIPTIONS_MAX; i++)
+    for (int i = 0; i <= CONFIG_SUBSCRIPTIONS_MAX; i++) {
         buf_printf(&text, "- {name: s%d, on: x, from: now, handler: {exec: x}}\n", i);
+    }
     assert_false(read_text(buf_terminate(&text)));
     assert_non_null(strstr(problems.kept[0].text, "there are 65 subscriptions; 64 is the limit"));
     buf_clear(&text);
     buf_printf(&text, "subscriptions:\n");
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 6; i++) {
         buf_printf(&text,
                    "- {name: s%d, on: x, from: now, handler: {exec: x}, "
                    "concurrency: 256}\n",
                    i);
+    }
     assert_false(read_text(buf_terminate(&text)));
     assert_int_equal(problems.count, 1);
     assert_int_equal(problems.kept[0].place.line, 6);
@@ -447,14 +454,14 @@ static double field_value(const hf_subscription_options *options, const struct s
     switch (field->kind) {
     case FIELD_ENUM:
     case FIELD_INT32:
-        memcpy(&small, at, sizeof(small));
+        memcpy(&small, at, sizeof small);
         return small;
     case FIELD_INT64:
     case FIELD_DURATION:
-        memcpy(&large, at, sizeof(large));
+        memcpy(&large, at, sizeof large);
         return (double)large;
     case FIELD_DOUBLE:
-        memcpy(&real, at, sizeof(real));
+        memcpy(&real, at, sizeof real);
         return real;
     }
     return 0;
@@ -478,8 +485,9 @@ static void defaults_are_those_of_the_library(void **state)
             assert_int_equal(options.handler_timeout_ms, 86400000); /* commands' own */
             continue;
         }
-        if (field_value(&options, field) != field_value(&library, field))
+        if (field_value(&options, field) != field_value(&library, field)) {
             fail_msg("%s: the table says %s", field->name, field->initial);
+        }
     }
 }
 
@@ -491,8 +499,9 @@ static bool is_taken(const struct suboption *field, int64_t number)
 
     options_default(&options);
     options.retry_base_ms = 0;
-    if (field->offset != offsetof(hf_subscription_options, retry_max_ms))
+    if (field->offset != offsetof(hf_subscription_options, retry_max_ms)) {
         options.retry_max_ms = INT64_C(366) * 86400000;
+    }
     suboptions_set(&options, field, &value);
     return options_check(&options) == HF_OK;
 }
@@ -509,13 +518,16 @@ static void limits_are_those_of_the_library(void **state)
         if (field->kind == FIELD_ENUM) {
             min = 1;
             max = 1;
-            for (const char *at = row->choices; *at; at++)
+            for (const char *at = row->choices; *at; at++) {
                 max += *at == '|';
+            }
         }
-        if (!is_taken(field, min) || is_taken(field, min - 1))
+        if (!is_taken(field, min) || is_taken(field, min - 1)) {
             fail_msg("%s: the least is not %" PRId64, field->name, min);
-        if (!is_taken(field, max) || is_taken(field, max + 1))
+        }
+        if (!is_taken(field, max) || is_taken(field, max + 1)) {
             fail_msg("%s: the most is not %" PRId64, field->name, max);
+        }
     }
 }
 
@@ -530,11 +542,13 @@ static void every_field_of_the_options_is_in_the_table(void **state)
     options_default(&library);
     buf_init(&json, 65536);
     assert_int_equal(options_write(&library, &json), HF_OK);
-    for (size_t i = 0; i < json.length; i++)
+    for (size_t i = 0; i < json.length; i++) {
         members += json.bytes[i] == ':';
+    }
     assert_int_equal(members, suboptions_count);
-    for (size_t i = 0; i < suboptions_count; i++)
+    for (size_t i = 0; i < suboptions_count; i++) {
         assert_non_null(strstr(buf_terminate(&json), suboptions_fields[i].name));
+    }
     buf_release(&json);
 }
 
@@ -546,8 +560,9 @@ static void every_key_is_found_and_has_a_default_that_is_allowed(void **state)
             struct config_key key = config_key_at(scope, i);
             size_t index;
 
-            if (!key.path)
+            if (!key.path) {
                 continue;
+            }
             assert_true(config_key_find(scope, key.path, &index));
             assert_int_equal(index, i);
             assert_null(config_refusal(scope, key.path));
@@ -565,8 +580,9 @@ static void parse(int argc, const char *const *argv)
     char *words[16];
 
     assert_true(argc <= 16);
-    for (int i = 0; i < argc; i++)
-        memcpy(&words[i], &argv[i], sizeof(words[i]));
+    for (int i = 0; i < argc; i++) {
+        memcpy(&words[i], &argv[i], sizeof words[i]);
+    }
     assert_int_equal(args_parse(&args, argc, words, NOW_US), 0);
 }
 

@@ -72,8 +72,8 @@ static void percentiles_are_at_most_one_bucket_too_high(void **state)
         values[i] = (int64_t)(seed >> (seed % 40 + 20));
         histogram_add(&histogram, values[i]);
     }
-    qsort(values, 10000, sizeof(values[0]), by_value);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    qsort(values, 10000, sizeof values[0], by_value);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         double exact = (double)values[(size_t)(parts[i] * 10000 + 0.5) - 1] / 1e6;
         double told = histogram_ms(&histogram, parts[i]);
         assert_true(told >= exact);
@@ -102,8 +102,9 @@ static void commands_end_before_their_subscription_times_out(void **state)
         deliver_times(timeout_ms, &run_ms, &grace_ms);
         assert_true(run_ms >= timeout_ms / 2);
         assert_true(grace_ms <= 1000);
-        if (timeout_ms >= 60)
+        if (timeout_ms >= 60) {
             assert_true(run_ms + grace_ms < timeout_ms);
+        }
     }
 }
 
@@ -143,8 +144,9 @@ static void numbers_are_digits_and_nothing_else(void **state)
     assert_int_equal(number, INT64_MAX);
     assert_false(args_value_number("11", 0, 10, &number));
     assert_false(args_value_number("-1", 0, 10, &number));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_false(args_value_number(bad[i], INT64_MIN, INT64_MAX, &number));
+    }
 }
 
 static void durations_and_sizes_are_told_in_words(void **state)
@@ -177,9 +179,9 @@ static void a_benchmark_payload_has_its_size_and_its_number(void **state)
     char payload[BENCH_SIZE_MIN];
 
     (void)state;
-    bench_payload(payload, sizeof(payload), INT64_MAX);
-    assert_int_equal(payload[sizeof(payload) - 1], '}');
-    assert_int_equal(bench_payload_number(payload, sizeof(payload)), INT64_MAX);
+    bench_payload(payload, sizeof payload, INT64_MAX);
+    assert_int_equal(payload[sizeof payload - 1], '}');
+    assert_int_equal(bench_payload_number(payload, sizeof payload), INT64_MAX);
     assert_int_equal(bench_payload_number("{\"a\":1}", 7), -1);
 }
 
@@ -193,7 +195,7 @@ static void published_json_is_one_harmless_line(void **state)
     buf_init(&buf, 1000);
     json_out_init(&json, &buf);
     json_object_begin(&json);
-    show_raw(&json, "p", payload, sizeof(payload) - 1);
+    show_raw(&json, "p", payload, sizeof payload - 1);
     json_object_end(&json);
     assert_string_equal(buf_terminate(&buf),
                         "{\"p\":{\"a\":  1.50,  \"b\":\"\\u009b\\u007f\\u2028\"}}");
@@ -271,12 +273,13 @@ static void a_shown_url_has_no_password(void **state)
     char engine[32];
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_string_equal(url_shown(cases[i].url, shown), cases[i].shown);
-    assert_string_equal(url_engine("postgresql://x", engine, sizeof(engine)), "postgres");
-    assert_string_equal(url_engine("postgres://x", engine, sizeof(engine)), "postgres");
-    assert_string_equal(url_engine("sqlite:x", engine, sizeof(engine)), "sqlite");
-    assert_string_equal(url_engine("x.db", engine, sizeof(engine)), "sqlite");
+    }
+    assert_string_equal(url_engine("postgresql://x", engine, sizeof engine), "postgres");
+    assert_string_equal(url_engine("postgres://x", engine, sizeof engine), "postgres");
+    assert_string_equal(url_engine("sqlite:x", engine, sizeof engine), "sqlite");
+    assert_string_equal(url_engine("x.db", engine, sizeof engine), "sqlite");
 }
 
 static void check_rows(const struct option_row *row)
@@ -285,8 +288,9 @@ static void check_rows(const struct option_row *row)
         assert_non_null(row->help);
         assert_true((row->kind == OPTION_FLAG) == (row->argument == NULL));
         assert_true((row->kind == OPTION_CHOICE) == (row->choices != NULL));
-        if (row->kind == OPTION_NUMBER || row->kind == OPTION_DECIMAL || row->kind == OPTION_SIZE)
+        if (row->kind == OPTION_NUMBER || row->kind == OPTION_DECIMAL || row->kind == OPTION_SIZE) {
             assert_true(row->min <= row->max);
+        }
     }
 }
 

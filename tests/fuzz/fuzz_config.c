@@ -26,9 +26,10 @@ static void check_problems(struct text bytes)
     int lines = 2; /* the end of the file counts as a line of its own */
     struct config_place before = {1, 1};
 
-    for (size_t i = 0; i < bytes.length; i++)
+    for (size_t i = 0; i < bytes.length; i++) {
         lines += bytes.bytes[i] == '\n' || bytes.bytes[i] == '\r' ||
-                 (unsigned char)bytes.bytes[i] >= 0x80; /* YAML has more ends of a line */
+                 (unsigned char)bytes.bytes[i] >= 0x80;
+    } /* YAML has more ends of a line */
     HOLDS(problems.count > 0);
     for (size_t i = 0; i < problems.count && i < CONFIG_PROBLEMS_MAX; i++) {
         const struct config_problem *problem = &problems.kept[i];
@@ -38,7 +39,7 @@ static void check_problems(struct text bytes)
         HOLDS(problem->place.line > before.line ||
               (problem->place.line == before.line && problem->place.column >= before.column));
         HOLDS(problem->text[0] &&
-              strnlen(problem->text, sizeof(problem->text)) < sizeof(problem->text));
+              strnlen(problem->text, sizeof problem->text) < sizeof problem->text);
         before = problem->place;
     }
 }
@@ -54,8 +55,9 @@ static void check_subscription(const struct config_entry *subscription)
 
     HOLDS(glob_check_name(text_of(subscription->name), "name", HF_NAME_BYTES_MAX) == HF_OK);
     HOLDS(on.item_count >= 1 && on.item_count <= HF_PATTERNS_MAX);
-    for (size_t i = 0; i < on.item_count; i++)
+    for (size_t i = 0; i < on.item_count; i++) {
         HOLDS(glob_check_pattern(text_of(on.items[i])) == HF_OK);
+    }
     options_default(&whole);
     options_merge(&whole, &options);
     HOLDS(options_check(&whole) == HF_OK);
@@ -83,8 +85,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static char *words[] = {program, command, NULL};
     struct text bytes = {size ? (const char *)data : "", size};
 
-    if (!args.command)
+    if (!args.command) {
         HOLDS(args_parse(&args, 2, words, NOW_US) == 0);
+    }
     if (!config_read(&config, bytes, NOW_US, &problems)) {
         check_problems(bytes);
         return 0;
@@ -93,14 +96,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     HOLDS(config.subscription_count >= 1);
     HOLDS(config.subscription_count <= CONFIG_SUBSCRIPTIONS_MAX);
     for (size_t i = 0; i < config.subscription_count; i++) {
-        for (size_t j = 0; j < i; j++)
+        for (size_t j = 0; j < i; j++) {
             HOLDS(strcmp(config.subscriptions[i]->name, config.subscriptions[j]->name) != 0);
+        }
         check_subscription(config.subscriptions[i]);
     }
     HOLDS(config.schedule_count <= CONFIG_SCHEDULES_MAX);
     for (size_t i = 0; i < config.schedule_count; i++) {
-        for (size_t j = 0; j < i; j++)
+        for (size_t j = 0; j < i; j++) {
             HOLDS(strcmp(config.schedules[i]->name, config.schedules[j]->name) != 0);
+        }
         check_schedule(config.schedules[i]);
     }
     config_release(&config);

@@ -54,14 +54,17 @@ static void check_timetable(const struct cron *cron, int64_t from_s)
     struct zone *utc;
     int64_t wall_s, at_us;
 
-    if (zone_new(text_of("UTC"), NULL, &utc) != HF_OK)
+    if (zone_new(text_of("UTC"), NULL, &utc) != HF_OK) {
         return;
+    }
     if (cron_next(cron, from_s, &wall_s) &&
-        timetable_next(cron, utc, from_s * SECOND_US - 1, &at_us))
+        timetable_next(cron, utc, from_s * SECOND_US - 1, &at_us)) {
         HOLDS(at_us == wall_s * SECOND_US);
+    }
     if (cron_previous(cron, from_s, &wall_s) &&
-        timetable_previous(cron, utc, from_s * SECOND_US + 1, &at_us))
+        timetable_previous(cron, utc, from_s * SECOND_US + 1, &at_us)) {
         HOLDS(at_us == wall_s * SECOND_US);
+    }
     zone_free(utc);
 }
 
@@ -70,12 +73,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t from_s;
     struct cron cron = {.seconds = UINT64_MAX};
 
-    if (size < sizeof(from_s))
+    if (size < sizeof from_s) {
         return 0;
-    memcpy(&from_s, data, sizeof(from_s));
+    }
+    memcpy(&from_s, data, sizeof from_s);
     from_s %= RANGE_S;
 
-    struct text text = {(const char *)data + sizeof(from_s), size - sizeof(from_s)};
+    struct text text = {(const char *)data + sizeof from_s, size - sizeof from_s};
 
     err_clear();
     if (cron_parse(text, &cron) != HF_OK) {

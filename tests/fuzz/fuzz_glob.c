@@ -26,8 +26,9 @@ static struct text take_line(struct text *rest)
 /* A type that the pattern matches: every '*' becomes a segment. */
 static void example_of(struct text pattern, struct buf *buf)
 {
-    for (size_t i = 0; i < pattern.length; i++)
+    for (size_t i = 0; i < pattern.length; i++) {
         buf_char(buf, pattern.bytes[i] == '*' ? 'q' : pattern.bytes[i]);
+    }
 }
 
 static void check_type(struct text type)
@@ -61,8 +62,9 @@ static void check_cover(struct text wide, struct text narrow)
 {
     struct buf example;
 
-    if (!glob_covers(wide, narrow))
+    if (!glob_covers(wide, narrow)) {
         return;
+    }
     buf_init(&example, HF_TYPE_BYTES_MAX);
     example_of(narrow, &example);
     HOLDS(glob_match(wide, buf_text(&example)));
@@ -79,17 +81,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool type_ok = glob_check_type(type) == HF_OK;
     bool other_ok = glob_check_pattern(other) == HF_OK;
 
-    if (pattern_ok)
+    if (pattern_ok) {
         check_pattern(pattern);
-    if (type_ok)
+    }
+    if (type_ok) {
         check_type(type);
-    if (pattern_ok && type_ok) /* for a type, covering and matching are the same question */
+    }
+    if (pattern_ok && type_ok) { /* for a type, covering and matching are the same question */
         HOLDS(glob_match(pattern, type) == glob_covers(pattern, type));
+    }
     if (pattern_ok && other_ok) {
         check_cover(pattern, other);
         check_cover(other, pattern);
     }
-    if (pattern_ok && other_ok && type_ok && glob_covers(pattern, other) && glob_match(other, type))
+    if (pattern_ok && other_ok && type_ok && glob_covers(pattern, other) &&
+        glob_match(other, type)) {
         HOLDS(glob_match(pattern, type));
+    }
     return 0;
 }

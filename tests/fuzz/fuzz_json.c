@@ -53,8 +53,9 @@ static void check_value(struct text raw)
         HOLDS(json_iter_init(&iter, raw));
         while (json_iter_next(&iter, &key, &value)) {
             HOLDS(iter.object == !text_is_absent(key));
-            if (iter.object)
+            if (iter.object) {
                 check_string(key);
+            }
             HOLDS(json_check(value.bytes, value.length, NULL, "part") == HF_OK);
             check_value(value);
         }
@@ -62,8 +63,9 @@ static void check_value(struct text raw)
         HOLDS(iter.at < iter.end);
         return;
     case JSON_NUMBER:
-        if (json_int_decode(raw, &number) == HF_OK && number > -1000000 && number < 1000000)
+        if (json_int_decode(raw, &number) == HF_OK && number > -1000000 && number < 1000000) {
             HOLDS(json_double_decode(raw, &real) == HF_OK && real == (double)number);
+        }
         return;
     case JSON_BOOL:
         HOLDS(text_equal(raw, text_of("true")) || text_equal(raw, text_of("false")));
@@ -84,8 +86,9 @@ static void walk_unchecked(struct text raw)
 
     buf_init(&buf, TEXT_MAX);
     if (json_iter_init(&iter, raw)) {
-        for (int i = 0; i < 100 && json_iter_next(&iter, NULL, &value); i++)
+        for (int i = 0; i < 100 && json_iter_next(&iter, NULL, &value); i++) {
             (void)json_string_decode(value, &buf);
+        }
     }
     (void)json_find_string(raw, "key", &buf);
     buf_release(&buf);
@@ -97,8 +100,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct text raw = {bytes, size};
     struct text trimmed = raw;
 
-    if (size > BYTES_MAX)
+    if (size > BYTES_MAX) {
         return 0;
+    }
     walk_unchecked(raw);
     err_clear();
     if (json_check(bytes, size, NULL, "input") != HF_OK) {
@@ -109,10 +113,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     HOLDS(utf8_is_valid(raw));
     HOLDS((json_check_object(bytes, size, NULL, "input") == HF_OK) ==
           (json_kind(raw) == JSON_OBJECT));
-    while (strchr(" \n\r\t", trimmed.bytes[0]))
+    while (strchr(" \n\r\t", trimmed.bytes[0])) {
         trimmed.bytes++, trimmed.length--;
-    while (strchr(" \n\r\t", trimmed.bytes[trimmed.length - 1]))
+    }
+    while (strchr(" \n\r\t", trimmed.bytes[trimmed.length - 1])) {
         trimmed.length--;
+    }
     check_value(trimmed);
     return 0;
 }

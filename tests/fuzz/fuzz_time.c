@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         HOLDS(ms >= 0);
         HOLDS(text.bytes[0] >= '0' && text.bytes[0] <= '9');
     }
-    if (size == sizeof(us)) {
-        memcpy(&us, data, sizeof(us));
+    if (size == sizeof us) {
+        memcpy(&us, data, sizeof us);
         check_instant(us);
     }
     return 0;

@@ -30,11 +30,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (uuid_parse(text, id) == HF_OK) {
         HOLDS(size == UUID_TEXT_BYTES - 1);
         uuid_format(id, formatted);
-        for (size_t i = 0; i < size; i++)
+        for (size_t i = 0; i < size; i++) {
             HOLDS(formatted[i] == text.bytes[i] || formatted[i] == (text.bytes[i] | 0x20));
+        }
         check_id(id);
     }
-    if (size == UUID_BYTES)
+    if (size == UUID_BYTES) {
         check_id(data);
+    }
     return 0;
 }

@@ -78,12 +78,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hf_status status = zone_decode(text_of("Fuzz/Zone"), text.bytes, size, &zone);
 
     HOLDS(status == HF_OK || status == HF_CORRUPT);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         check_zone(zone);
+    }
     zone_free(zone);
     if (zone_rule_parse(text, &rule)) {
-        for (int64_t at_s = FIRST_S; at_s < LAST_S; at_s += STEP_S)
+        for (int64_t at_s = FIRST_S; at_s < LAST_S; at_s += STEP_S) {
             check_span(zone_rule_span(&rule, at_s), at_s);
+        }
     }
     return 0;
 }

@@ -31,7 +31,7 @@ static bool replay_file(const char *path)
         return false;
     }
 
-    size_t size = fread(bytes, 1, sizeof(bytes), file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
     bool whole = !ferror(file) && fgetc(file) == EOF;
 
     fclose(file);
@@ -43,8 +43,9 @@ static bool replay_file(const char *path)
     /* A copy of exactly this size lets the address sanitizer see a read behind the end. */
     uint8_t *exact = malloc(size ? size : 1);
 
-    if (!exact)
+    if (!exact) {
         return false;
+    }
     memcpy(exact, bytes, size);
     LLVMFuzzerTestOneInput(exact, size);
     free(exact);
@@ -64,17 +65,19 @@ static bool replay_directory(const char *path)
     int count = scandir(path, &entries, is_visible, alphasort);
     bool ok = count >= 0;
 
-    if (!ok)
+    if (!ok) {
         fprintf(stderr, "cannot read the directory %s\n", path);
+    }
     for (int i = 0; i < count; i++) {
         char file[PATH_BYTES_MAX];
-        int length = snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
+        int length = snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
 
         ok = ok && length < PATH_BYTES_MAX && replay_file(file);
         free(entries[i]);
     }
-    if (count >= 0)
+    if (count >= 0) {
         free(entries);
+    }
     return ok;
 }
 
@@ -88,8 +91,9 @@ int main(int argc, char **argv)
 
         ok = directory ? replay_directory(argv[i]) : replay_file(argv[i]);
     }
-    if (!ok)
+    if (!ok) {
         printf("not ok %d - the files can be read\n", files_done + 1);
+    }
     printf("1..%d\n", files_done + !ok);
     return ok && files_done > 0 ? 0 : 1;
 }

@@ -47,8 +47,9 @@ static hf_verdict handle(const hf_event *event, hf_delivery *delivery, void *ctx
 {
     struct consumer_call *call = ctx;
 
-    if (call->handler_us > 0)
+    if (call->handler_us > 0) {
         usleep((useconds_t)call->handler_us);
+    }
     rig_append(call->fd, "D %s %s %d %llx a %d", hf_delivery_subscription(delivery), event->id,
                (int)hf_delivery_attempt(delivery),
                (unsigned long long)rig_hash(event->payload, event->payload_bytes), (int)getpid());
@@ -81,14 +82,16 @@ int consumer_main(int argc, char **argv)
 
         status = hf_subscribe(bus, name, "*", handle, &call, &none, NULL);
     }
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_start(bus);
+    }
     if (status != HF_OK) {
         fprintf(stderr, "# consumer: %s: %s\n", hf_status_name(status), hf_errmsg());
         return 3;
     }
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 pid_t consumer_start(const char *url, const char *ledger, const char *letters, const char *name,
@@ -96,7 +99,7 @@ pid_t consumer_start(const char *url, const char *ledger, const char *letters, c
 {
     char microseconds[16];
 
-    snprintf(microseconds, sizeof(microseconds), "%d", handler_us);
+    snprintf(microseconds, sizeof microseconds, "%d", handler_us);
     return rig_start(MARK, url, ledger, letters, name, microseconds, NULL);
 }
 

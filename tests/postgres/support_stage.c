@@ -7,8 +7,9 @@
 
 struct stage stage_of(struct scene *scene)
 {
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     hf_subscription_options options = quick_options();
     struct stage stage = {
         .scene = scene,
@@ -72,9 +73,10 @@ const char *stage_list(struct recorder *recorder)
     size_t used = 0;
     size_t count = recorder_count(recorder);
     text[0] = '\0';
-    for (size_t i = 0; i < count && used < sizeof text - 24; i++)
+    for (size_t i = 0; i < count && used < sizeof text - 24; i++) {
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld", i ? " " : "",
                                  (long long)recorder_get(recorder, i).position);
+    }
     return text;
 }
 
@@ -99,9 +101,10 @@ static bool is_there(void *ctx)
 void stage_await_checkpoint(struct stage *stage, const char *subscription, int64_t checkpoint)
 {
     struct awaited awaited = {stage->bus, subscription, checkpoint};
-    if (!wait_until(is_there, &awaited))
+    if (!wait_until(is_there, &awaited)) {
         fail_msg("the checkpoint of %s stays at %lld, wanted %lld", subscription,
                  (long long)info_of(stage->bus, subscription).checkpoint, (long long)checkpoint);
+    }
 }
 
 void stage_let_it_look(void)

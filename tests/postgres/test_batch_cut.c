@@ -27,7 +27,7 @@ static void *cut_main(void *ctx)
 
     cut->ended = -1;
     if (point_wait_blocked(cut->point, PATIENCE_MS)) {
-        snprintf(scene.url, sizeof(scene.url), "%s", cut->url);
+        snprintf(scene.url, sizeof scene.url, "%s", cut->url);
         cut->ended = (int)tables_number(&scene, CUT);
     }
     point_release(cut->point);
@@ -43,8 +43,9 @@ static int suffer(int argc, char **argv)
     pthread_t thread;
     hf_bus *bus = NULL;
 
-    if (argc < 3)
+    if (argc < 3) {
         return 2;
+    }
     options.node_name = "victim";
     cut = (struct cut){argv[0], argv[1], 0};
     point_arm(argv[1], strtoll(argv[2], NULL, 10), POINT_STOP_THREAD);
@@ -57,11 +58,13 @@ static int suffer(int argc, char **argv)
     }
     for (int i = 0; i < TRIES_MAX && status != HF_OK; i++) {
         status = hf_wait(bus, "a", -1, PATIENCE_MS);
-        if (status != HF_OK)
+        if (status != HF_OK) {
             usleep(50000);
+        }
     }
-    if (status != HF_OK)
+    if (status != HF_OK) {
         fprintf(stderr, "%s: %s\n", hf_status_name(status), hf_errmsg());
+    }
     pthread_join(thread, NULL);
     hf_close(&bus);
     return status != HF_OK ? 4 : cut.ended > 0 ? 0 : 5;
@@ -97,8 +100,9 @@ static void be_cut_everywhere(struct scene *scene, hf_subscription_options optio
         units_publish(units, ROUND_EVENTS, -1);
         status =
             actor_wait(actor_start("suffer", scene->url, windows[i].point, windows[i].nth, NULL));
-        if (status != 0)
+        if (status != 0) {
             fail_msg("cut at %s, the worker ended with %d", windows[i].point, status);
+        }
     }
     assert_int_equal(units_judge(units), 0);
 }

@@ -29,10 +29,12 @@ static hf_verdict count_call(const hf_event *event, hf_delivery *delivery, void 
 {
     struct tally *tally = ctx;
     (void)delivery;
-    if (event->position > 0 && event->position < POSITIONS_MAX)
+    if (event->position > 0 && event->position < POSITIONS_MAX) {
         atomic_fetch_add(&tally->calls[event->position], 1);
-    if (tally->strict && atomic_exchange(&tally->last, event->position) >= event->position)
+    }
+    if (tally->strict && atomic_exchange(&tally->last, event->position) >= event->position) {
         atomic_store(&tally->disordered, true);
+    }
     atomic_fetch_add(&tally->count, 1);
     return HF_ACK;
 }
@@ -49,8 +51,9 @@ static void publish_on(int index, void *ctx)
     for (int i = 0; i < PACKS && !atomic_load(&rush->stop); i++) {
         side_must(pg, "BEGIN");
         stage_publish(pg);
-        if ((i + index) % 7 == 0)
+        if ((i + index) % 7 == 0) {
             usleep(20000);
+        }
         stage_publish(pg);
         side_must(pg, (i + index) % 5 == 0 ? "ROLLBACK" : "COMMIT");
         usleep(1000);
@@ -66,8 +69,9 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
     struct scene *scene = *state;
     const char *given = getenv("CATCHUP_EVENTS");
     long long before = given ? strtoll(given, NULL, 10) : BEFORE;
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     PGconn *pg = side_open_url(scene->url);
     long long id = (long long)stage_namespace(pg);
     side_must(
@@ -95,8 +99,9 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
     int64_t begin_us = mono_us();
     assert_ok(hf_start(scene->bus));
     int64_t end_us = begin_us + 8 * PATIENCE_MS * 1000;
-    while ((tallies[0].count <= before || tallies[1].count <= before) && mono_us() < end_us)
+    while ((tallies[0].count <= before || tallies[1].count <= before) && mono_us() < end_us) {
         usleep(10000);
+    }
     int64_t caught_up_us = mono_us() - begin_us;
     atomic_store(&rush.stop, true);
     crowd_join(&crowd);
@@ -110,8 +115,9 @@ static void catching_up_while_publishing_goes_on_skips_and_repeats_nothing(void 
         assert_int_equal(tallies[i].count, all); /* nothing else came */
         for (int row = 0; row < PQntuples(rows); row++) {
             long long position = strtoll(PQgetvalue(rows, row, 0), NULL, 10);
-            if (tallies[i].calls[position] != 1)
+            if (tallies[i].calls[position] != 1) {
                 fail_msg("position %lld came %d times", position, (int)tallies[i].calls[position]);
+            }
         }
         PQclear(rows);
         assert_false(tallies[i].disordered);

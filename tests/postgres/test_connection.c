@@ -42,10 +42,12 @@ static hf_verdict wait_at_doors(const hf_event *event, hf_delivery *delivery,
 {
     const struct doors *doors = recorder->extra;
     (void)delivery;
-    if (event->position == 2)
+    if (event->position == 2) {
         door_pass(doors->first);
-    if (event->position != 4)
+    }
+    if (event->position != 4) {
         return HF_ACK;
+    }
     door_pass(doors->second);
     return recorder_calls(recorder, 4, NULL) > 1 ? HF_ACK : HF_RETRY;
 }
@@ -63,8 +65,9 @@ static bool has_lost(void *ctx)
 static void what_was_dropped_above_a_gap_comes_again(void **state)
 {
     struct scene *scene = *state;
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     static struct doors doors;
     doors = (struct doors){scene_door(scene), scene_door(scene)};
     PGconn *a = side_open_url(scene->url);
@@ -89,8 +92,9 @@ static void what_was_dropped_above_a_gap_comes_again(void **state)
     assert_true(recorder_wait(recorder, 4));
     side_must(a, "COMMIT");
     settle_all(scene->bus, NULL);
-    for (int64_t position = 1; position <= 4; position++)
+    for (int64_t position = 1; position <= 4; position++) {
         assert_true(recorder_calls(recorder, position, NULL) > 0);
+    }
     PQfinish(a);
     PQfinish(b);
 }
@@ -125,8 +129,9 @@ static void a_listener_that_was_cut_listens_again(void **state)
 static void a_standby_is_refused_as_read_only(void **state)
 {
     struct scene *scene = *state;
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     char url[URL_BYTES];
     hf_bus *bus = NULL;
     hf_options options = HF_OPTIONS_INIT;
@@ -197,8 +202,9 @@ static void cut_one_or_all(PGconn *pg, int n)
 static void whatever_connection_is_cut_nothing_is_lost(void **state)
 {
     struct scene *scene = *state;
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     static struct load load;
     const char *given = getenv("CUTS");
     int cuts = given ? (int)strtol(given, NULL, 10) : CUTS;
@@ -222,8 +228,9 @@ static void whatever_connection_is_cut_nothing_is_lost(void **state)
 static void a_server_that_is_killed_and_started_again_loses_nothing(void **state)
 {
     struct scene *scene = *state;
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     char url[URL_BYTES];
     static struct load load;
     struct replica server = replica_start();

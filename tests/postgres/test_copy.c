@@ -27,8 +27,9 @@ static size_t claim_all(hf_bus *bus, int64_t *ret_first)
 
             *ret_first = position < *ret_first ? position : *ret_first;
         }
-        if (count > 0)
+        if (count > 0) {
             assert_ok(hf_ack(bus, "s", hf_batch_lease(batch), NULL, 0));
+        }
         hf_batch_free(batch);
         total += count;
     } while (count > 0);
@@ -49,11 +50,12 @@ static void what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy(voi
     options.mode = HF_MODE_SHARED;
     assert_ok(hf_subscription_create(scene->bus, "s", wanted, 1, &options, NULL));
     side_must(late, "BEGIN");
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         side_must(late,
                   "SELECT FROM holdfast.publish_many('default', array_fill('%s'::text, "
                   "ARRAY[%d]), NULL)",
                   i == 1 ? "other" : "wanted", LATE_EACH);
+    }
     publish(scene->bus, "wanted", NULL, "{}");
     assert_int_equal(claim_all(scene->bus, &first), 1);
     assert_int_equal(first, LATE + LATE_EACH + 1);

@@ -91,10 +91,11 @@ static void burst(int index, void *ctx)
     for (int i = 0; i < BURST_EACH; i++) {
         hf_new_event event = HF_NEW_EVENT_INIT;
         event.type = "t";
-        if (index % 2)
+        if (index % 2) {
             stage_publish(pg);
-        else
+        } else {
             assert_ok(hf_publish(s->bus, &event, NULL));
+        }
     }
     PQfinish(pg);
 }
@@ -107,8 +108,9 @@ static void a_burst_of_concurrent_publishers_is_processed_whole(void **state)
     assert_int_equal(recorder_count(s.loose), BURST_THREADS * BURST_EACH);
     assert_int_equal(recorder_count(s.strict), BURST_THREADS * BURST_EACH);
     assert_int_equal(recorder_count(s.shared), BURST_THREADS * BURST_EACH);
-    for (size_t i = 0; i < BURST_THREADS * BURST_EACH; i++)
+    for (size_t i = 0; i < BURST_THREADS * BURST_EACH; i++) {
         assert_int_equal(recorder_get(s.strict, i).position, i + 1);
+    }
     stage_end(&s);
 }
 
@@ -116,8 +118,9 @@ static void a_burst_of_concurrent_publishers_is_processed_whole(void **state)
 static void whatever_isolation_the_database_defaults_to_holes_are_decided_right(void **state)
 {
     struct scene *scene = *state;
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     PGconn *pg = side_open_url(scene->url);
     side_must(pg, "ALTER DATABASE %s SET default_transaction_isolation = 'serializable'", PQdb(pg));
     PQfinish(pg);
@@ -206,8 +209,9 @@ static void a_rolled_back_last_number_is_not_waited_for(void **state)
 static void a_jump_of_the_sequence_does_not_keep_the_checkpoint(void **state)
 {
     struct scene *scene = *state;
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     struct stage s = {.bus = scene->bus, .b = side_open_url(scene->url)};
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_subscription_options options = quick_options();
@@ -260,9 +264,10 @@ static bool says(void *ctx)
 static void await_sentence(hf_bus *bus, const char *subscription, const char *part)
 {
     struct talk talk = {bus, subscription, part};
-    if (!wait_until(says, &talk))
+    if (!wait_until(says, &talk)) {
         fail_msg("%s does not say \"%s\" but \"%s\"", subscription, part,
                  info_of(bus, subscription).not_moving);
+    }
 }
 
 static void the_session_that_keeps_a_position_open_is_named(void **state)
@@ -309,8 +314,9 @@ static void too_many_gaps_stop_the_reading_and_it_says_so(void **state)
     assert_int_equal(recorder_count(s.loose), GAPS + 1);
     assert_int_equal(recorder_count(s.strict), GAPS + 1);
     assert_int_equal(recorder_count(s.shared), GAPS + 1);
-    for (size_t i = 1; i <= GAPS; i++)
+    for (size_t i = 1; i <= GAPS; i++) {
         assert_true(recorder_get(s.strict, i - 1).position < recorder_get(s.strict, i).position);
+    }
     stage_end(&s);
 }
 
@@ -353,8 +359,9 @@ static void open_a_hole_at_three(struct stage *s)
     stage_publish(s->b);
     side_must(s->a, "BEGIN");
     assert_int_equal(stage_publish(s->a), 3);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         stage_publish(s->b);
+    }
     assert_string_equal(stage_await(s->loose, 5), "1 2 4 5 6");
     assert_string_equal(stage_await(s->strict, 2), "1 2");
 }
@@ -471,8 +478,9 @@ static struct recorder *run_above_a_hole(struct stage *s, hf_toggle transactiona
 
 static struct stage stage_bare(struct scene *scene)
 {
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     return (struct stage){.scene = scene,
                           .bus = scene->bus,
                           .a = side_open_url(scene->url),

@@ -33,9 +33,9 @@ static void log_everything(struct scene *scene, struct server_log *log)
 
     assert_non_null(directory);
     log->pg = PQconnectdb(scene->url);
-    snprintf(sql, sizeof(sql), "ALTER DATABASE %s SET log_statement = 'all'", PQdb(log->pg));
+    snprintf(sql, sizeof sql, "ALTER DATABASE %s SET log_statement = 'all'", PQdb(log->pg));
     assert_true(postgres_run(scene->url, sql));
-    snprintf(path, sizeof(path), "%s/log", directory);
+    snprintf(path, sizeof path, "%s/log", directory);
     log->file = fopen(path, "r");
     assert_non_null(log->file);
 }
@@ -61,12 +61,13 @@ static int count_statements(struct server_log *log, int seconds)
 
     assert_int_equal(fseek(log->file, 0, SEEK_END), 0);
     sleep((unsigned)seconds);
-    while (fgets(line, sizeof(line), log->file)) {
+    while (fgets(line, sizeof line, log->file)) {
         char *pid = strchr(line, '[');
         char *end = pid ? strchr(pid, ']') : NULL;
 
-        if (!end || (!strstr(end, "LOG:  execute ") && !strstr(end, "LOG:  statement: ")))
+        if (!end || (!strstr(end, "LOG:  execute ") && !strstr(end, "LOG:  statement: "))) {
             continue;
+        }
         *end = '\0';
         count += is_of_the_bus(log, pid + 1);
     }
@@ -124,8 +125,9 @@ static void an_idle_process_makes_one_statement_in_ten_seconds(void **state)
     log_everything(scene, &log);
     bus = scene_open(scene, NULL);
     subscribe_three(scene, bus, recorder);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         publish(bus, "x", NULL, "1");
+    }
     settle_all(bus, NULL);
     assert_int_equal(info_of(bus, "a").options.wait_period_ms, 10000);
     sleep(SETTLE_S);

@@ -68,9 +68,11 @@ static void hold(struct watch *watch, int index)
 
 static bool is_listed(const PGresult *rows, long long backend)
 {
-    for (int row = 0; row < PQntuples(rows); row++)
-        if (strtoll(PQgetvalue(rows, row, 0), NULL, 10) == backend)
+    for (int row = 0; row < PQntuples(rows); row++) {
+        if (strtoll(PQgetvalue(rows, row, 0), NULL, 10) == backend) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -82,20 +84,24 @@ static void look(struct watch *watch)
              (long long)stage_namespace(pg));
     while (goes_on(watch)) {
         long long before[HOLDERS];
-        for (int i = 0; i < HOLDERS; i++)
+        for (int i = 0; i < HOLDERS; i++) {
             before[i] = atomic_load(&watch->holders[i].turn);
+        }
         PGresult *rows = PQexec(pg, sql);
         assert_int_equal(PQresultStatus(rows), PGRES_TUPLES_OK);
         for (int i = 0; i < HOLDERS; i++) {
             /* It was open when the look began, and is so still. */
-            if (before[i] % 2 == 0 || atomic_load(&watch->holders[i].turn) != before[i])
+            if (before[i] % 2 == 0 || atomic_load(&watch->holders[i].turn) != before[i]) {
                 continue;
+            }
             atomic_fetch_add(&watch->checks, 1);
-            if (!is_listed(rows, atomic_load(&watch->holders[i].backend)))
+            if (!is_listed(rows, atomic_load(&watch->holders[i].backend))) {
                 atomic_fetch_add(&watch->missed, 1);
+            }
         }
-        if (is_listed(rows, atomic_load(&watch->stranger)))
+        if (is_listed(rows, atomic_load(&watch->stranger))) {
             atomic_fetch_add(&watch->mistaken, 1);
+        }
         PQclear(rows);
     }
     PQfinish(pg);
@@ -126,12 +132,13 @@ static void imitate(struct watch *watch)
 
 static void take_part(int index, void *ctx)
 {
-    if (index < HOLDERS)
+    if (index < HOLDERS) {
         hold(ctx, index);
-    else if (index < HOLDERS + LOOKERS)
+    } else if (index < HOLDERS + LOOKERS) {
         look(ctx);
-    else
+    } else {
         imitate(ctx);
+    }
 }
 
 static void a_publisher_that_is_open_throughout_a_look_is_seen(void **state)
@@ -139,8 +146,9 @@ static void a_publisher_that_is_open_throughout_a_look_is_seen(void **state)
     static struct watch watch;
     struct scene *scene = *state;
     const char *ms = getenv("LOCKS_MS");
-    if (scene->path)
+    if (scene->path) {
         skip();
+    }
     watch.url = scene->url;
     watch.until_us = mono_us() + (ms ? strtoll(ms, NULL, 10) : RUN_MS) * 1000;
     crowd_run(HOLDERS + LOOKERS + 1, take_part, &watch);

@@ -43,8 +43,9 @@ static void sample(int index, void *ctx)
     while (!atomic_load(&sampler->stop)) {
         int count = (int)side_number(pg, "SELECT count(*) FROM pg_stat_activity WHERE " OURS,
                                      (int)getpid());
-        if (count > atomic_load(&sampler->most))
+        if (count > atomic_load(&sampler->most)) {
             atomic_store(&sampler->most, count);
+        }
         usleep(SAMPLE_US);
     }
     PQfinish(pg);
@@ -82,8 +83,9 @@ static void publish_surely(hf_bus *bus, int number)
     event.key = key;
     event.id = id;
     event.payload = payload;
-    while (hf_publish(bus, &event, &receipt) != HF_OK && mono_us() < end_us)
+    while (hf_publish(bus, &event, &receipt) != HF_OK && mono_us() < end_us) {
         usleep(5000);
+    }
 }
 
 struct wanted {
@@ -118,8 +120,9 @@ static bool all_came(void *ctx)
     const struct wanted *wanted = ctx;
     for (int i = 0; i < wanted->subscriptions; i++) {
         if (recorder_count(recorders[i]) < (size_t)wanted->events ||
-            count_distinct(recorders[i], wanted->events) < wanted->events)
+            count_distinct(recorders[i], wanted->events) < wanted->events) {
             return false;
+        }
     }
     return true;
 }
@@ -148,11 +151,13 @@ static void many_subscriptions_share_few_sessions(void **state)
     subscribe_all(scene, MANY);
     crowd_start(&crowd, 1, sample, &sampler);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < EVENTS / 2; i++)
+    for (int i = 0; i < EVENTS / 2; i++) {
         publish_surely(scene->bus, i);
+    }
     assert_true(visitor_gets_in(scene));
-    for (int i = EVENTS / 2; i < EVENTS; i++)
+    for (int i = EVENTS / 2; i < EVENTS; i++) {
         publish_surely(scene->bus, i);
+    }
     bool came = wait_until(all_came, &wanted);
     bool let_in = visitor_gets_in(scene);
     atomic_store(&sampler.stop, true);
@@ -161,8 +166,9 @@ static void many_subscriptions_share_few_sessions(void **state)
     assert_true(came);
     assert_true(let_in);
     assert_in_range(atomic_load(&sampler.most), 3, SESSIONS);
-    for (int i = 0; i < MANY; i++)
-        assert_int_equal(recorder_count(recorders[i]), EVENTS); /* once each */
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(recorder_count(recorders[i]), EVENTS);
+    } /* once each */
     PQfinish(pg);
 }
 
@@ -178,17 +184,19 @@ static void sessions_that_end_cost_readers_nothing(void **state)
     assert_ok(hf_start(scene->bus));
     for (int i = 0; i < EVENTS; i++) {
         publish_surely(scene->bus, i);
-        if (i % (EVENTS / CUTS) == 0)
+        if (i % (EVENTS / CUTS) == 0) {
             cut += side_number(pg,
                                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
                                "WHERE query LIKE '%%t.position%%' AND " OURS,
                                (int)getpid());
+        }
     }
     assert_true(wait_until(all_came, &wanted));
     print_message("# %d sessions were ended\n", (int)cut);
     assert_true(cut > 0);
-    for (int i = 0; i < SOME; i++)
+    for (int i = 0; i < SOME; i++) {
         assert_int_equal(recorder_count(recorders[i]), EVENTS);
+    }
     PQfinish(pg);
 }
 
@@ -200,17 +208,20 @@ static void a_crash_in_the_middle_loses_and_reorders_nothing(void **state)
     struct wanted wanted = {SOME, 3 * EVENTS};
     subscribe_all(scene, SOME);
     assert_ok(hf_start(scene->bus));
-    for (int i = 0; i < EVENTS; i++)
+    for (int i = 0; i < EVENTS; i++) {
         publish_surely(scene->bus, i);
+    }
     cluster_crash(&cluster);
-    for (int i = EVENTS; i < 2 * EVENTS; i++)
+    for (int i = EVENTS; i < 2 * EVENTS; i++) {
         publish_surely(scene->bus, i);
+    }
     PGconn *pg = side_open_url(scene->url);
     side_must(pg, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE " OURS,
               (int)getpid());
     PQfinish(pg);
-    for (int i = 2 * EVENTS; i < 3 * EVENTS; i++)
+    for (int i = 2 * EVENTS; i < 3 * EVENTS; i++) {
         publish_surely(scene->bus, i);
+    }
     assert_true(wait_until(all_came, &wanted));
 }
 
@@ -236,8 +247,9 @@ int main(int argc, char **argv)
 {
     char pattern[512];
     const char *urls = getenv("HOLDFAST_TEST_URLS");
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     if (!urls || !server_is(urls)) {
         printf("1..0 # SKIP there is no server\n");
         return 0;

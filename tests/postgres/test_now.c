@@ -43,8 +43,9 @@ static void run_call(int index, void *ctx)
 
 static void assert_call_worked(const struct call *call)
 {
-    if (call->status != HF_OK)
+    if (call->status != HF_OK) {
         fail_msg("the call answered %s: %s", hf_status_name(call->status), call->message);
+    }
 }
 
 static struct call call_of(struct stage *s, bool seek)
@@ -91,15 +92,18 @@ static void begin_now(struct stage *s, bool seek)
     assert_int_equal(info.start_position, 3);
     assert_int_equal(stage_publish(s->b), 7); /* began after the call had returned */
     side_must(s->c, "COMMIT");
-    if (seek)
+    if (seek) {
         door_open(recorder->door);
+    }
     settle_all(s->bus, NULL);
     size_t before = seek ? 1 : 0; /* the one that was in the handler */
     assert_int_equal(recorder_count(recorder), 4 + before);
-    for (int64_t position = 2; position <= 3; position++)
+    for (int64_t position = 2; position <= 3; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 0);
-    for (int64_t position = 4; position <= 7; position++)
+    }
+    for (int64_t position = 4; position <= 7; position++) {
         assert_int_equal(recorder_calls(recorder, position, NULL), 1);
+    }
     /* The others, which began at the start, have got everything. */
     assert_int_equal(recorder_count(s->loose), 7);
     assert_int_equal(recorder_count(s->shared), 7);

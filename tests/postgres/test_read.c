@@ -52,8 +52,9 @@ static void a_read_goes_on_at_its_cursor_when_its_connection_is_lost(void **stat
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
         events[i].type = "x";
     }
-    for (int i = 0; i < EVENTS / 100; i++)
+    for (int i = 0; i < EVENTS / 100; i++) {
         assert_ok(hf_publish_many(scene->bus, events, 100, NULL));
+    }
     assert_ok(hf_read(scene->bus, NULL, EVENTS, 0, &cursor, see, &tail));
     assert_int_equal(tail.count, EVENTS);
     assert_false(tail.disorder);
@@ -79,7 +80,7 @@ static void hide_locks(struct scene *scene, char *ret_url, size_t bytes)
     char sql[512];
 
     PQclear(PQexec(pg, "CREATE ROLE blind_app LOGIN")); /* it may be there already */
-    snprintf(sql, sizeof(sql),
+    snprintf(sql, sizeof sql,
              "ALTER DATABASE %s OWNER TO blind_app; REVOKE SELECT ON pg_locks FROM PUBLIC",
              PQdb(pg));
     PQfinish(pg);
@@ -93,13 +94,13 @@ static void where_locks_are_hidden_gap_timeout_passes_a_gap_and_says_so(void **s
     struct recorder *patient = scene_recorder(scene, NULL);
     struct recorder *hasty = scene_recorder(scene, NULL);
     hf_subscription_options options = quick_options();
-    char url[sizeof(scene->url)], own[sizeof(scene->url)];
+    char url[sizeof scene->url], own[sizeof scene->url];
 
-    memcpy(own, scene->url, sizeof(own));
-    hide_locks(scene, url, sizeof(url));
-    memcpy(scene->url, url, sizeof(url));
+    memcpy(own, scene->url, sizeof own);
+    hide_locks(scene, url, sizeof url);
+    memcpy(scene->url, url, sizeof url);
     hf_bus *bus = scene_open(scene, NULL);
-    memcpy(scene->url, own, sizeof(own));
+    memcpy(scene->url, own, sizeof own);
     PGconn *slow = PQconnectdb(url);
     options.order = HF_ORDER_STRICT;
     subscribe(bus, "patient", "*", patient, &options);

@@ -39,8 +39,9 @@ static hf_receipt publish_surely(hf_bus *bus, const char *key)
     event.type = "t";
     event.key = key;
     event.id = id;
-    while (hf_publish(bus, &event, &receipt) != HF_OK && mono_us() < end_us)
+    while (hf_publish(bus, &event, &receipt) != HF_OK && mono_us() < end_us) {
         usleep(5000);
+    }
     return receipt;
 }
 
@@ -185,8 +186,9 @@ static void events_at_positions_that_a_crash_has_taken_back_are_delivered(void *
     connect_again(&s);
     int64_t kept = side_number(s.b, "SELECT count(*) FROM holdfast_private.events");
     hf_receipt receipts[5];
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5; i++) {
         receipts[i] = publish_surely(s.bus, NULL);
+    }
     settle_all(s.bus, NULL);
     printf("# of 101 events %d survived; the next position is %d\n", (int)kept,
            (int)receipts[0].position);
@@ -194,8 +196,9 @@ static void events_at_positions_that_a_crash_has_taken_back_are_delivered(void *
     for (int r = 0; r < 3; r++) {
         for (int i = 0; i < 5; i++) {
             size_t calls = 0;
-            for (size_t c = 0; c < recorder_count(recorders[r]); c++)
+            for (size_t c = 0; c < recorder_count(recorders[r]); c++) {
                 calls += strcmp(recorder_get(recorders[r], c).id, receipts[i].id) == 0;
+            }
             assert_int_equal(calls, 1);
         }
     }
@@ -263,12 +266,14 @@ static void publish_load(int index, void *ctx)
     char key[16];
     if (index == LOAD_THREADS) { /* the one who crashes the server, when some work is done */
         for (int i = 1; i <= CRASHES; i++) {
-            while (atomic_load(&load->done) < i * LOAD_THREADS * LOAD_EACH / (CRASHES + 1))
+            while (atomic_load(&load->done) < i * LOAD_THREADS * LOAD_EACH / (CRASHES + 1)) {
                 usleep(1000);
-            if (i % 2)
+            }
+            if (i % 2) {
                 cluster_crash(&cluster);
-            else
+            } else {
                 cluster_kill(&cluster);
+            }
         }
         return;
     }
@@ -283,9 +288,11 @@ static void publish_load(int index, void *ctx)
 static size_t first_call(struct recorder *recorder, const char *id)
 {
     size_t count = recorder_count(recorder);
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(recorder_get(recorder, i).id, id) == 0)
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(recorder_get(recorder, i).id, id) == 0) {
             return i + 1;
+        }
+    }
     return 0;
 }
 
@@ -329,8 +336,9 @@ int main(int argc, char **argv)
 {
     char pattern[512];
     const char *urls = getenv("HOLDFAST_TEST_URLS");
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     if (!urls || !server_is(urls)) {
         printf("1..0 # SKIP there is no server\n");
         return 0;

@@ -21,8 +21,9 @@ static void a_restored_copy_goes_on_where_the_dump_was_made(void **state)
     static struct cluster target;
     struct stage s = stage_of(*state);
     char url[1024];
-    for (int64_t i = 1; i <= 5; i++)
+    for (int64_t i = 1; i <= 5; i++) {
         assert_int_equal(stage_publish(s.b), i);
+    }
     settle_all(s.bus, NULL);
     side_must(s.a, "BEGIN");
     assert_int_equal(stage_publish(s.a), 6); /* open at the moment of the dump */
@@ -52,8 +53,9 @@ static void a_restored_copy_goes_on_where_the_dump_was_made(void **state)
     assert_string_equal(stage_list(loose), "7 8"); /* above its checkpoint: in flight */
     assert_string_equal(stage_list(strict), "7 8");
     assert_int_equal(recorder_calls(shared, 6, NULL), 0);
-    for (int64_t i = 1; i <= 5; i++)
+    for (int64_t i = 1; i <= 5; i++) {
         assert_int_equal(recorder_calls(shared, i, NULL), 0);
+    }
     /* Positions go on after those that were given when it was dumped. */
     const hf_receipt *receipt = publish(copy, "t", NULL, "{}");
     int64_t next = receipt->position;

@@ -74,7 +74,7 @@ static const char *publisher_path(const struct storm *storm, int number)
 {
     static _Thread_local char path[RIG_PATH_BYTES + 32];
 
-    snprintf(path, sizeof(path), "%s/publisher-%d", storm->dir, number);
+    snprintf(path, sizeof path, "%s/publisher-%d", storm->dir, number);
     return path;
 }
 
@@ -111,8 +111,9 @@ static void publish_one(struct publisher *self)
     struct open_event *event = &self->open[self->open_count];
     char key[16], payload[64];
 
-    if (self->open_count == OPEN_MAX)
+    if (self->open_count == OPEN_MAX) {
         return;
+    }
     send_event(self, event->id, key, payload);
     event->undone = false;
     event->position = side_number(self->pg,
@@ -130,8 +131,9 @@ static void publish_some(struct publisher *self)
         size_t before = self->open_count;
         bool save = chance_percent(&self->chance, 30);
 
-        if (save)
+        if (save) {
             side_must(self->pg, "SAVEPOINT s");
+        }
         publish_one(self);
         if (chance_percent(&self->chance, 5)) {
             side_must(self->pg, "SELECT holdfast_private.draw(%lld)",
@@ -140,8 +142,9 @@ static void publish_some(struct publisher *self)
         }
         if (save && chance_percent(&self->chance, 50)) {
             side_must(self->pg, "ROLLBACK TO s");
-            for (size_t i = before; i < self->open_count; i++)
+            for (size_t i = before; i < self->open_count; i++) {
                 self->open[i].undone = true;
+            }
         }
     }
 }
@@ -154,7 +157,7 @@ static bool end_transaction(struct publisher *self, bool prepare, int64_t number
     if (prepare) {
         char name[64];
 
-        snprintf(name, sizeof(name), "storm-%d-%d-%lld", (int)getpid(), self->number,
+        snprintf(name, sizeof name, "storm-%d-%d-%lld", (int)getpid(), self->number,
                  (long long)number);
         side_must(self->pg, "PREPARE TRANSACTION '%s'", name);
         usleep((useconds_t)chance_below(&self->chance, 60000));
@@ -174,8 +177,9 @@ static void run_transaction(struct publisher *self, int64_t number)
 
     self->open_count = 0;
     side_must(self->pg, "BEGIN");
-    if (prepare)
+    if (prepare) {
         side_must(self->pg, "SET LOCAL holdfast.notify = off");
+    }
     publish_some(self);
     if (pause == 0) {
         usleep((useconds_t)(LONG_US + chance_below(&self->chance, 2 * LONG_US)));
@@ -186,10 +190,11 @@ static void run_transaction(struct publisher *self, int64_t number)
     publish_some(self);
     kept = end_transaction(self, prepare, number);
     for (size_t i = 0; i < self->open_count; i++) {
-        if (kept && !self->open[i].undone)
+        if (kept && !self->open[i].undone) {
             rig_append(self->fd, "A %s %lld", self->open[i].id, (long long)self->open[i].position);
-        else
+        } else {
             rig_append(self->fd, "F %s rolled-back", self->open[i].id);
+        }
         self->storm->rolled_back += !kept || self->open[i].undone;
         self->storm->kept += kept && !self->open[i].undone;
     }
@@ -215,8 +220,9 @@ static bool run_library(struct publisher *self)
         rig_say("publisher %d: %s", self->number, hf_errmsg());
         return false;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         rig_append(self->fd, "A %s %lld", ids[i], (long long)receipts[i].position);
+    }
     return true;
 }
 
@@ -225,10 +231,11 @@ static void *publisher_main(void *ctx)
     struct publisher *self = ctx;
 
     for (int64_t number = 0; !self->storm->over; number++) {
-        if (!chance_percent(&self->chance, 20))
+        if (!chance_percent(&self->chance, 20)) {
             run_transaction(self, number);
-        else if (!run_library(self))
+        } else if (!run_library(self)) {
             self->storm->failed++;
+        }
         usleep((useconds_t)chance_below(&self->chance, 4000));
     }
     return NULL;
@@ -240,7 +247,7 @@ static void start_consumer(struct storm *storm, int number)
 {
     char name[16];
 
-    snprintf(name, sizeof(name), "c%d", number);
+    snprintf(name, sizeof name, "c%d", number);
     storm->pids[number] =
         consumer_start(storm->url, storm->consumers, storm->letters, name, number * 100);
 }
@@ -252,10 +259,10 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
 
     options.timeout_ms = CONSUMER_TIMEOUT_MS;
     rig_directory(storm->dir);
-    server_make(getenv("HOLDFAST_TEST_URLS"), storm->url, sizeof(storm->url));
-    snprintf(storm->consumers, sizeof(storm->consumers), "%s/consumers", storm->dir);
+    server_make(getenv("HOLDFAST_TEST_URLS"), storm->url, sizeof storm->url);
+    snprintf(storm->consumers, sizeof storm->consumers, "%s/consumers", storm->dir);
     storm->consumers_fd = rig_append_open(storm->consumers);
-    snprintf(storm->letters, sizeof(storm->letters), "rxs");
+    snprintf(storm->letters, sizeof storm->letters, "rxs");
     if (hf_open(storm->url, &options, &storm->bus) != HF_OK ||
         consumer_subscribe(storm->bus, 'r', start) != HF_OK ||
         consumer_subscribe(storm->bus, 'x', start) != HF_OK ||
@@ -274,8 +281,9 @@ static bool storm_begin(struct storm *storm, uint64_t seed)
     }
     storm->namespace_id =
         side_number(storm->publishers[0].pg, "SELECT id FROM holdfast_private.namespaces");
-    for (int i = 0; i < CONSUMERS; i++)
+    for (int i = 0; i < CONSUMERS; i++) {
         start_consumer(storm, i);
+    }
     return true;
 }
 
@@ -301,7 +309,7 @@ static int disturb(struct storm *storm, struct chance *chance, int64_t middle_us
                 storm->failed++;
                 return kills;
             }
-            snprintf(storm->letters, sizeof(storm->letters), "rxsn");
+            snprintf(storm->letters, sizeof storm->letters, "rxsn");
         }
         consumer_kill(storm->pids[victim], storm->consumers_fd);
         start_consumer(storm, victim);
@@ -342,17 +350,20 @@ static void judge(struct storm *storm, int kills)
         struct end end = {0};
 
         ended &= hf_subscription_get(storm->bus, subscriptions[i].name, keep_end, &end) == HF_OK;
-        if (end.lag > 0 || end.waiting > 0)
+        if (end.lag > 0 || end.waiting > 0) {
             rig_say("%s: checkpoint %lld, lag %lld, %lld wait", subscriptions[i].name,
                     (long long)end.checkpoint, (long long)end.lag, (long long)end.waiting);
+        }
         ended &= end.lag == 0 && end.waiting == 0;
-        if (i == 3)
+        if (i == 3) {
             subscriptions[i].after = end.start;
+        }
     }
     rig_ok(ended, "all checkpoints come to the end of the log");
     ledger = ledger_new(subscriptions, 4);
-    for (int i = 0; i < PUBLISHERS; i++)
+    for (int i = 0; i < PUBLISHERS; i++) {
         ledger_read(ledger, publisher_path(storm, i));
+    }
     ledger_read(ledger, storm->consumers);
     rig_ok(ledger_inspect(ledger, storm->bus) == HF_OK, "the log can be read");
     rig_ok(ledger_judge(ledger) == 0, "nothing is lost, invented, doubled or out of order");
@@ -378,18 +389,22 @@ static int storm_run(uint64_t seed, int64_t seconds)
     hf_status status;
 
     chance_seed(&chance, seed);
-    if (!storm_begin(&storm, seed))
+    if (!storm_begin(&storm, seed)) {
         return 1;
+    }
     begin_us = rig_mono_us();
-    for (int i = 0; i < PUBLISHERS; i++)
+    for (int i = 0; i < PUBLISHERS; i++) {
         if (pthread_create(&storm.publishers[i].thread, NULL, publisher_main,
-                           &storm.publishers[i]) != 0)
+                           &storm.publishers[i]) != 0) {
             abort();
+        }
+    }
     kills =
         disturb(&storm, &chance, begin_us + seconds * 1000000 / 3, begin_us + seconds * 1000000);
     storm.over = true;
-    for (int i = 0; i < PUBLISHERS; i++)
+    for (int i = 0; i < PUBLISHERS; i++) {
         pthread_join(storm.publishers[i].thread, NULL);
+    }
     rig_ok(storm.failed == 0, "every publish is answered");
     for (int i = 0; i < CONSUMERS; i++) { /* the late subscription's handlers, too */
         consumer_kill(storm.pids[i], storm.consumers_fd);
@@ -398,10 +413,12 @@ static int storm_run(uint64_t seed, int64_t seconds)
     status = hf_wait(storm.bus, NULL, -1, SETTLE_MS);
     rig_ok(status == HF_OK, "everything is settled");
     judge(&storm, kills);
-    for (int i = 0; i < CONSUMERS; i++)
+    for (int i = 0; i < CONSUMERS; i++) {
         rig_kill(storm.pids[i]);
-    for (int i = 0; i < PUBLISHERS; i++)
+    }
+    for (int i = 0; i < PUBLISHERS; i++) {
         PQfinish(storm.publishers[i].pg);
+    }
     hf_close(&storm.bus);
     server_remove(storm.url);
     rig_remove(storm.dir);
@@ -413,14 +430,16 @@ int main(int argc, char **argv)
     const char *seconds = getenv("STORM_SECONDS"), *seed = getenv("SEED");
     uint64_t drawn = seed ? strtoull(seed, NULL, 10) : (uint64_t)rig_mono_us();
 
-    if (consumer_is_asked_for(argc, argv))
+    if (consumer_is_asked_for(argc, argv)) {
         return consumer_main(argc, argv);
+    }
     if (!getenv("HOLDFAST_TEST_URLS") || !server_is(getenv("HOLDFAST_TEST_URLS"))) {
         printf("1..0 # SKIP there is no server\n");
         return 0;
     }
     rig_say("seed %llu", (unsigned long long)drawn);
-    if (storm_run(drawn, seconds ? strtoll(seconds, NULL, 10) : 6) != 0)
+    if (storm_run(drawn, seconds ? strtoll(seconds, NULL, 10) : 6) != 0) {
         rig_ok(false, "the storm begins");
+    }
     return rig_done();
 }

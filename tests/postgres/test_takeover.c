@@ -49,18 +49,19 @@ static void *publish_on(void *ctx)
         char id[HF_ID_BYTES], key[16], payload[32];
 
         chance_id(&drama->chance, id);
-        snprintf(key, sizeof(key), "k%d", (int)chance_below(&drama->chance, KEYS));
-        snprintf(payload, sizeof(payload), "%lld", (long long)i);
+        snprintf(key, sizeof key, "k%d", (int)chance_below(&drama->chance, KEYS));
+        snprintf(payload, sizeof payload, "%lld", (long long)i);
         event.type = "t";
         event.id = id;
         event.key = key;
         event.payload = payload;
         rig_append(fd, "S %s %s %llx", id, key,
                    (unsigned long long)rig_hash(payload, strlen(payload)));
-        if (hf_publish(drama->bus, &event, &receipt) == HF_OK)
+        if (hf_publish(drama->bus, &event, &receipt) == HF_OK) {
             rig_append(fd, "A %s %lld", id, (long long)receipt.position);
-        else
+        } else {
             drama->failed++;
+        }
         usleep(PERIOD_US);
     }
     return NULL;
@@ -81,8 +82,9 @@ static int owner_of(struct drama *drama)
     int owner = -1;
 
     while (owner < 0 && rig_mono_us() < end_us) {
-        if (hf_subscription_get(drama->bus, "r", keep_owner, &owner) != HF_OK)
+        if (hf_subscription_get(drama->bus, "r", keep_owner, &owner) != HF_OK) {
             return -1;
+        }
         usleep(owner < 0 ? 2000 : 0);
     }
     return owner;
@@ -94,18 +96,21 @@ static bool await_call(struct drama *drama, pid_t pid, long offset)
     int64_t end_us = rig_mono_us() + PATIENCE_US;
     char line[600], tail[32];
 
-    snprintf(tail, sizeof(tail), " %d ", (int)pid);
+    snprintf(tail, sizeof tail, " %d ", (int)pid);
     while (rig_mono_us() < end_us) {
         FILE *file = fopen(drama->consumers, "re");
         bool found = false;
 
-        if (!file || fseek(file, offset, SEEK_SET) != 0)
+        if (!file || fseek(file, offset, SEEK_SET) != 0) {
             return false;
-        while (!found && fgets(line, sizeof(line), file))
+        }
+        while (!found && fgets(line, sizeof line, file)) {
             found = strncmp(line, "D r ", 4) == 0 && strstr(line, tail);
+        }
         fclose(file);
-        if (found)
+        if (found) {
             return true;
+        }
         usleep(2000);
     }
     return false;
@@ -115,7 +120,7 @@ static void start_consumer(struct drama *drama, int number)
 {
     char name[16];
 
-    snprintf(name, sizeof(name), "c%d", number);
+    snprintf(name, sizeof name, "c%d", number);
     drama->pids[number] = consumer_start(drama->url, drama->consumers, "rs", name, HANDLER_US);
 }
 
@@ -126,13 +131,15 @@ static int64_t round_of(struct drama *drama)
     int64_t begin_us;
     long offset;
 
-    if (owner < 0 || !await_call(drama, drama->pids[owner], 0))
+    if (owner < 0 || !await_call(drama, drama->pids[owner], 0)) {
         return -1;
+    }
     begin_us = rig_mono_us();
     consumer_kill(drama->pids[owner], drama->fd);
     offset = (long)lseek(drama->fd, 0, SEEK_END);
-    if (!await_call(drama, drama->pids[!owner], offset))
+    if (!await_call(drama, drama->pids[!owner], offset)) {
         return -1;
+    }
     begin_us = rig_mono_us() - begin_us;
     start_consumer(drama, owner);
     return begin_us;
@@ -168,10 +175,12 @@ static void play(struct drama *drama, int rounds)
     ok = hf_open(drama->url, &options, &drama->bus) == HF_OK &&
          consumer_subscribe(drama->bus, 'r', start) == HF_OK &&
          consumer_subscribe(drama->bus, 's', start) == HF_OK;
-    for (int i = 0; i < CONSUMERS; i++)
+    for (int i = 0; i < CONSUMERS; i++) {
         start_consumer(drama, i);
-    if (!ok || pthread_create(&thread, NULL, publish_on, drama) != 0)
+    }
+    if (!ok || pthread_create(&thread, NULL, publish_on, drama) != 0) {
         abort();
+    }
     for (int i = 0; i < rounds && ok; i++) {
         int64_t spent_us = round_of(drama);
 
@@ -186,8 +195,9 @@ static void play(struct drama *drama, int rounds)
     rig_ok(drama->failed == 0, "every publish is answered");
     rig_ok(hf_wait(drama->bus, NULL, -1, PATIENCE_US / 1000) == HF_OK, "everything is settled");
     judge(drama);
-    for (int i = 0; i < CONSUMERS; i++)
+    for (int i = 0; i < CONSUMERS; i++) {
         rig_kill(drama->pids[i]);
+    }
     hf_close(&drama->bus);
 }
 
@@ -196,17 +206,18 @@ int main(int argc, char **argv)
     static struct drama drama;
     const char *rounds = getenv("TAKEOVER_ROUNDS");
 
-    if (consumer_is_asked_for(argc, argv))
+    if (consumer_is_asked_for(argc, argv)) {
         return consumer_main(argc, argv);
+    }
     if (!getenv("HOLDFAST_TEST_URLS") || !server_is(getenv("HOLDFAST_TEST_URLS"))) {
         printf("1..0 # SKIP there is no server\n");
         return 0;
     }
     chance_seed(&drama.chance, rig_seed(argc, argv));
     rig_directory(drama.dir);
-    server_make(getenv("HOLDFAST_TEST_URLS"), drama.url, sizeof(drama.url));
-    snprintf(drama.consumers, sizeof(drama.consumers), "%s/consumers", drama.dir);
-    snprintf(drama.publisher, sizeof(drama.publisher), "%s/publisher", drama.dir);
+    server_make(getenv("HOLDFAST_TEST_URLS"), drama.url, sizeof drama.url);
+    snprintf(drama.consumers, sizeof drama.consumers, "%s/consumers", drama.dir);
+    snprintf(drama.publisher, sizeof drama.publisher, "%s/publisher", drama.dir);
     drama.fd = rig_append_open(drama.consumers);
     play(&drama, rounds ? (int)strtol(rounds, NULL, 10) : 4);
     server_remove(drama.url);

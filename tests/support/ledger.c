@@ -86,18 +86,20 @@ static void *grow(void *block, size_t *capacity, size_t size)
 {
     *capacity = *capacity ? *capacity * 2 : 64;
     block = realloc(block, *capacity * size);
-    if (!block)
+    if (!block) {
         abort();
+    }
     return block;
 }
 
 struct ledger *ledger_new(const struct ledger_subscription *subscriptions, size_t count)
 {
-    struct ledger *ledger = calloc(1, sizeof(*ledger));
+    struct ledger *ledger = calloc(1, sizeof *ledger);
 
-    if (!ledger || count > LEDGER_SUBSCRIPTIONS_MAX)
+    if (!ledger || count > LEDGER_SUBSCRIPTIONS_MAX) {
         abort();
-    memcpy(ledger->subscriptions, subscriptions, count * sizeof(*subscriptions));
+    }
+    memcpy(ledger->subscriptions, subscriptions, count * sizeof *subscriptions);
     ledger->subscription_count = count;
     return ledger;
 }
@@ -128,15 +130,19 @@ static struct record *record_of(struct ledger *ledger, const char *id)
     struct record **bucket = &ledger->buckets[rig_hash(id, strlen(id)) % BUCKETS];
     struct record *record;
 
-    for (record = *bucket; record; record = record->next)
-        if (strcmp(record->id, id) == 0)
+    for (record = *bucket; record; record = record->next) {
+        if (strcmp(record->id, id) == 0) {
             return record;
-    record = calloc(1, sizeof(*record));
-    if (!record)
+        }
+    }
+    record = calloc(1, sizeof *record);
+    if (!record) {
         abort();
-    snprintf(record->id, sizeof(record->id), "%s", id);
-    for (int i = 0; i < LEDGER_SUBSCRIPTIONS_MAX; i++)
+    }
+    snprintf(record->id, sizeof record->id, "%s", id);
+    for (int i = 0; i < LEDGER_SUBSCRIPTIONS_MAX; i++) {
         record->fates[i].first_call = record->fates[i].first_ack = NEVER;
+    }
     record->next = *bucket;
     *bucket = record;
     return record;
@@ -148,14 +154,17 @@ static struct keyed *key_of(struct ledger *ledger, const char *path, const char 
     char name[RIG_PATH_BYTES + 80];
     struct keyed **bucket, *keyed;
 
-    snprintf(name, sizeof(name), "%s %s", path, key);
+    snprintf(name, sizeof name, "%s %s", path, key);
     bucket = &ledger->keys[rig_hash(name, strlen(name)) % 1024];
-    for (keyed = *bucket; keyed; keyed = keyed->next)
-        if (strcmp(keyed->name, name) == 0)
+    for (keyed = *bucket; keyed; keyed = keyed->next) {
+        if (strcmp(keyed->name, name) == 0) {
             return keyed;
-    keyed = calloc(1, sizeof(*keyed));
-    if (!keyed)
+        }
+    }
+    keyed = calloc(1, sizeof *keyed);
+    if (!keyed) {
         abort();
+    }
     keyed->name = strdup(name);
     keyed->next = *bucket;
     *bucket = keyed;
@@ -164,17 +173,21 @@ static struct keyed *key_of(struct ledger *ledger, const char *path, const char 
 
 static int subscription_of(const struct ledger *ledger, const char *name)
 {
-    for (size_t i = 0; i < ledger->subscription_count; i++)
-        if (strcmp(ledger->subscriptions[i].name, name) == 0)
+    for (size_t i = 0; i < ledger->subscription_count; i++) {
+        if (strcmp(ledger->subscriptions[i].name, name) == 0) {
             return (int)i;
+        }
+    }
     return -1;
 }
 
 static bool is_among(const struct processes *processes, int32_t pid)
 {
-    for (size_t i = 0; i < processes->count; i++)
-        if (processes->pids[i] == pid)
+    for (size_t i = 0; i < processes->count; i++) {
+        if (processes->pids[i] == pid) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -193,11 +206,13 @@ static bool read_sent(struct ledger *ledger, const char *path, const char *line)
     unsigned long long hash;
     struct record *record;
 
-    if (sscanf(line, "S %36s %63s %llx", id, key, &hash) != 3)
+    if (sscanf(line, "S %36s %63s %llx", id, key, &hash) != 3) {
         return false;
+    }
     record = record_of(ledger, id);
-    if (record->sent)
-        return true; /* sent again */
+    if (record->sent) {
+        return true;
+    } /* sent again */
     record->sent = true;
     record->hash = hash;
     if (strcmp(key, "-") != 0) {
@@ -214,8 +229,9 @@ static bool read_acknowledged(struct ledger *ledger, const char *line)
     struct record *record;
     struct keyed *keyed;
 
-    if (sscanf(line, "A %36s %lld", id, &position) != 2)
+    if (sscanf(line, "A %36s %lld", id, &position) != 2) {
         return false;
+    }
     record = record_of(ledger, id);
     if (record->position) {
         record->other_position |= record->position != position;
@@ -224,10 +240,12 @@ static bool read_acknowledged(struct ledger *ledger, const char *line)
     record->position = position;
     ledger->acknowledged++;
     keyed = record->keyed;
-    if (!keyed)
+    if (!keyed) {
         return true;
-    if (keyed->count == keyed->capacity)
-        keyed->records = grow(keyed->records, &keyed->capacity, sizeof(*keyed->records));
+    }
+    if (keyed->count == keyed->capacity) {
+        keyed->records = grow(keyed->records, &keyed->capacity, sizeof *keyed->records);
+    }
     keyed->records[keyed->count++] = record;
     return true;
 }
@@ -241,22 +259,26 @@ static bool read_delivered(struct ledger *ledger, const char *line)
     struct fate *fate;
 
     if (sscanf(line, "D %63s %36s %d %llx %c %d", name, id, &attempt, &hash, &verdict, &process) !=
-        6)
+        6) {
         return false;
+    }
     index = subscription_of(ledger, name);
-    if (index < 0)
-        return true; /* not judged */
+    if (index < 0) {
+        return true;
+    } /* not judged */
     record = record_of(ledger, id);
     fate = &record->fates[index];
     ledger->calls++;
     if (fate->calls && fate->last_verdict == 'a' &&
-        !is_explained(ledger, fate->last_process, process))
+        !is_explained(ledger, fate->last_process, process)) {
         fate->unexplained++;
+    }
     fate->calls++;
     fate->attempt_max = attempt > fate->attempt_max ? attempt : fate->attempt_max;
     fate->first_call = fate->calls == 1 ? ledger->calls : fate->first_call;
-    if (verdict == 'a' && fate->first_ack == NEVER)
+    if (verdict == 'a' && fate->first_ack == NEVER) {
         fate->first_ack = ledger->calls;
+    }
     fate->last_call = ledger->calls;
     fate->last_verdict = verdict;
     fate->last_process = process;
@@ -269,18 +291,21 @@ static bool read_undone(struct ledger *ledger, const char *line)
     char name[64], id[HF_ID_BYTES];
     int index;
 
-    if (sscanf(line, "N %63s %36s", name, id) != 2)
+    if (sscanf(line, "N %63s %36s", name, id) != 2) {
         return false;
+    }
     index = subscription_of(ledger, name);
-    if (index >= 0)
+    if (index >= 0) {
         record_of(ledger, id)->fates[index].last_verdict = 'r';
+    }
     return true;
 }
 
 static void read_process(struct processes *processes, const char *line)
 {
-    if (processes->count == processes->capacity)
-        processes->pids = grow(processes->pids, &processes->capacity, sizeof(*processes->pids));
+    if (processes->count == processes->capacity) {
+        processes->pids = grow(processes->pids, &processes->capacity, sizeof *processes->pids);
+    }
     processes->pids[processes->count++] = (int32_t)strtol(line + 1, NULL, 10);
 }
 
@@ -289,14 +314,18 @@ static bool read_point(struct ledger *ledger, const char *line)
     size_t i;
     char name[64];
 
-    if (sscanf(line, "P %63s", name) != 1)
+    if (sscanf(line, "P %63s", name) != 1) {
         return false;
-    for (i = 0; i < ledger->point_count && strcmp(ledger->points[i].name, name) != 0;)
+    }
+    for (i = 0; i < ledger->point_count && strcmp(ledger->points[i].name, name) != 0;) {
         i++;
-    if (i == 256)
+    }
+    if (i == 256) {
         return true;
-    if (i == ledger->point_count)
+    }
+    if (i == ledger->point_count) {
         snprintf(ledger->points[ledger->point_count++].name, 64, "%s", name);
+    }
     ledger->points[i].hits++;
     return true;
 }
@@ -305,8 +334,9 @@ static bool read_answer(struct ledger *ledger, const char *line)
 {
     char id[HF_ID_BYTES];
 
-    if (sscanf(line + 1, " %36s", id) != 1)
+    if (sscanf(line + 1, " %36s", id) != 1) {
         return false;
+    }
     record_of(ledger, id)->refused |= line[0] == 'F';
     record_of(ledger, id)->unknown |= line[0] == 'U';
     record_of(ledger, id)->joined |= line[0] == 'J';
@@ -341,18 +371,23 @@ void ledger_read(struct ledger *ledger, const char *path)
     FILE *file = fopen(path, "re");
     char line[600];
 
-    if (!file)
+    if (!file) {
         return;
+    }
     /* Who is gone is read first: a death is noted some time after it happened. */
-    while (fgets(line, sizeof(line), file))
-        if ((line[0] == 'K' || line[0] == 'Z') && strchr(line, '\n'))
+    while (fgets(line, sizeof line, file)) {
+        if ((line[0] == 'K' || line[0] == 'Z') && strchr(line, '\n')) {
             read_process(line[0] == 'K' ? &ledger->gone : &ledger->frozen, line);
+        }
+    }
     rewind(file);
     /* What cannot be read is told: whatever it said is missing, and may look like a loss. */
-    while (fgets(line, sizeof(line), file))
-        if (strchr(line, '\n') && !read_line(ledger, path, line))
+    while (fgets(line, sizeof line, file)) {
+        if (strchr(line, '\n') && !read_line(ledger, path, line)) {
             rig_say("%s has a line that cannot be read: %.*s", path, (int)strcspn(line, "\n"),
                     line);
+        }
+    }
     fclose(file);
 }
 
@@ -377,13 +412,15 @@ static int see_dead(const hf_dead_letter *letter, void *ctx)
     struct fate *fate;
 
     ledger->dead++;
-    if (index < 0)
+    if (index < 0) {
         return 0;
+    }
     fate = &record_of(ledger, letter->event.id)->fates[index];
     fate->dead++;
     fate->dead_attempts = letter->attempts;
-    for (const char *at = letter->attempts_json; at && (at = strstr(at, "\"attempt\":")); at++)
+    for (const char *at = letter->attempts_json; at && (at = strstr(at, "\"attempt\":")); at++) {
         fate->dead_story++;
+    }
     return 0;
 }
 
@@ -405,8 +442,9 @@ static hf_status each_id(const char *database, const char *sql, struct ledger *l
 {
     struct seeing seeing = {ledger, see};
 
-    if (server_is(database))
+    if (server_is(database)) {
         return postgres_each(database, sql, see_id, &seeing) ? HF_OK : HF_IO;
+    }
 
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
@@ -419,8 +457,9 @@ static hf_status each_id(const char *database, const char *sql, struct ledger *l
     }
     while (code == SQLITE_OK || code == SQLITE_ROW) {
         code = sqlite3_step(statement);
-        if (code == SQLITE_ROW)
+        if (code == SQLITE_ROW) {
             see_id((const char *)sqlite3_column_text(statement, 0), &seeing);
+        }
     }
     sqlite3_finalize(statement);
     sqlite3_close(db);
@@ -429,8 +468,9 @@ static hf_status each_id(const char *database, const char *sql, struct ledger *l
 
 static void see_effect(struct ledger *ledger, struct record *record)
 {
-    for (size_t i = 0; i < ledger->subscription_count; i++)
+    for (size_t i = 0; i < ledger->subscription_count; i++) {
         record->fates[i].effects += ledger->subscriptions[i].transactional;
+    }
 }
 
 static void see_outbox(struct ledger *ledger, struct record *record)
@@ -443,8 +483,9 @@ hf_status ledger_inspect_tables(struct ledger *ledger, const char *database)
 {
     hf_status status = each_id(database, "SELECT id FROM effects", ledger, see_effect);
 
-    if (status != HF_OK)
+    if (status != HF_OK) {
         return status;
+    }
     return each_id(database, "SELECT id FROM outbox", ledger, see_outbox);
 }
 
@@ -460,8 +501,9 @@ hf_status ledger_inspect(struct ledger *ledger, hf_bus *bus)
     }
     filter.limit = 1000000;
     filter.resolved = HF_ON;
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_dead_list(bus, &filter, see_dead, ledger);
+    }
     return status;
 }
 
@@ -473,39 +515,51 @@ static void breach(struct ledger *ledger, const char *what, const struct record 
     const struct fate *fate = &record->fates[0];
     int index = subscription_of(ledger, where);
 
-    if (index >= 0)
+    if (index >= 0) {
         fate = &record->fates[index];
-    if (ledger->breaches < BREACHES_SHOWN)
+    }
+    if (ledger->breaches < BREACHES_SHOWN) {
         ledger->shown[ledger->breaches] = record;
-    if (ledger->breaches++ < BREACHES_SHOWN)
+    }
+    if (ledger->breaches++ < BREACHES_SHOWN) {
         rig_say("%s: %s in %s: position %lld, place %lld, %d calls, attempt %d, %d dead (%d of %d "
                 "told), %d effects",
                 what, record->id, where, (long long)record->position, (long long)record->place,
                 (int)fate->calls, (int)fate->attempt_max, (int)fate->dead, (int)fate->dead_story,
                 (int)fate->dead_attempts, (int)fate->effects);
+    }
 }
 
 static void judge_event(struct ledger *ledger, const struct record *record)
 {
     bool called = false;
 
-    for (size_t i = 0; i < ledger->subscription_count; i++)
+    for (size_t i = 0; i < ledger->subscription_count; i++) {
         called |= record->fates[i].calls > 0;
-    if (record->position && !record->place)
+    }
+    if (record->position && !record->place) {
         breach(ledger, "lost", record, "the log");
-    if (record->joined && record->outbox != (record->place != 0))
+    }
+    if (record->joined && record->outbox != (record->place != 0)) {
         breach(ledger, "joined", record, "the outbox");
+    }
     if (record->places > 1 || record->other_position ||
-        (record->position && record->place && record->position != record->place))
+        (record->position && record->place && record->position != record->place)) {
         breach(ledger, "twice", record, "the log");
-    if ((record->place || called) && !record->sent)
+    }
+    if ((record->place || called) && !record->sent) {
         breach(ledger, "invented", record, "the log");
-    if (record->other_bytes || (record->place && record->sent && record->hash != record->log_hash))
+    }
+    if (record->other_bytes ||
+        (record->place && record->sent && record->hash != record->log_hash)) {
         breach(ledger, "other bytes", record, "the log");
-    if (record->refused && !record->position && (record->place || called))
+    }
+    if (record->refused && !record->position && (record->place || called)) {
         breach(ledger, "denied", record, "the log");
-    if (called && !record->place)
+    }
+    if (called && !record->place) {
         breach(ledger, "delivered but not stored", record, "the log");
+    }
 }
 
 static void judge_fate(struct ledger *ledger, const struct record *record,
@@ -516,28 +570,36 @@ static void judge_fate(struct ledger *ledger, const struct record *record,
         record->place > subscription->after &&
         (!subscription->type || record->derived == (strcmp(subscription->type, "derived") == 0));
 
-    if (wanted && fate->calls == 0 && fate->dead == 0)
+    if (wanted && fate->calls == 0 && fate->dead == 0) {
         breach(ledger, "lost", record, name);
-    if (!wanted && fate->calls > 0)
+    }
+    if (!wanted && fate->calls > 0) {
         breach(ledger, "not for it", record, name);
-    if (fate->dead > 1)
+    }
+    if (fate->dead > 1) {
         breach(ledger, "dead twice", record, name);
+    }
     if (fate->attempt_max > subscription->attempts_max ||
-        fate->dead_attempts > subscription->attempts_max)
+        fate->dead_attempts > subscription->attempts_max) {
         breach(ledger, "attempts", record, name);
+    }
     /* Uncounted attempts are told, too. */
-    if (fate->dead && fate->dead_story < fate->dead_attempts)
+    if (fate->dead && fate->dead_story < fate->dead_attempts) {
         breach(ledger, "story", record, name);
-    if (fate->unexplained && !subscription->repeats)
+    }
+    if (fate->unexplained && !subscription->repeats) {
         breach(ledger, "unexplained duplicate", record, name);
-    if (subscription->transactional && wanted && fate->effects != (fate->dead ? 0 : 1))
+    }
+    if (subscription->transactional && wanted && fate->effects != (fate->dead ? 0 : 1)) {
         breach(ledger, "effects", record, name);
+    }
     if (subscription->derives && wanted) {
         char id[HF_ID_BYTES];
 
         rig_derived_id(record->id, id);
-        if ((record_of(ledger, id)->place != 0) != (fate->effects > 0))
+        if ((record_of(ledger, id)->place != 0) != (fate->effects > 0)) {
             breach(ledger, "joined", record, name);
+        }
     }
 }
 
@@ -549,10 +611,11 @@ static int64_t finished(const struct fate *fate)
 
 static void judge_order(struct ledger *ledger, const struct keyed *keyed, size_t index)
 {
-    int64_t *latest = calloc(keyed->count + 1, sizeof(*latest));
+    int64_t *latest = calloc(keyed->count + 1, sizeof *latest);
 
-    if (!latest)
+    if (!latest) {
         abort();
+    }
     for (size_t i = 0; i < keyed->count; i++) {
         int64_t at = finished(&keyed->records[i]->fates[index]);
 
@@ -561,8 +624,10 @@ static void judge_order(struct ledger *ledger, const struct keyed *keyed, size_t
     for (size_t i = 0; i < keyed->count; i++) {
         const struct record *record = keyed->records[i];
 
-        if (record->fates[index].calls && record->fates[index].first_call < latest[record->before])
+        if (record->fates[index].calls &&
+            record->fates[index].first_call < latest[record->before]) {
             breach(ledger, "order", record, ledger->subscriptions[index].name);
+        }
     }
     free(latest);
 }
@@ -582,15 +647,18 @@ static struct record **delivered_of(const struct ledger *ledger, size_t index, s
 
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct record *record = ledger->buckets[i]; record; record = record->next) {
-            if (!record->place || !record->fates[index].calls)
+            if (!record->place || !record->fates[index].calls) {
                 continue;
-            if (count == capacity)
-                list = grow(list, &capacity, sizeof(*list));
+            }
+            if (count == capacity) {
+                list = grow(list, &capacity, sizeof *list);
+            }
             list[count++] = record;
         }
     }
-    if (count > 0)
-        qsort(list, count, sizeof(*list), by_place);
+    if (count > 0) {
+        qsort(list, count, sizeof *list, by_place);
+    }
     *ret_count = count;
     return list;
 }
@@ -607,13 +675,16 @@ static void judge_positions(struct ledger *ledger, size_t index)
         int64_t *before = keyed ? &keyed->latest : &latest;
         int64_t call = list[i]->fates[index].first_call;
 
-        if (call < *before && (keyed || subscription->strict))
+        if (call < *before && (keyed || subscription->strict)) {
             breach(ledger, "position", list[i], subscription->name);
+        }
         *before = call > *before ? call : *before;
     }
-    for (size_t i = 0; i < count; i++)
-        if (list[i]->keyed)
+    for (size_t i = 0; i < count; i++) {
+        if (list[i]->keyed) {
             list[i]->keyed->latest = 0;
+        }
+    }
     free(list);
 }
 
@@ -639,16 +710,20 @@ int64_t ledger_judge(struct ledger *ledger)
     for (size_t i = 0; i < BUCKETS; i++) {
         for (struct record *record = ledger->buckets[i]; record; record = record->next) {
             judge_event(ledger, record);
-            for (size_t s = 0; s < ledger->subscription_count; s++)
+            for (size_t s = 0; s < ledger->subscription_count; s++) {
                 judge_fate(ledger, record, &ledger->subscriptions[s], &record->fates[s]);
+            }
         }
     }
     for (size_t s = 0; s < ledger->subscription_count; s++) {
-        for (size_t i = 0; ledger->subscriptions[s].ordered && i < 1024; i++)
-            for (struct keyed *keyed = ledger->keys[i]; keyed; keyed = keyed->next)
+        for (size_t i = 0; ledger->subscriptions[s].ordered && i < 1024; i++) {
+            for (struct keyed *keyed = ledger->keys[i]; keyed; keyed = keyed->next) {
                 judge_order(ledger, keyed, s);
-        if (ledger->subscriptions[s].strict || ledger->subscriptions[s].by_position)
+            }
+        }
+        if (ledger->subscriptions[s].strict || ledger->subscriptions[s].by_position) {
             judge_positions(ledger, s);
+        }
     }
     return ledger->breaches;
 }
@@ -670,8 +745,9 @@ void ledger_explain(const struct ledger *ledger, hf_bus *bus)
 
         rig_say("what the store says of %s, position %lld:", record->id, (long long)record->place);
         status = hf_event_states(bus, record->id, explain_state, NULL);
-        if (status != HF_OK)
+        if (status != HF_OK) {
             rig_say("    %s: %s", hf_status_name(status), hf_errmsg());
+        }
     }
 }
 
@@ -696,16 +772,19 @@ void ledger_unanswered(const struct ledger *ledger, ledger_open_fn found, void *
         for (struct record *record = ledger->buckets[i]; record; record = record->next) {
             const char *key = record->keyed ? strrchr(record->keyed->name, ' ') + 1 : NULL;
 
-            if (record->sent && !record->position && !record->refused)
+            if (record->sent && !record->position && !record->refused) {
                 found(record->id, key, ctx);
+            }
         }
     }
 }
 
 int64_t ledger_hits(const struct ledger *ledger, const char *point)
 {
-    for (size_t i = 0; i < ledger->point_count; i++)
-        if (strcmp(ledger->points[i].name, point) == 0)
+    for (size_t i = 0; i < ledger->point_count; i++) {
+        if (strcmp(ledger->points[i].name, point) == 0) {
             return ledger->points[i].hits;
+        }
+    }
     return 0;
 }

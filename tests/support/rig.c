@@ -69,8 +69,9 @@ uint64_t rig_hash(const void *bytes, size_t count)
     const unsigned char *at = bytes;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    }
     return hash ^ (hash >> 29);
 }
 
@@ -94,12 +95,14 @@ pid_t rig_start(const char *first, ...)
 
     argv[1] = copy;
     va_start(args, first);
-    while (argc < RIG_ARGS_MAX + 2 && (argv[argc] = va_arg(args, char *)))
+    while (argc < RIG_ARGS_MAX + 2 && (argv[argc] = va_arg(args, char *))) {
         argc++;
+    }
     va_end(args);
     argv[argc] = NULL;
-    if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ) != 0)
+    if (posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ) != 0) {
         abort();
+    }
     free(copy);
     return pid;
 }
@@ -126,8 +129,9 @@ int rig_wait(pid_t pid, int64_t timeout_ms)
 
 void rig_kill(pid_t pid)
 {
-    if (pid <= 0)
+    if (pid <= 0) {
         return;
+    }
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
@@ -139,8 +143,9 @@ void rig_directory(char path[RIG_PATH_BYTES])
     const char *temp = getenv("TMPDIR");
 
     snprintf(path, RIG_PATH_BYTES, "%s/torture.XXXXXX", temp ? temp : "/tmp");
-    if (!mkdtemp(path))
+    if (!mkdtemp(path)) {
         abort();
+    }
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
@@ -160,8 +165,9 @@ int rig_append_open(const char *path)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
 
-    if (fd < 0)
+    if (fd < 0) {
         abort();
+    }
     return fd;
 }
 
@@ -179,25 +185,30 @@ _Static_assert(4096 % RIG_LINE_BYTES == 0, "a line must not lie in two pages");
 void rig_append_args(int fd, const char *format, va_list args)
 {
     char line[RIG_LINE_BYTES];
-    int length = vsnprintf(line, sizeof(line), format, args);
+    int length = vsnprintf(line, sizeof line, format, args);
 
-    if (length < 0)
+    if (length < 0) {
         abort();
-    if (length > RIG_LINE_BYTES - 2)
+    }
+    if (length > RIG_LINE_BYTES - 2) {
         length = RIG_LINE_BYTES - 2;
-    memset(line + length, ' ', sizeof(line) - (size_t)length);
+    }
+    memset(line + length, ' ', sizeof line - (size_t)length);
     line[RIG_LINE_BYTES - 1] = '\n';
-    if (write(fd, line, sizeof(line)) != (ssize_t)sizeof(line))
+    if (write(fd, line, sizeof line) != (ssize_t)sizeof line) {
         abort();
+    }
 }
 
 /* ---- Arguments and results ------------------------------------------------------------------- */
 
 int64_t rig_option(int argc, char **argv, const char *name, int64_t otherwise)
 {
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0)
+    for (int i = 1; i + 1 < argc; i++) {
+        if (strcmp(argv[i], name) == 0) {
             return strtoll(argv[i + 1], NULL, 10);
+        }
+    }
     return otherwise;
 }
 

@@ -29,17 +29,17 @@ void workload_init(struct workload *workload, const char *dir)
 {
     workload->lease_ms = -1;
     workload->durability = HF_DURABILITY_DEFAULT;
-    snprintf(workload->dir, sizeof(workload->dir), "%s", dir);
-    snprintf(workload->path, sizeof(workload->path), "%s/bus.db", dir);
-    snprintf(workload->url, sizeof(workload->url), "sqlite:%s", workload->path);
-    snprintf(workload->consumers, sizeof(workload->consumers), "%s/consumers.ledger", dir);
+    snprintf(workload->dir, sizeof workload->dir, "%s", dir);
+    snprintf(workload->path, sizeof workload->path, "%s/bus.db", dir);
+    snprintf(workload->url, sizeof workload->url, "sqlite:%s", workload->path);
+    snprintf(workload->consumers, sizeof workload->consumers, "%s/consumers.ledger", dir);
 }
 
 const char *workload_publisher(const struct workload *workload, int number)
 {
     static _Thread_local char path[RIG_PATH_BYTES + 40];
 
-    snprintf(path, sizeof(path), "%s/publisher%d.ledger", workload->dir, number);
+    snprintf(path, sizeof path, "%s/publisher%d.ledger", workload->dir, number);
     return path;
 }
 
@@ -88,8 +88,9 @@ hf_status workload_prepare(const struct workload *workload)
          sqlite3_exec(db,
                       "CREATE TABLE IF NOT EXISTS effects (id TEXT);"
                       "CREATE TABLE IF NOT EXISTS outbox (id TEXT)",
-                      NULL, NULL, NULL) != SQLITE_OK))
+                      NULL, NULL, NULL) != SQLITE_OK)) {
         status = HF_IO;
+    }
     sqlite3_close(db);
     hf_close(&bus);
     return status;
@@ -103,16 +104,17 @@ hf_status publisher_open(struct publisher *publisher, const struct workload *wor
     hf_options options = bus_options_of(workload);
     hf_status status;
 
-    memset(publisher, 0, sizeof(*publisher));
+    memset(publisher, 0, sizeof *publisher);
     publisher->workload = workload;
     publisher->number = number;
     publisher->poison_percent = 1;
     chance_seed(&publisher->chance, seed);
     publisher->fd = rig_append_open(workload_publisher(workload, number));
     status = hf_open(workload->url, &options, &publisher->bus);
-    if (status == HF_OK &&
-        sqlite3_open_v2(workload->path, &publisher->app, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+    if (status == HF_OK && sqlite3_open_v2(workload->path, &publisher->app, SQLITE_OPEN_READWRITE,
+                                           NULL) != SQLITE_OK) {
         status = HF_IO;
+    }
     if (publisher->app) {
         sqlite3_busy_timeout(publisher->app, 10000);
         sqlite3_db_config(publisher->app, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -133,8 +135,9 @@ hf_status publisher_close(struct publisher *publisher)
 
 static const char *draw_kind(struct publisher *publisher)
 {
-    if (!chance_percent(&publisher->chance, publisher->poison_percent))
+    if (!chance_percent(&publisher->chance, publisher->poison_percent)) {
         return "ok";
+    }
     switch (chance_below(&publisher->chance, publisher->kills_too ? 4 : 3)) {
     case 0:
         return "fails";
@@ -156,12 +159,13 @@ static struct sent *draw(struct publisher *publisher, hf_new_event *ret_event)
 
     sent->acknowledged = false;
     chance_id(&publisher->chance, sent->id);
-    length = snprintf(sent->payload, sizeof(sent->payload), "{\"n\":%lld,\"kind\":\"%s\",\"x\":\"",
+    length = snprintf(sent->payload, sizeof sent->payload, "{\"n\":%lld,\"kind\":\"%s\",\"x\":\"",
                       (long long)publisher->count++, draw_kind(publisher));
-    for (uint64_t i = chance_below(&publisher->chance, 30); i > 0; i--)
+    for (uint64_t i = chance_below(&publisher->chance, 30); i > 0; i--) {
         length +=
-            snprintf(sent->payload + length, sizeof(sent->payload) - (size_t)length, "%s", filler);
-    snprintf(sent->payload + length, sizeof(sent->payload) - (size_t)length, "\"}");
+            snprintf(sent->payload + length, sizeof sent->payload - (size_t)length, "%s", filler);
+    }
+    snprintf(sent->payload + length, sizeof sent->payload - (size_t)length, "\"}");
     *ret_event = (hf_new_event)HF_NEW_EVENT_INIT;
     ret_event->type = "work";
     ret_event->id = sent->id;
@@ -177,12 +181,13 @@ static struct sent *draw(struct publisher *publisher, hf_new_event *ret_event)
 
 static void answer(int fd, hf_status status, const char *id, int64_t position)
 {
-    if (status == HF_OK)
+    if (status == HF_OK) {
         rig_append(fd, "A %s %lld", id, (long long)position);
-    else if (status == HF_UNKNOWN)
+    } else if (status == HF_UNKNOWN) {
         rig_append(fd, "U %s", id);
-    else
+    } else {
         rig_append(fd, "F %s %s", id, hf_status_name(status));
+    }
 }
 
 static hf_status publish_one(struct publisher *publisher)
@@ -204,11 +209,13 @@ static hf_status publish_several(struct publisher *publisher)
     size_t count = 2 + chance_below(&publisher->chance, 5);
     hf_status status;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         draw(publisher, &events[i]);
+    }
     status = hf_publish_many(publisher->bus, events, count, receipts);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         answer(publisher->fd, status, events[i].id, receipts[i].position);
+    }
     return status;
 }
 
@@ -224,8 +231,9 @@ static void published(hf_status status, const hf_receipt *receipt, const char *m
 
     (void)message;
     answer(pending->fd, status, pending->id, status == HF_OK ? receipt->position : 0);
-    if (status != HF_OK)
+    if (status != HF_OK) {
         atomic_store(pending->worst, (int)status);
+    }
     free(pending);
 }
 
@@ -236,11 +244,12 @@ static hf_status publish_later(struct publisher *publisher)
 
     atomic_store(&worst, HF_OK);
     for (uint64_t i = 1 + chance_below(&publisher->chance, 8); i > 0 && status == HF_OK; i--) {
-        struct pending *pending = malloc(sizeof(*pending));
+        struct pending *pending = malloc(sizeof *pending);
         hf_new_event event;
 
-        if (!pending)
+        if (!pending) {
             abort();
+        }
         draw(publisher, &event);
         *pending = (struct pending){.fd = publisher->fd, .worst = &worst};
         memcpy(pending->id, event.id, HF_ID_BYTES);
@@ -268,11 +277,13 @@ static hf_status publish_joined(struct publisher *publisher)
         answer(publisher->fd, status, event.id, 0);
         return status;
     }
-    snprintf(sql, sizeof(sql), "INSERT INTO outbox VALUES ('%s')", event.id);
-    if (sqlite3_exec(publisher->app, sql, NULL, NULL, NULL) != SQLITE_OK)
+    snprintf(sql, sizeof sql, "INSERT INTO outbox VALUES ('%s')", event.id);
+    if (sqlite3_exec(publisher->app, sql, NULL, NULL, NULL) != SQLITE_OK) {
         status = HF_IO;
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = hf_sqlite_publish(publisher->bus, publisher->app, &event, &receipt);
+    }
     if (status != HF_OK || chance_percent(&publisher->chance, 10)) {
         hf_status undone = hf_sqlite_rollback(publisher->bus, publisher->app);
 
@@ -292,28 +303,31 @@ static hf_status publish_again(struct publisher *publisher)
     hf_receipt receipt;
     hf_status status;
 
-    if (!sent->acknowledged)
+    if (!sent->acknowledged) {
         return HF_OK;
+    }
     event.type = "work";
     event.id = sent->id;
     event.payload = sent->payload;
     status = hf_publish(publisher->bus, &event, &receipt);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         rig_append(publisher->fd, "A %s %lld", sent->id, (long long)receipt.position);
+    }
     return status;
 }
 
 hf_status publisher_bulk(struct publisher *publisher, size_t count, size_t bytes)
 {
-    hf_new_event *events = calloc(count, sizeof(*events));
-    hf_receipt *receipts = calloc(count, sizeof(*receipts));
-    char(*ids)[HF_ID_BYTES] = calloc(count, sizeof(*ids));
+    hf_new_event *events = calloc(count, sizeof *events);
+    hf_receipt *receipts = calloc(count, sizeof *receipts);
+    char(*ids)[HF_ID_BYTES] = calloc(count, sizeof *ids);
     char *payload = malloc(bytes + 64);
     hf_status status;
     int head;
 
-    if (!events || !receipts || !ids || !payload)
+    if (!events || !receipts || !ids || !payload) {
         abort();
+    }
     head =
         snprintf(payload, 64, "{\"n\":%lld,\"kind\":\"ok\",\"x\":\"", (long long)publisher->count);
     memset(payload + head, '.', bytes);
@@ -328,8 +342,9 @@ hf_status publisher_bulk(struct publisher *publisher, size_t count, size_t bytes
                    (unsigned long long)rig_hash(payload, strlen(payload)));
     }
     status = hf_publish_many(publisher->bus, events, count, receipts);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         answer(publisher->fd, status, ids[i], receipts[i].position);
+    }
     free(events);
     free(receipts);
     free(ids);
@@ -341,14 +356,18 @@ hf_status publisher_step(struct publisher *publisher)
 {
     uint64_t way = chance_below(&publisher->chance, 100);
 
-    if (way < 50)
+    if (way < 50) {
         return publish_one(publisher);
-    if (way < 65)
+    }
+    if (way < 65) {
         return publish_several(publisher);
-    if (way < 85)
+    }
+    if (way < 85) {
         return publish_later(publisher);
-    if (way < 97)
+    }
+    if (way < 97) {
         return publish_joined(publisher);
+    }
     return publish_again(publisher);
 }
 
@@ -365,8 +384,9 @@ static void resolve_one(const char *id, const char *key, void *ctx)
     int64_t position = 0;
 
     (void)key;
-    if (hf_event_get(publisher->bus, id, look_up, &position) == HF_OK)
+    if (hf_event_get(publisher->bus, id, look_up, &position) == HF_OK) {
         rig_append(publisher->fd, "A %s %lld", id, (long long)position);
+    }
 }
 
 hf_status publisher_resolve(struct publisher *publisher)
@@ -384,10 +404,12 @@ hf_status publisher_resolve(struct publisher *publisher)
 /* What becomes of this attempt: a, r or k (ledger.h). */
 static char verdict_of(const hf_event *event, int32_t attempt)
 {
-    if (strstr(event->payload, "\"kind\":\"ok\""))
+    if (strstr(event->payload, "\"kind\":\"ok\"")) {
         return 'a';
-    if (strstr(event->payload, "\"kind\":\"kills\""))
+    }
+    if (strstr(event->payload, "\"kind\":\"kills\"")) {
         return 'k';
+    }
     return strstr(event->payload, "\"kind\":\"once\"") && attempt > 1 ? 'a' : 'r';
 }
 
@@ -400,8 +422,9 @@ static char enter(struct consumer *consumer, const char *name, const hf_event *e
     rig_append(consumer->fd, "D %s %s %d %llx %c %d", name, event->id, (int)attempt,
                (unsigned long long)rig_hash(event->payload, event->payload_bytes), letter,
                (int)getpid());
-    if (letter == 'k')
+    if (letter == 'k') {
         raise(SIGKILL);
+    }
     return letter;
 }
 
@@ -412,12 +435,13 @@ static hf_verdict act(struct consumer *consumer, const hf_event *event, hf_deliv
     char id[HF_ID_BYTES], payload[80], sql[100];
 
     rig_derived_id(event->id, id);
-    snprintf(payload, sizeof(payload), "{\"kind\":\"ok\",\"of\":%lld}", (long long)event->position);
+    snprintf(payload, sizeof payload, "{\"kind\":\"ok\",\"of\":%lld}", (long long)event->position);
     rig_append(consumer->fd, "S %s - %llx", id,
                (unsigned long long)rig_hash(payload, strlen(payload)));
-    snprintf(sql, sizeof(sql), "INSERT INTO effects VALUES ('%s')", event->id);
-    if (sqlite3_exec(hf_delivery_sqlite(delivery), sql, NULL, NULL, NULL) != SQLITE_OK)
+    snprintf(sql, sizeof sql, "INSERT INTO effects VALUES ('%s')", event->id);
+    if (sqlite3_exec(hf_delivery_sqlite(delivery), sql, NULL, NULL, NULL) != SQLITE_OK) {
         return HF_RETRY_UNCOUNTED;
+    }
     derived.type = "derived";
     derived.id = id;
     derived.payload = payload;
@@ -439,8 +463,9 @@ static hf_verdict consume(const hf_event *event, hf_delivery *delivery, void *ct
             return acted;
         }
     }
-    if (letter == 'a')
+    if (letter == 'a') {
         return HF_ACK;
+    }
     hf_delivery_error(delivery, "poison, attempt %d", (int)hf_delivery_attempt(delivery));
     return HF_RETRY;
 }
@@ -455,22 +480,27 @@ static void settle_batch(struct consumer *consumer, const hf_batch *batch, uint6
     size_t released = round % 4 == 0 ? count / 3 : 0;
     int64_t positions[PULL_MAX];
 
-    for (size_t i = 0; i < released; i++)
+    for (size_t i = 0; i < released; i++) {
         hf_release(consumer->bus, name, lease, &hf_batch_event(batch, i)->position, 1);
-    if (round % 3 == 0)
+    }
+    if (round % 3 == 0) {
         hf_touch(consumer->bus, name, lease, PULL_LEASE_MS);
+    }
     for (size_t i = released; i < count; i++) {
         const hf_event *event = hf_batch_event(batch, i);
 
-        if (enter(consumer, name, event, hf_batch_attempt(batch, i)) == 'a')
+        if (enter(consumer, name, event, hf_batch_attempt(batch, i)) == 'a') {
             positions[done++] = event->position;
-        else
+        } else {
             hf_nack(consumer->bus, name, lease, &event->position, 1, 5, "poison");
+        }
     }
-    if (done == 0 || hf_ack(consumer->bus, name, lease, positions, done) == HF_OK)
+    if (done == 0 || hf_ack(consumer->bus, name, lease, positions, done) == HF_OK) {
         return;
-    for (size_t i = released; i < count; i++)
+    }
+    for (size_t i = released; i < count; i++) {
         rig_append(consumer->fd, "N %s %s", name, hf_batch_event(batch, i)->id);
+    }
 }
 
 static void *pull(void *ctx)
@@ -484,10 +514,12 @@ static void *pull(void *ctx)
         hf_batch *batch = NULL;
 
         options.max = (int32_t)(1 + round * 7 % PULL_MAX);
-        if (hf_claim(consumer->bus, workload_subscriptions[PULLED].name, &options, &batch) != HF_OK)
+        if (hf_claim(consumer->bus, workload_subscriptions[PULLED].name, &options, &batch) !=
+            HF_OK) {
             usleep(10000);
-        else if (hf_batch_count(batch) > 0)
+        } else if (hf_batch_count(batch) > 0) {
             settle_batch(consumer, batch, round);
+        }
         hf_batch_free(batch);
     }
     return NULL;
@@ -498,7 +530,7 @@ hf_status consumer_open(struct consumer *consumer, const struct workload *worklo
     hf_options options = bus_options_of(workload);
     hf_status status;
 
-    memset(consumer, 0, sizeof(*consumer));
+    memset(consumer, 0, sizeof *consumer);
     consumer->workload = workload;
     consumer->fd = rig_append_open(workload->consumers);
     status = hf_open(workload->url, &options, &consumer->bus);
@@ -508,10 +540,12 @@ hf_status consumer_open(struct consumer *consumer, const struct workload *worklo
         status = hf_subscribe(consumer->bus, workload_subscriptions[i].name, type ? type : "*",
                               consume, consumer, NULL, NULL);
     }
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_start(consumer->bus);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         consumer->pulling = pthread_create(&consumer->puller, NULL, pull, consumer) == 0;
+    }
     return status;
 }
 
@@ -520,8 +554,9 @@ hf_status consumer_close(struct consumer *consumer)
     hf_status status;
 
     atomic_store(&consumer->stop, true);
-    if (consumer->pulling)
+    if (consumer->pulling) {
         pthread_join(consumer->puller, NULL);
+    }
     status = hf_close(&consumer->bus);
     close(consumer->fd);
     return status;
@@ -530,7 +565,7 @@ hf_status consumer_close(struct consumer *consumer)
 hf_status workload_settled(hf_bus *bus, int64_t timeout_ms)
 {
     int64_t end_us = rig_mono_us() + timeout_ms * 1000;
-    hf_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
+    hf_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     hf_status status;
 
     do {
@@ -540,8 +575,9 @@ hf_status workload_settled(hf_bus *bus, int64_t timeout_ms)
 
             status = hf_wait(bus, workload_subscriptions[i].name, -1, left_ms > 0 ? left_ms : 0);
         }
-        if (status == HF_OK)
+        if (status == HF_OK) {
             status = hf_stats_get(bus, &after);
+        }
     } while (status == HF_OK && after.head != before.head);
     return status;
 }
@@ -562,8 +598,9 @@ static int tell(const hf_subscription_info *info, void *ctx)
 
 void workload_tell(hf_bus *bus)
 {
-    if (hf_subscription_list(bus, tell, NULL) != HF_OK)
+    if (hf_subscription_list(bus, tell, NULL) != HF_OK) {
         fprintf(stderr, "# the subscriptions cannot be listed: %s\n", hf_errmsg());
+    }
 }
 
 int workload_recover(int argc, char **argv, int64_t settle_ms)
@@ -574,25 +611,33 @@ int workload_recover(int argc, char **argv, int64_t settle_ms)
     hf_status status;
 
     rig_child();
-    if (argc < 3)
+    if (argc < 3) {
         return 2;
+    }
     workload_init(&workload, argv[2]);
     /* The last run may have ended before there was anything: preparing again must work. */
     status = workload_prepare(&workload);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = publisher_open(&publisher, &workload, 0, 1);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = publisher_resolve(&publisher);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = consumer_open(&consumer, &workload);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = workload_settled(consumer.bus, settle_ms);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = consumer_close(&consumer);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = publisher_close(&publisher);
-    if (status != HF_OK)
+    }
+    if (status != HF_OK) {
         fprintf(stderr, "# recover: %s: %s\n", hf_status_name(status), hf_errmsg());
+    }
     return status == HF_OK ? 0 : 3;
 }
 
@@ -605,25 +650,30 @@ int64_t workload_judge(const struct workload *workload, int publishers, struct l
     hf_status status = hf_open(workload->url, NULL, &bus);
     int64_t breaches = -1;
 
-    for (int i = 0; i < publishers; i++)
+    for (int i = 0; i < publishers; i++) {
         ledger_read(ledger, workload_publisher(workload, i));
+    }
     ledger_read(ledger, workload->consumers);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = ledger_inspect(ledger, bus);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = ledger_inspect_tables(ledger, workload->path);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         breaches = ledger_judge(ledger);
-    else
+    } else {
         rig_say("the database cannot be read: %s: %s", hf_status_name(status), hf_errmsg());
+    }
     if (breaches > 0) {
         ledger_explain(ledger, bus);
         workload_tell(bus);
     }
     hf_close(&bus);
-    if (ret_ledger)
+    if (ret_ledger) {
         *ret_ledger = ledger;
-    else
+    } else {
         ledger_free(ledger);
+    }
     return breaches;
 }

@@ -48,13 +48,16 @@ static bool hit(enum call call)
 {
     long long number;
 
-    if (!atomic_load(&watching))
+    if (!atomic_load(&watching)) {
         return false;
+    }
     number = atomic_fetch_add(&counts[call], 1) + 1;
-    if ((int)call != atomic_load(&faulty_call) || number < atomic_load(&faulty_from))
+    if ((int)call != atomic_load(&faulty_call) || number < atomic_load(&faulty_from)) {
         return false;
-    if (!atomic_load(&faulty_sticky) && number > atomic_load(&faulty_from))
+    }
+    if (!atomic_load(&faulty_sticky) && number > atomic_load(&faulty_from)) {
         return false;
+    }
     atomic_fetch_add(&faults, 1);
     return true;
 }
@@ -100,8 +103,9 @@ VISIBLE ssize_t write(int fd, const void *data, size_t bytes)
 
 static int fault(enum call call)
 {
-    if (!hit(call))
+    if (!hit(call)) {
         return 0;
+    }
     errno = atomic_load(&faulty_errno) ? atomic_load(&faulty_errno) : EIO;
     return -1;
 }
@@ -133,8 +137,9 @@ VISIBLE int fallocate(int fd, int mode, off_t at, off_t bytes)
 
 VISIBLE int posix_fallocate(int fd, off_t at, off_t bytes)
 {
-    if (fault(CALL_TRUNCATE))
+    if (fault(CALL_TRUNCATE)) {
         return errno;
+    }
     return syscall(SYS_fallocate, fd, 0, at, bytes) == 0 ? 0 : errno;
 }
 
@@ -167,10 +172,11 @@ static void write_counts(const char *dir)
     char path[RIG_PATH_BYTES + 32];
     int fd;
 
-    snprintf(path, sizeof(path), "%s/counts", dir);
+    snprintf(path, sizeof path, "%s/counts", dir);
     fd = rig_append_open(path);
-    for (int i = 0; i < CALLS; i++)
+    for (int i = 0; i < CALLS; i++) {
         rig_append(fd, "%lld", (long long)atomic_load(&counts[i]));
+    }
     rig_append(fd, "%lld", (long long)atomic_load(&faults));
     close(fd);
 }
@@ -196,10 +202,12 @@ static hf_status open_both(struct publisher *publisher, struct consumer *consume
 {
     hf_status status = publisher_open(publisher, workload, 0, seed);
 
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = consumer_open(consumer, workload);
-    if (status == HF_OK || atomic_load(&faults) == 0)
+    }
+    if (status == HF_OK || atomic_load(&faults) == 0) {
         return status;
+    }
     hf_close(&publisher->bus);
     hf_close(&consumer->bus);
     lift();
@@ -210,14 +218,17 @@ static hf_status open_both(struct publisher *publisher, struct consumer *consume
 static void work(struct publisher *publisher, struct consumer *consumer)
 {
     publisher->poison_percent = 10;
-    for (int i = 0; i < STEPS; i++)
+    for (int i = 0; i < STEPS; i++) {
         publisher_step(publisher);
+    }
     publisher_bulk(publisher, 45, 100000);
     publisher_step(publisher);
-    if (atomic_load(&faulty_call) >= 0)
-        usleep(20000); /* consumers meet the fault, too */
-    else
+    if (atomic_load(&faulty_call) >= 0) {
+        usleep(20000);
+    } /* consumers meet the fault, too */
+    else {
         workload_settled(consumer->bus, SETTLE_MS);
+    }
 }
 
 /* script DIR SEED CALL FROM STICKY ERRNO */
@@ -229,8 +240,9 @@ static int script(int argc, char **argv)
     hf_status status;
 
     rig_child();
-    if (argc < 8)
+    if (argc < 8) {
         return 2;
+    }
     workload_init(&workload, argv[2]);
     explain(&workload);
     atomic_store(&faulty_from, strtoll(argv[5], NULL, 10));
@@ -247,8 +259,9 @@ static int script(int argc, char **argv)
         /* It waits for the closing, or for opening again. */
         consumer_close(&consumer);
         publisher_close(&publisher);
-        if (open_both(&publisher, &consumer, &workload, strtoull(argv[3], NULL, 10) + 1) != HF_OK)
+        if (open_both(&publisher, &consumer, &workload, strtoull(argv[3], NULL, 10) + 1) != HF_OK) {
             return 3;
+        }
     }
     lift();
     status = works_again(&publisher, consumer.bus);
@@ -257,8 +270,9 @@ static int script(int argc, char **argv)
         workload_tell(publisher.bus);
     }
     write_counts(argv[2]);
-    if (consumer_close(&consumer) != HF_OK || publisher_close(&publisher) != HF_OK)
+    if (consumer_close(&consumer) != HF_OK || publisher_close(&publisher) != HF_OK) {
         return 5;
+    }
     return status == HF_OK ? 0 : 4;
 }
 
@@ -281,14 +295,17 @@ static void read_counts(const char *dir, long long *ret_counts)
     char path[RIG_PATH_BYTES + 32];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/counts", dir);
-    memset(ret_counts, 0, (CALLS + 1) * sizeof(*ret_counts));
+    snprintf(path, sizeof path, "%s/counts", dir);
+    memset(ret_counts, 0, (CALLS + 1) * sizeof *ret_counts);
     file = fopen(path, "re");
-    for (int i = 0; file && i <= CALLS; i++)
-        if (fscanf(file, "%lld", &ret_counts[i]) != 1)
+    for (int i = 0; file && i <= CALLS; i++) {
+        if (fscanf(file, "%lld", &ret_counts[i]) != 1) {
             break;
-    if (file)
+        }
+    }
+    if (file) {
         fclose(file);
+    }
 }
 
 /* One run; true if all is well. counts gets the calls and faults. */
@@ -307,20 +324,23 @@ static bool run(uint64_t seed, int call, long long from, const struct fault_kind
     snprintf(text[2], 24, "%lld", from);
     snprintf(text[3], 24, "%d", kind && kind->sticky);
     snprintf(text[4], 24, "%d", kind ? kind->error : 0);
-    if (workload_prepare(&workload) != HF_OK)
+    if (workload_prepare(&workload) != HF_OK) {
         return false;
+    }
     status = rig_wait(rig_start("script", dir, text[0], text[1], text[2], text[3], text[4], NULL),
                       4 * SETTLE_MS);
     good = status == 0;
-    if (!good)
+    if (!good) {
         rig_say("the script ended with status %d", status);
+    }
     status = rig_wait(rig_start("recover", dir, NULL), 3 * SETTLE_MS);
     good &= status == 0 && workload_judge(&workload, 1, NULL) == 0;
     read_counts(dir, ret_counts);
-    if (good)
+    if (good) {
         rig_remove(dir);
-    else
+    } else {
         rig_say("kept: %s", dir);
+    }
     return good;
 }
 
@@ -330,8 +350,9 @@ static void torture_call(int call, const struct fault_kind *kind, long long tota
 {
     long long seen[CALLS + 1], bad = 0, met = 0;
 
-    if (runs == 0 || runs > total)
+    if (runs == 0 || runs > total) {
         runs = total;
+    }
     for (long long i = 0; i < runs; i++) {
         long long begin = total * i / runs, end = total * (i + 1) / runs;
         long long from = begin + 1 + (long long)chance_below(chance, (uint64_t)(end - begin));
@@ -354,11 +375,13 @@ static int torture(int argc, char **argv)
     chance_seed(&chance, rig_seed(argc, argv));
     rig_ok(run(chance_next(&chance), -1, 0, NULL, totals), "undisturbed it breaks no promise");
     for (int call = 0; call < CALLS; call++) {
-        for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-            if (call != CALL_WRITE && kinds[k].error != EIO)
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            if (call != CALL_WRITE && kinds[k].error != EIO) {
                 continue;
-            if ((only_call < 0 || only_call == call) && (only_kind < 0 || only_kind == (int)k))
+            }
+            if ((only_call < 0 || only_call == call) && (only_kind < 0 || only_kind == (int)k)) {
                 torture_call(call, &kinds[k], totals[call], runs, &chance);
+            }
         }
     }
     return rig_done();
@@ -366,9 +389,11 @@ static int torture(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "script") == 0)
+    if (argc > 1 && strcmp(argv[1], "script") == 0) {
         return script(argc, argv);
-    if (argc > 1 && strcmp(argv[1], "recover") == 0)
+    }
+    if (argc > 1 && strcmp(argv[1], "recover") == 0) {
         return workload_recover(argc, argv, SETTLE_MS);
+    }
     return torture(argc, argv);
 }

@@ -58,11 +58,13 @@ static int child_main(int argc, char **argv)
     static struct consumer consumer;
 
     rig_child();
-    if (argc < 7)
+    if (argc < 7) {
         return 2;
+    }
     workload_init(&workload, argv[2]);
-    if (strcmp(argv[5], "-") != 0)
+    if (strcmp(argv[5], "-") != 0) {
         point_arm(argv[5], strtoll(argv[6], NULL, 10), POINT_KILL);
+    }
     if (strcmp(argv[1], "publisher") == 0) {
         if (publisher_open(&publisher, &workload, (int)strtol(argv[3], NULL, 10),
                            strtoull(argv[4], NULL, 10)) != HF_OK) {
@@ -84,8 +86,9 @@ static int child_main(int argc, char **argv)
         fprintf(stderr, "# consumer: %s\n", hf_errmsg());
         return 5;
     }
-    for (;;)
+    for (;;) {
         pause();
+    }
 }
 
 /* ---- The killer ------------------------------------------------------------------------------ */
@@ -121,10 +124,12 @@ static const char *draw_window(struct run *run, int number)
     size_t count = is_publisher(number) ? COUNT(PUBLISHER_WINDOWS) : COUNT(CONSUMER_WINDOWS);
     size_t drawn = chance_below(&run->chance, count);
 
-    for (size_t i = 0; i < count && hits[drawn] > 0; i++)
+    for (size_t i = 0; i < count && hits[drawn] > 0; i++) {
         drawn = (drawn + 1) % count;
-    if (hits[drawn] > 0)
+    }
+    if (hits[drawn] > 0) {
         drawn = chance_below(&run->chance, count);
+    }
     return windows[drawn];
 }
 
@@ -134,14 +139,15 @@ static void start_role(struct run *run, int number, bool with_window)
     char text[16], seed[24], nth[16];
 
     role->point = with_window ? draw_window(run, number) : NULL;
-    snprintf(text, sizeof(text), "%d", number);
-    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)chance_next(&run->chance));
-    snprintf(nth, sizeof(nth), "%d", 1 + (int)chance_below(&run->chance, 3));
+    snprintf(text, sizeof text, "%d", number);
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)chance_next(&run->chance));
+    snprintf(nth, sizeof nth, "%d", 1 + (int)chance_below(&run->chance, 3));
     role->pid = rig_start(is_publisher(number) ? "publisher" : "consumer", run->workload.dir, text,
                           seed, role->point ? role->point : "-", nth, NULL);
     /* Where leases are short a slow machine is reason enough for a duplicate. */
-    if (run->freeze && !is_publisher(number))
+    if (run->freeze && !is_publisher(number)) {
         rig_append(run->ledger, "K %d", (int)role->pid);
+    }
 }
 
 static void count_hit(struct run *run, int number)
@@ -149,10 +155,12 @@ static void count_hit(struct run *run, int number)
     const char *point = run->roles[number].point;
 
     run->hits++;
-    for (size_t i = 0; is_publisher(number) && i < COUNT(PUBLISHER_WINDOWS); i++)
+    for (size_t i = 0; is_publisher(number) && i < COUNT(PUBLISHER_WINDOWS); i++) {
         run->publisher_hits[i] += strcmp(point, PUBLISHER_WINDOWS[i]) == 0;
-    for (size_t i = 0; !is_publisher(number) && i < COUNT(CONSUMER_WINDOWS); i++)
+    }
+    for (size_t i = 0; !is_publisher(number) && i < COUNT(CONSUMER_WINDOWS); i++) {
         run->consumer_hits[i] += strcmp(point, CONSUMER_WINDOWS[i]) == 0;
+    }
 }
 
 /* Takes note of a child that is gone. `killed`: by us. */
@@ -177,10 +185,13 @@ static void reap(struct run *run)
     for (int i = 0; i < ROLES; i++) {
         int status = 0;
 
-        if (run->roles[i].pid && waitpid(run->roles[i].pid, &status, WNOHANG) == run->roles[i].pid)
+        if (run->roles[i].pid &&
+            waitpid(run->roles[i].pid, &status, WNOHANG) == run->roles[i].pid) {
             bury(run, i, status, false);
-        if (!run->roles[i].pid)
+        }
+        if (!run->roles[i].pid) {
             start_role(run, i, chance_percent(&run->chance, 33));
+        }
     }
 }
 
@@ -192,8 +203,9 @@ static void freeze(struct run *run, int victim)
         usleep(2000);
         reap(run);
     }
-    if (run->roles[victim].pid)
+    if (run->roles[victim].pid) {
         kill(run->roles[victim].pid, SIGCONT);
+    }
     run->frozen++;
 }
 
@@ -237,23 +249,28 @@ static hf_status drain(struct run *run)
             run->roles[i].pid = 0;
         }
     }
-    if (hf_open(run->workload.url, NULL, &bus) != HF_OK)
+    if (hf_open(run->workload.url, NULL, &bus) != HF_OK) {
         return HF_UNAVAILABLE;
+    }
     while (status == HF_TIMEOUT && rig_mono_us() < end_us) {
         int died = 0;
 
         for (int i = PUBLISHERS; i < ROLES; i++) {
-            if (run->roles[i].pid && waitpid(run->roles[i].pid, &died, WNOHANG) != 0)
+            if (run->roles[i].pid && waitpid(run->roles[i].pid, &died, WNOHANG) != 0) {
                 bury(run, i, died, true);
-            if (!run->roles[i].pid)
+            }
+            if (!run->roles[i].pid) {
                 start_role(run, i, false);
+            }
         }
         status = workload_settled(bus, 50);
     }
-    if (status != HF_OK)
+    if (status != HF_OK) {
         workload_tell(bus);
-    for (int i = PUBLISHERS; i < ROLES; i++)
+    }
+    for (int i = PUBLISHERS; i < ROLES; i++) {
         rig_kill(run->roles[i].pid);
+    }
     hf_close(&bus);
     return status;
 }
@@ -262,19 +279,23 @@ static bool is_strong(const struct run *run)
 {
     bool all = true;
 
-    for (size_t i = 0; i < COUNT(PUBLISHER_WINDOWS); i++)
+    for (size_t i = 0; i < COUNT(PUBLISHER_WINDOWS); i++) {
         all &= run->publisher_hits[i] > 0;
-    for (size_t i = 0; i < COUNT(CONSUMER_WINDOWS); i++)
+    }
+    for (size_t i = 0; i < COUNT(CONSUMER_WINDOWS); i++) {
         all &= run->consumer_hits[i] > 0;
+    }
     return run->freeze ? run->frozen > 3 : all;
 }
 
 static void judge_windows(const struct run *run)
 {
-    for (size_t i = 0; i < COUNT(PUBLISHER_WINDOWS); i++)
+    for (size_t i = 0; i < COUNT(PUBLISHER_WINDOWS); i++) {
         rig_say("publisher %s: %lld", PUBLISHER_WINDOWS[i], (long long)run->publisher_hits[i]);
-    for (size_t i = 0; i < COUNT(CONSUMER_WINDOWS); i++)
+    }
+    for (size_t i = 0; i < COUNT(CONSUMER_WINDOWS); i++) {
         rig_say("consumer %s: %lld", CONSUMER_WINDOWS[i], (long long)run->consumer_hits[i]);
+    }
     rig_ok(is_strong(run), "every window was hit");
 }
 
@@ -298,11 +319,13 @@ static int torture(int argc, char **argv)
         return rig_done();
     }
     run.ledger = rig_append_open(run.workload.consumers);
-    for (int i = 0; i < ROLES; i++)
+    for (int i = 0; i < ROLES; i++) {
         start_role(&run, i, false);
+    }
     while ((rig_mono_us() < end_us || (!is_strong(&run) && rig_mono_us() < end_us + LONGER_US)) &&
-           run.cycles + run.hits < cycles)
+           run.cycles + run.hits < cycles) {
         cycle(&run);
+    }
     drained = drain(&run);
     breaches = workload_judge(&run.workload, PUBLISHERS, &ledger);
     rig_say("%lld killed at random, %lld at a window, %lld frozen; %lld acknowledged, %lld "
@@ -316,21 +339,24 @@ static int torture(int argc, char **argv)
     rig_ok(run.failures == 0, "no process ended otherwise: %lld did", (long long)run.failures);
     rig_ok(ledger_acknowledged(ledger) > 100 && ledger_dead(ledger) > 0,
            "there was something to lose");
-    if (run.freeze)
+    if (run.freeze) {
         rig_ok(is_strong(&run), "consumers were frozen past their leases");
-    else
+    } else {
         judge_windows(&run);
+    }
     ledger_free(ledger);
-    if (breaches == 0 && drained == HF_OK)
+    if (breaches == 0 && drained == HF_OK) {
         rig_remove(dir);
-    else
+    } else {
         rig_say("kept: %s", dir);
+    }
     return rig_done();
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && (strcmp(argv[1], "publisher") == 0 || strcmp(argv[1], "consumer") == 0))
+    if (argc > 1 && (strcmp(argv[1], "publisher") == 0 || strcmp(argv[1], "consumer") == 0)) {
         return child_main(argc, argv);
+    }
     return torture(argc, argv);
 }

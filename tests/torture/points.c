@@ -40,12 +40,15 @@ static hf_status steer(hf_bus *bus)
     /* A subscription without handlers that is in no ledger. */
     options.from = start;
     status = hf_subscription_create(bus, "x", &pattern, 1, &options, NULL);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = hf_seek(bus, "x", (hf_place){HF_PLACE_NOW, -1}, HF_OFF, NULL);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = hf_pause(bus, "x", "torture");
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = hf_resume(bus, "x");
+    }
     return status == HF_OK ? hf_subscription_remove(bus, "x") : status;
 }
 
@@ -56,10 +59,11 @@ static void write_points(const char *dir)
     char path[RIG_PATH_BYTES + 32];
     int fd;
 
-    snprintf(path, sizeof(path), "%s/points", dir);
+    snprintf(path, sizeof path, "%s/points", dir);
     fd = rig_append_open(path);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         rig_append(fd, "%s %lld", names[i], (long long)point_hits(names[i]));
+    }
     close(fd);
 }
 
@@ -72,31 +76,42 @@ static int script(int argc, char **argv)
     hf_status status;
 
     rig_child();
-    if (argc < 6)
+    if (argc < 6) {
         return 2;
+    }
     workload_init(&workload, argv[2]);
-    if (strcmp(argv[4], "-") != 0)
+    if (strcmp(argv[4], "-") != 0) {
         point_arm(argv[4], strtoll(argv[5], NULL, 10), POINT_KILL);
+    }
     status = workload_prepare(&workload);
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = publisher_open(&publisher, &workload, 0, strtoull(argv[3], NULL, 10));
+    }
     publisher.poison_percent = 25;
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = consumer_open(&consumer, &workload);
-    for (int i = 0; i < STEPS && status == HF_OK; i++)
+    }
+    for (int i = 0; i < STEPS && status == HF_OK; i++) {
         status = publisher_step(&publisher);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = publisher_bulk(&publisher, 50, 100000);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = steer(publisher.bus);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = workload_settled(publisher.bus, SETTLE_MS);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = consumer_close(&consumer);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = publisher_close(&publisher);
-    if (status != HF_OK)
+    }
+    if (status != HF_OK) {
         fprintf(stderr, "# script: %s: %s\n", hf_status_name(status), hf_errmsg());
+    }
     write_points(argv[2]);
     return status == HF_OK ? 0 : 3;
 }
@@ -114,14 +129,17 @@ static size_t read_points(const char *dir, struct found *found, size_t max)
     size_t count = 0;
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/points", dir);
+    snprintf(path, sizeof path, "%s/points", dir);
     file = fopen(path, "re");
-    while (file && count < max && fgets(line, sizeof(line), file))
+    while (file && count < max && fgets(line, sizeof line, file)) {
         if (sscanf(line, "%63s %lld", found[count].name, &found[count].hits) == 2 &&
-            found[count].hits > 0)
+            found[count].hits > 0) {
             count++;
-    if (file)
+        }
+    }
+    if (file) {
         fclose(file);
+    }
     return count;
 }
 
@@ -135,8 +153,8 @@ static int try_point(const char *point, long long nth, uint64_t seed)
 
     rig_directory(dir);
     workload_init(&workload, dir);
-    snprintf(seed_text, sizeof(seed_text), "%llu", (unsigned long long)seed);
-    snprintf(nth_text, sizeof(nth_text), "%lld", nth);
+    snprintf(seed_text, sizeof seed_text, "%llu", (unsigned long long)seed);
+    snprintf(nth_text, sizeof nth_text, "%lld", nth);
     pid = rig_start("script", dir, seed_text, point, nth_text, NULL);
     status = rig_wait(pid, 3 * SETTLE_MS);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
@@ -154,18 +172,21 @@ static int try_point(const char *point, long long nth, uint64_t seed)
     } else if (workload_judge(&workload, 1, NULL) != 0) {
         result = -1;
     }
-    if (result == 1)
+    if (result == 1) {
         rig_remove(dir);
-    else
+    } else {
         rig_say("kept: %s", dir);
+    }
     return result;
 }
 
 static bool is_window(const char *name)
 {
-    for (size_t w = 0; w < sizeof(WINDOWS) / sizeof(WINDOWS[0]); w++)
-        if (strcmp(name, WINDOWS[w]) == 0)
+    for (size_t w = 0; w < sizeof WINDOWS / sizeof WINDOWS[0]; w++) {
+        if (strcmp(name, WINDOWS[w]) == 0) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -177,13 +198,15 @@ static void torture_point(const struct found *found, long long nth, struct chanc
 {
     int result = 0;
 
-    for (int i = 0; i < 5 && result == 0; i++)
+    for (int i = 0; i < 5 && result == 0; i++) {
         result = try_point(found->name, nth, chance_next(chance));
-    if (result == 0 && !is_window(found->name))
+    }
+    if (result == 0 && !is_window(found->name)) {
         rig_say("not reached: %s, hit %lld", found->name, nth);
-    else
+    } else {
         rig_ok(result == 1, "killed at %s, hit %lld%s", found->name, nth,
                result == 0 ? ": not reached" : "");
+    }
 }
 
 static int torture(int argc, char **argv)
@@ -199,34 +222,39 @@ static int torture(int argc, char **argv)
     chance_seed(&chance, rig_seed(argc, argv));
     rig_directory(dir);
     workload_init(&workload, dir);
-    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)chance_next(&chance));
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)chance_next(&chance));
     status = rig_wait(rig_start("script", dir, seed, "-", "0", NULL), 3 * SETTLE_MS);
     rig_ok(status == 0, "the script runs through: %d", status);
     rig_ok(workload_judge(&workload, 1, NULL) == 0, "undisturbed it breaks no promise");
     count = read_points(dir, found, POINT_COUNT_MAX);
     rig_ok(count >= 20, "the script hits %zu points", count);
-    for (size_t w = 0; w < sizeof(WINDOWS) / sizeof(WINDOWS[0]); w++) {
+    for (size_t w = 0; w < sizeof WINDOWS / sizeof WINDOWS[0]; w++) {
         bool hit = false;
 
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
             hit |= strcmp(found[i].name, WINDOWS[w]) == 0;
+        }
         rig_ok(hit, "it hits %s", WINDOWS[w]);
     }
     rig_remove(dir);
     for (size_t i = 0; i < count; i++) {
-        for (long long nth = 1; nth <= 2 && nth <= found[i].hits; nth++)
+        for (long long nth = 1; nth <= 2 && nth <= found[i].hits; nth++) {
             torture_point(&found[i], nth, &chance);
-        if (hits > 2 && found[i].hits > 5)
+        }
+        if (hits > 2 && found[i].hits > 5) {
             torture_point(&found[i], found[i].hits / 2, &chance);
+        }
     }
     return rig_done();
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "script") == 0)
+    if (argc > 1 && strcmp(argv[1], "script") == 0) {
         return script(argc, argv);
-    if (argc > 1 && strcmp(argv[1], "recover") == 0)
+    }
+    if (argc > 1 && strcmp(argv[1], "recover") == 0) {
         return workload_recover(argc, argv, SETTLE_MS);
+    }
     return torture(argc, argv);
 }

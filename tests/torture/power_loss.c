@@ -66,13 +66,17 @@ static enum file file_of_path(const char *path)
 {
     size_t length = strlen(recorded_dir);
 
-    if (strncmp(path, recorded_dir, length) != 0)
+    if (strncmp(path, recorded_dir, length) != 0) {
         return FILE_OTHER;
-    if (path[length] == '\0')
+    }
+    if (path[length] == '\0') {
         return FILE_DIRECTORY;
-    for (int i = 0; i < FILES; i++)
-        if (strcmp(path + length + 1, file_names[i]) == 0)
+    }
+    for (int i = 0; i < FILES; i++) {
+        if (strcmp(path + length + 1, file_names[i]) == 0) {
             return (enum file)i;
+        }
+    }
     return FILE_OTHER;
 }
 
@@ -81,8 +85,8 @@ static enum file file_of(int fd)
     char link[40], path[RIG_PATH_BYTES + 64];
     ssize_t length;
 
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    length = readlink(link, path, sizeof(path) - 1);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    length = readlink(link, path, sizeof path - 1);
     path[length > 0 ? length : 0] = '\0';
     return file_of_path(path);
 }
@@ -92,14 +96,16 @@ static void record(enum op_kind kind, enum file file, int64_t at, const void *da
 {
     struct op *op;
 
-    if (op_count == OPS_MAX)
+    if (op_count == OPS_MAX) {
         abort();
+    }
     op = &ops[op_count++];
     *op = (struct op){.kind = kind, .file = file, .at = at, .bytes = bytes};
     if (data) {
         op->data = malloc(bytes + 1);
-        if (!op->data)
+        if (!op->data) {
             abort();
+        }
         memcpy(op->data, data, bytes);
     }
 }
@@ -111,12 +117,14 @@ VISIBLE ssize_t pwrite(int fd, const void *data, size_t bytes, off_t at)
     enum file file;
     ssize_t done;
 
-    if (!recording || (file = file_of(fd)) > FILE_WAL)
+    if (!recording || (file = file_of(fd)) > FILE_WAL) {
         return syscall(SYS_pwrite64, fd, data, bytes, at);
+    }
     pthread_mutex_lock(&mutex);
     done = syscall(SYS_pwrite64, fd, data, bytes, at);
-    if (done > 0)
+    if (done > 0) {
         record(OP_WRITE, file, at, data, (size_t)done);
+    }
     pthread_mutex_unlock(&mutex);
     return done;
 }
@@ -132,14 +140,17 @@ VISIBLE ssize_t write(int fd, const void *data, size_t bytes)
     enum file file = recording && fd > 2 ? file_of(fd) : FILE_OTHER;
     ssize_t done;
 
-    if (file >= FILES)
+    if (file >= FILES) {
         return syscall(SYS_write, fd, data, bytes);
-    if (file <= FILE_WAL)
+    }
+    if (file <= FILE_WAL) {
         abort();
+    }
     pthread_mutex_lock(&mutex);
     done = syscall(SYS_write, fd, data, bytes);
-    if (done > 0)
+    if (done > 0) {
         record(OP_LINE, file, 0, data, (size_t)done);
+    }
     pthread_mutex_unlock(&mutex);
     return done;
 }
@@ -149,12 +160,14 @@ static int sync_file(int fd, long call)
     enum file file = recording ? file_of(fd) : FILE_OTHER;
     int done;
 
-    if (file == FILE_OTHER)
+    if (file == FILE_OTHER) {
         return (int)syscall(call, fd);
+    }
     pthread_mutex_lock(&mutex);
     done = (int)syscall(call, fd);
-    if (done == 0)
+    if (done == 0) {
         record(OP_SYNC, file, 0, NULL, 0);
+    }
     pthread_mutex_unlock(&mutex);
     return done;
 }
@@ -174,12 +187,14 @@ VISIBLE int ftruncate(int fd, off_t bytes)
     enum file file = recording ? file_of(fd) : FILE_OTHER;
     int done;
 
-    if (file > FILE_WAL)
+    if (file > FILE_WAL) {
         return (int)syscall(SYS_ftruncate, fd, bytes);
+    }
     pthread_mutex_lock(&mutex);
     done = (int)syscall(SYS_ftruncate, fd, bytes);
-    if (done == 0)
+    if (done == 0) {
         record(OP_TRUNCATE, file, bytes, NULL, 0);
+    }
     pthread_mutex_unlock(&mutex);
     return done;
 }
@@ -194,12 +209,14 @@ VISIBLE int unlink(const char *path)
     enum file file = recording ? file_of_path(path) : FILE_OTHER;
     int done;
 
-    if (file > FILE_WAL)
+    if (file > FILE_WAL) {
         return (int)syscall(SYS_unlink, path);
+    }
     pthread_mutex_lock(&mutex);
     done = (int)syscall(SYS_unlink, path);
-    if (done == 0)
+    if (done == 0) {
         record(OP_UNLINK, file, 0, NULL, 0);
+    }
     pthread_mutex_unlock(&mutex);
     return done;
 }
@@ -233,7 +250,7 @@ static void body_clear(struct body *body)
 {
     free(body->data);
     free(body->pending);
-    memset(body, 0, sizeof(*body));
+    memset(body, 0, sizeof *body);
 }
 
 static void body_put(struct body *body, size_t at, const char *data, size_t bytes)
@@ -241,32 +258,37 @@ static void body_put(struct body *body, size_t at, const char *data, size_t byte
     if (at + bytes > body->capacity) {
         body->capacity = (at + bytes) * 2;
         body->data = realloc(body->data, body->capacity);
-        if (!body->data)
+        if (!body->data) {
             abort();
+        }
     }
-    if (at > body->bytes)
+    if (at > body->bytes) {
         memset(body->data + body->bytes, 0, at - body->bytes);
+    }
     memcpy(body->data + at, data, bytes);
-    if (at + bytes > body->bytes)
+    if (at + bytes > body->bytes) {
         body->bytes = at + bytes;
+    }
 }
 
 static void body_apply(struct body *body, const struct op *op, size_t bytes)
 {
-    if (op->kind == OP_WRITE)
+    if (op->kind == OP_WRITE) {
         body_put(body, (size_t)op->at, op->data, bytes);
-    else if ((size_t)op->at < body->bytes)
+    } else if ((size_t)op->at < body->bytes) {
         body->bytes = (size_t)op->at;
-    else
+    } else {
         body_put(body, (size_t)op->at, "", 0);
+    }
 }
 
 static void body_copy(struct body *to, const struct body *from)
 {
-    memset(to, 0, sizeof(*to));
+    memset(to, 0, sizeof *to);
     to->exists = from->exists;
-    if (from->bytes)
+    if (from->bytes) {
         body_put(to, 0, from->data, from->bytes);
+    }
 }
 
 static void disk_line(struct disk *disk, const struct op *op)
@@ -274,8 +296,9 @@ static void disk_line(struct disk *disk, const struct op *op)
     char **lines = &disk->lines[op->file];
 
     *lines = realloc(*lines, disk->line_bytes[op->file] + op->bytes + 1);
-    if (!*lines)
+    if (!*lines) {
         abort();
+    }
     memcpy(*lines + disk->line_bytes[op->file], op->data, op->bytes);
     disk->line_bytes[op->file] += op->bytes;
 }
@@ -292,8 +315,9 @@ static void disk_sync(struct disk *disk, enum file file)
 {
     struct body *body = &disk->body[file];
 
-    for (size_t i = 0; i < body->pending_count; i++)
+    for (size_t i = 0; i < body->pending_count; i++) {
         body_apply(body, &ops[body->pending[i]], ops[body->pending[i]].bytes);
+    }
     body->pending_count = 0;
 }
 
@@ -308,10 +332,11 @@ static void disk_do(struct disk *disk, size_t index)
         disk_line(disk, op);
         return;
     case OP_SYNC:
-        if (op->file == FILE_DIRECTORY)
+        if (op->file == FILE_DIRECTORY) {
             disk_sync_directory(disk);
-        else if (op->file <= FILE_WAL)
+        } else if (op->file <= FILE_WAL) {
             disk_sync(disk, op->file);
+        }
         return;
     case OP_UNLINK:
         if (body->exists) {
@@ -324,16 +349,17 @@ static void disk_do(struct disk *disk, size_t index)
             free(body->data);
             free(body->pending);
         }
-        memset(body, 0, sizeof(*body));
+        memset(body, 0, sizeof *body);
         return;
     case OP_WRITE:
     case OP_TRUNCATE:
         body->created = true;
         if (body->pending_count == body->pending_capacity) {
             body->pending_capacity = body->pending_capacity ? body->pending_capacity * 2 : 64;
-            body->pending = realloc(body->pending, body->pending_capacity * sizeof(*body->pending));
-            if (!body->pending)
+            body->pending = realloc(body->pending, body->pending_capacity * sizeof *body->pending);
+            if (!body->pending) {
                 abort();
+            }
         }
         body->pending[body->pending_count++] = index;
         return;
@@ -346,8 +372,9 @@ static void put_sectors(struct body *to, const struct op *op, struct chance *cha
     for (size_t at = 0; at < op->bytes; at += SECTOR) {
         size_t bytes = op->bytes - at < SECTOR ? op->bytes - at : SECTOR;
 
-        if (chance_percent(chance, 50))
+        if (chance_percent(chance, 50)) {
             body_put(to, (size_t)op->at + at, op->data + at, bytes);
+        }
     }
 }
 
@@ -365,8 +392,9 @@ static bool body_after(const struct disk *disk, enum file file, enum way way, st
         bool back =
             old->exists && (way == WAY_SYNCED || (way == WAY_SUBSET && chance_percent(chance, 50)));
 
-        if (back)
+        if (back) {
             body_copy(ret_body, old);
+        }
         return back;
     }
     body_copy(ret_body, body);
@@ -374,13 +402,14 @@ static bool body_after(const struct disk *disk, enum file file, enum way way, st
         const struct op *op = &ops[body->pending[i]];
         bool last = i + 1 == body->pending_count;
 
-        if (way == WAY_SUBSET && op->kind == OP_WRITE)
+        if (way == WAY_SUBSET && op->kind == OP_WRITE) {
             put_sectors(ret_body, op, chance);
-        else if (way == WAY_SUBSET && chance_percent(chance, 50))
+        } else if (way == WAY_SUBSET && chance_percent(chance, 50)) {
             body_apply(ret_body, op, 0);
-        else if (way == WAY_TORN)
+        } else if (way == WAY_TORN) {
             body_apply(ret_body, op,
                        last ? chance_below(chance, op->bytes / SECTOR + 1) * SECTOR : op->bytes);
+        }
     }
     return true;
 }
@@ -390,17 +419,19 @@ static void write_file(const char *dir, const char *name, const void *data, size
     char path[RIG_PATH_BYTES + 32];
     int fd;
 
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     for (size_t done = 0; fd >= 0 && done < bytes;) {
         ssize_t step = write(fd, (const char *)data + done, bytes - done);
 
-        if (step <= 0)
+        if (step <= 0) {
             abort();
+        }
         done += (size_t)step;
     }
-    if (fd < 0)
+    if (fd < 0) {
         abort();
+    }
     close(fd);
 }
 
@@ -413,9 +444,10 @@ static void disk_write(const struct disk *disk, enum way way, struct chance *cha
     for (int i = 0; i < 2; i++) {
         struct body body;
 
-        memset(&body, 0, sizeof(body));
-        if (body_after(disk, (enum file)i, way, chance, &body))
+        memset(&body, 0, sizeof body);
+        if (body_after(disk, (enum file)i, way, chance, &body)) {
             write_file(dir, file_names[i], body.data, body.bytes);
+        }
         body_clear(&body);
     }
     write_file(dir, file_names[FILE_PUBLISHER], disk->lines[FILE_PUBLISHER],
@@ -423,15 +455,16 @@ static void disk_write(const struct disk *disk, enum way way, struct chance *cha
     write_file(dir, file_names[FILE_CONSUMERS], disk->lines[FILE_CONSUMERS],
                disk->line_bytes[FILE_CONSUMERS]);
     /* All processes are gone. */
-    length = snprintf(gone, sizeof(gone), "K %d\n", (int)getpid());
+    length = snprintf(gone, sizeof gone, "K %d\n", (int)getpid());
     {
         char path[RIG_PATH_BYTES + 32];
         int fd;
 
-        snprintf(path, sizeof(path), "%s/%s", dir, file_names[FILE_CONSUMERS]);
+        snprintf(path, sizeof path, "%s/%s", dir, file_names[FILE_CONSUMERS]);
         fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-        if (fd < 0 || write(fd, gone, (size_t)length) != length)
+        if (fd < 0 || write(fd, gone, (size_t)length) != length) {
             abort();
+        }
         close(fd);
     }
 }
@@ -446,8 +479,9 @@ static bool integrity_ok(const char *path)
 
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
         sqlite3_prepare_v2(db, "PRAGMA integrity_check", -1, &statement, NULL) == SQLITE_OK &&
-        sqlite3_step(statement) == SQLITE_ROW)
+        sqlite3_step(statement) == SQLITE_ROW) {
         good = strcmp((const char *)sqlite3_column_text(statement, 0), "ok") == 0;
+    }
     sqlite3_finalize(statement);
     sqlite3_close(db);
     return good;
@@ -464,16 +498,19 @@ static bool check_image(const struct disk *disk, enum way way, struct chance *ch
     workload_init(&workload, dir);
     disk_write(disk, way, chance, dir);
     status = rig_wait(rig_start("recover", dir, NULL), 3 * SETTLE_MS);
-    if (status != 0)
+    if (status != 0) {
         wrong = "it is not recovered";
-    else if (workload_judge(&workload, 1, NULL) != 0)
+    } else if (workload_judge(&workload, 1, NULL) != 0) {
         wrong = "a promise was broken";
-    else if (!integrity_ok(workload.path))
+    } else if (!integrity_ok(workload.path)) {
         wrong = "the file is damaged";
-    if (wrong)
+    }
+    if (wrong) {
         rig_say("after operation %zu (%s): %s; kept: %s", index, way_names[way], wrong, dir);
-    if (!wrong || disk->weak)
+    }
+    if (!wrong || disk->weak) {
         rig_remove(dir);
+    }
     return !wrong;
 }
 
@@ -486,18 +523,24 @@ static hf_status work(struct workload *workload, uint64_t seed, int round)
     hf_status status = publisher_open(&publisher, workload, 0, seed + (uint64_t)round);
 
     publisher.poison_percent = 10;
-    if (status == HF_OK)
+    if (status == HF_OK) {
         status = consumer_open(&consumer, workload);
-    for (int i = 0; i < STEPS && status == HF_OK; i++)
+    }
+    for (int i = 0; i < STEPS && status == HF_OK; i++) {
         status = publisher_step(&publisher);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = publisher_bulk(&publisher, 12, 200000);
-    for (int i = 0; i < STEPS / 4 && status == HF_OK; i++)
+    }
+    for (int i = 0; i < STEPS / 4 && status == HF_OK; i++) {
         status = publisher_step(&publisher);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = workload_settled(consumer.bus, SETTLE_MS);
-    if (status == HF_OK)
+    }
+    if (status == HF_OK) {
         status = consumer_close(&consumer);
+    }
     return status == HF_OK ? publisher_close(&publisher) : status;
 }
 
@@ -506,16 +549,18 @@ static hf_status record_work(uint64_t seed, bool weak)
     struct workload workload;
     hf_status status;
 
-    ops = calloc(OPS_MAX, sizeof(*ops));
-    if (!ops)
+    ops = calloc(OPS_MAX, sizeof *ops);
+    if (!ops) {
         abort();
+    }
     rig_directory(recorded_dir);
     workload_init(&workload, recorded_dir);
     workload.durability = weak ? HF_DURABILITY_PROCESS : HF_DURABILITY_POWER;
     recording = true;
     status = workload_prepare(&workload);
-    for (int round = 0; round < 2 && status == HF_OK; round++)
+    for (int round = 0; round < 2 && status == HF_OK; round++) {
         status = work(&workload, seed, round);
+    }
     recording = false;
     rig_remove(recorded_dir);
     return status;
@@ -525,8 +570,9 @@ static size_t count_ops(enum op_kind kind, enum file file)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < op_count; i++)
+    for (size_t i = 0; i < op_count; i++) {
         count += ops[i].kind == kind && ops[i].file == file;
+    }
     return count;
 }
 
@@ -552,27 +598,32 @@ static int torture(int argc, char **argv)
            "the log was folded back into the database on the way");
     for (size_t i = 0; i < op_count && status == HF_OK; i++) {
         disk_do(&disk, i);
-        if (ops[i].kind == OP_LINE && ops[i].data[0] != 'A')
-            continue; /* nothing has changed */
+        if (ops[i].kind == OP_LINE && ops[i].data[0] != 'A') {
+            continue;
+        } /* nothing has changed */
         for (int way = 0; way < WAYS; way++) {
-            if (images > 0 && chance_below(&chance, op_count * WAYS) >= (uint64_t)images)
+            if (images > 0 && chance_below(&chance, op_count * WAYS) >= (uint64_t)images) {
                 continue;
+            }
             tried[way]++;
             bad[way] += !check_image(&disk, (enum way)way, &chance, i);
         }
     }
-    for (int way = 0; way < WAYS && !weak; way++)
+    for (int way = 0; way < WAYS && !weak; way++) {
         rig_ok(bad[way] == 0 && tried[way] > 0, "%s: %zu images, %zu went wrong", way_names[way],
                tried[way], bad[way]);
-    if (weak)
+    }
+    if (weak) {
         rig_ok(bad[WAY_SYNCED] > 0, "without syncs %zu of %zu images went wrong", bad[WAY_SYNCED],
                tried[WAY_SYNCED]);
+    }
     return rig_done();
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "recover") == 0)
+    if (argc > 1 && strcmp(argv[1], "recover") == 0) {
         return workload_recover(argc, argv, SETTLE_MS);
+    }
     return torture(argc, argv);
 }

@@ -20,7 +20,7 @@ static void append(struct expression *expression, const char *text)
 {
     size_t length = strlen(expression->text);
 
-    assert_true(length + strlen(text) < sizeof(expression->text));
+    assert_true(length + strlen(text) < sizeof expression->text);
     memcpy(expression->text + length, text, strlen(text) + 1);
 }
 
@@ -28,7 +28,7 @@ static void append_number(struct expression *expression, int digits_min, int num
 {
     char digits[16];
 
-    snprintf(digits, sizeof(digits), "%0*d", digits_min, number);
+    snprintf(digits, sizeof digits, "%0*d", digits_min, number);
     append(expression, digits);
 }
 
@@ -38,10 +38,11 @@ static void append_value(struct expression *expression, uint64_t *seed, int fiel
     const struct shape *shape = &shapes[field];
     bool zero_padded = chance_below(seed, 4) == 0;
 
-    if (shape->names && chance_below(seed, 3) == 0)
+    if (shape->names && chance_below(seed, 3) == 0) {
         append(expression, shape->names[field == EXPRESSION_WEEKDAY ? value % 7 : value - 1]);
-    else
+    } else {
         append_number(expression, zero_padded ? 2 : 1, value);
+    }
 }
 
 enum form { FORM_STAR, FORM_ONE, FORM_RANGE, FORMS };
@@ -63,8 +64,9 @@ static void make_part(struct expression *expression, uint64_t *seed, int field, 
         if (form == FORM_RANGE) {
             last += (int)chance_below(seed, (uint64_t)(max - first + 1));
             /* "SUN" at a range's end is 7, never 0. */
-            if (field == EXPRESSION_WEEKDAY && last == 0)
+            if (field == EXPRESSION_WEEKDAY && last == 0) {
                 last = 1;
+            }
             append(expression, "-");
             append_value(expression, seed, field, last);
         }
@@ -73,13 +75,15 @@ static void make_part(struct expression *expression, uint64_t *seed, int field, 
         step = 1 + (int)chance_below(seed, (uint64_t)(shape->max - shape->min + 1));
         append(expression, "/");
         append_number(expression, 1, step);
-        if (form == FORM_ONE)
+        if (form == FORM_ONE) {
             last = max;
+        }
         expression->hours_run |= field == EXPRESSION_HOUR;
     }
     expression->hours_run |= form == FORM_STAR && field == EXPRESSION_HOUR;
-    for (int value = first; value <= last; value += step)
+    for (int value = first; value <= last; value += step) {
         expression->values[field][field == EXPRESSION_WEEKDAY ? value % 7 : value] = true;
+    }
 }
 
 static void make_field(struct expression *expression, uint64_t *seed, int field, bool frequent)
@@ -90,14 +94,18 @@ static void make_field(struct expression *expression, uint64_t *seed, int field,
     for (int i = 0; i < parts; i++) {
         enum form form = (enum form)chance_below(seed, FORMS);
 
-        if (date && frequent && chance_below(seed, 4) != 0)
+        if (date && frequent && chance_below(seed, 4) != 0) {
             form = FORM_STAR;
-        if (i > 0)
+        }
+        if (i > 0) {
             append(expression, ",");
-        if (i == 0 && field == EXPRESSION_DAY)
+        }
+        if (i == 0 && field == EXPRESSION_DAY) {
             expression->day_star = form == FORM_STAR;
-        if (i == 0 && field == EXPRESSION_WEEKDAY)
+        }
+        if (i == 0 && field == EXPRESSION_WEEKDAY) {
             expression->weekday_star = form == FORM_STAR;
+        }
         make_part(expression, seed, field, form);
     }
 }
@@ -106,11 +114,13 @@ struct expression expression_random(uint64_t *seed, bool with_seconds, bool freq
 {
     struct expression expression = {.text = ""};
 
-    if (!with_seconds)
+    if (!with_seconds) {
         expression.values[EXPRESSION_SECONDS][0] = true;
+    }
     for (int field = with_seconds ? 0 : 1; field < EXPRESSION_FIELDS; field++) {
-        if (expression.text[0])
+        if (expression.text[0]) {
             append(&expression, chance_below(seed, 5) == 0 ? "\t " : " ");
+        }
         make_field(&expression, seed, field, frequent);
     }
     return expression;

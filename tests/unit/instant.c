@@ -16,7 +16,8 @@ struct zone *zone_of(const char *name)
 {
     struct zone *zone;
 
-    if (zone_new(text_of(name), NULL, &zone) != HF_OK)
+    if (zone_new(text_of(name), NULL, &zone) != HF_OK) {
         fail_msg("%s: %s", name, err_message());
+    }
     return zone;
 }

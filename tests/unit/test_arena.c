@@ -39,8 +39,9 @@ static void pieces_do_not_overlap(void **state)
         memset(pieces[i], (int)(i % 251), sizes[i]);
     }
     for (size_t i = 0; i < COUNT_OF(pieces); i++) {
-        for (size_t j = 0; j < sizes[i]; j++)
+        for (size_t j = 0; j < sizes[i]; j++) {
             assert_int_equal(pieces[i][j], i % 251);
+        }
     }
     arena_release(&arena);
 }
@@ -81,8 +82,9 @@ static size_t pieces_that_fit(struct arena *arena)
 {
     size_t count = 0;
 
-    while (arena_alloc(arena, 1 + count % 37) && arena_text(arena, text_of("abc")).bytes)
+    while (arena_alloc(arena, 1 + count % 37) && arena_text(arena, text_of("abc")).bytes) {
         count++;
+    }
     return count;
 }
 

@@ -13,8 +13,9 @@ static bool report(struct breaker *breaker, int ok, int failed, int64_t now_us)
 {
     bool opened = false;
 
-    for (int i = 0; i < ok + failed; i++)
+    for (int i = 0; i < ok + failed; i++) {
         opened |= breaker_report(breaker, &policy, 1, i < ok, now_us);
+    }
     return opened;
 }
 
@@ -49,8 +50,9 @@ static void retries_of_one_event_do_not_open_it(void **state)
 
     (void)state;
     breaker_init(&breaker);
-    for (int32_t attempt = 2; attempt < 200; attempt++)
+    for (int32_t attempt = 2; attempt < 200; attempt++) {
         assert_false(breaker_report(&breaker, &policy, attempt, false, START_US));
+    }
     assert_int_equal(breaker.state, BREAKER_CLOSED);
 }
 
@@ -86,8 +88,9 @@ static void while_open_everything_waits_then_exactly_one_probe_runs(void **state
     assert_int_equal(breaker_ask(&breaker, &policy, START_US + 30 * SECOND_US - 1), BREAKER_WAIT);
     assert_int_equal(breaker_wait_ms(&breaker, START_US + 30 * SECOND_US - 1), 1);
     assert_int_equal(breaker_ask(&breaker, &policy, START_US + 30 * SECOND_US), BREAKER_PROBE);
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         assert_int_equal(breaker_ask(&breaker, &policy, START_US + 1000 * SECOND_US), BREAKER_WAIT);
+    }
     assert_int_equal(breaker_wait_ms(&breaker, START_US + 1000 * SECOND_US), -1);
 }
 
@@ -174,7 +177,7 @@ static void the_state_survives_as_json(void **state)
     report(&breaker, 5, 6, START_US + 20 * SECOND_US);
     back = written_and_read(&breaker);
     assert_int_equal(back.state, BREAKER_CLOSED);
-    assert_memory_equal(back.steps, breaker.steps, sizeof(back.steps));
+    assert_memory_equal(back.steps, breaker.steps, sizeof back.steps);
 
     breaker = opened_at(START_US);
     back = written_and_read(&breaker);
@@ -213,8 +216,9 @@ static void unreadable_state_is_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct breaker breaker = {.until_us = 77};
 
-        if (breaker_read(text_of(table[i]), &breaker) != HF_INVALID)
+        if (breaker_read(text_of(table[i]), &breaker) != HF_INVALID) {
             fail_msg("%s was accepted", table[i]);
+        }
         assert_int_equal(breaker.until_us, 77);
     }
 }

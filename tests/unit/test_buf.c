@@ -28,8 +28,9 @@ static void printf_grows_the_buffer_as_needed(void **state)
 
     (void)state;
     buf_init(&buf, 5000);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         buf_printf(&buf, "%0*d", i % 50, i % 10);
+    }
     buf_printf(&buf, "%s", "");
     assert_ok(buf_status(&buf));
     assert_int_equal(buf.length, strlen(buf_terminate(&buf)));

@@ -109,8 +109,9 @@ static void a_thread_blocks_all_signals_has_its_name_and_its_creator_keeps_its_m
     for (int number = 1; number < NSIG; number++) {
         bool reserved = number == SIGKILL || number == SIGSTOP || (number >= 32 && number < 34);
 
-        if (reserved)
+        if (reserved) {
             continue;
+        }
         assert_int_equal(sigismember(&in_thread, number), 1);
         assert_int_equal(sigismember(&mine, number), 0);
     }
@@ -126,8 +127,9 @@ static void a_wait_ends_when_its_deadline_passes(void **state)
     assert_ok(mutex_init(&mutex));
     assert_ok(cond_init(&cond));
     pthread_mutex_lock(&mutex);
-    while (cond_wait_until(&cond, &mutex, deadline))
+    while (cond_wait_until(&cond, &mutex, deadline)) {
         continue;
+    }
     assert_true(deadline_passed(deadline));
     pthread_mutex_unlock(&mutex);
     pthread_cond_destroy(&cond);
@@ -157,8 +159,9 @@ static void a_wait_notices_that_the_fake_clock_was_advanced(void **state)
     pthread_mutex_lock(&mutex);
     assert_true(cond_wait_until(&cond, &mutex, deadline)); /* an hour left, and it stands still */
     assert_ok(thread_start(&thread, "advance", advance_clock, NULL));
-    while (cond_wait_until(&cond, &mutex, deadline))
+    while (cond_wait_until(&cond, &mutex, deadline)) {
         continue;
+    }
     pthread_mutex_unlock(&mutex);
     pthread_join(thread, NULL);
     clock_fake_off();

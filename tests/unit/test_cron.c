@@ -18,8 +18,9 @@ static struct cron parsed(const char *text)
 {
     struct cron cron;
 
-    if (cron_parse(text_of(text), &cron) != HF_OK)
+    if (cron_parse(text_of(text), &cron) != HF_OK) {
         fail_msg("\"%s\": %s", text, err_message());
+    }
     return cron;
 }
 
@@ -31,8 +32,9 @@ static void assert_next(const char *expression, const char *from, const char *ex
 
     assert_true(cron_next(&cron, wall(from), &next_s));
     time_format(next_s * 1000000, out);
-    if (wall(expected) != next_s)
+    if (wall(expected) != next_s) {
         fail_msg("\"%s\" after %s: %s, not %s", expression, from, out, expected);
+    }
 }
 
 static void assert_previous(const char *expression, const char *from, const char *expected)
@@ -43,8 +45,9 @@ static void assert_previous(const char *expression, const char *from, const char
 
     assert_true(cron_previous(&cron, wall(from), &previous_s));
     time_format(previous_s * 1000000, out);
-    if (wall(expected) != previous_s)
+    if (wall(expected) != previous_s) {
         fail_msg("\"%s\" before %s: %s, not %s", expression, from, out, expected);
+    }
 }
 
 static void known_expressions_have_known_next_times(void **state)
@@ -75,8 +78,9 @@ static void known_expressions_have_known_next_times(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(table); i++)
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_next(table[i].expression, table[i].from, table[i].next);
+    }
 }
 
 static void looking_back_is_the_mirror_image(void **state)
@@ -204,7 +208,7 @@ static void an_expression_may_have_255_bytes(void **state)
     struct cron cron;
 
     (void)state;
-    memset(text, ' ', sizeof(text));
+    memset(text, ' ', sizeof text);
     memcpy(text, "* * * * *", 9);
     assert_ok(cron_parse((struct text){text, CRON_BYTES_MAX}, &cron));
     assert_int_equal(cron_parse((struct text){text, CRON_BYTES_MAX + 1}, &cron), HF_INVALID);
@@ -229,8 +233,9 @@ static void each_date_falls_on_each_weekday_within_40_years(void **state)
             int32_t last[7] = {0};
 
             for (int32_t year = 1600; year <= 2440; year++) {
-                if (day > date_days_in_month(year, month))
+                if (day > date_days_in_month(year, month)) {
                     continue;
+                }
 
                 int32_t weekday = date_weekday(date_to_days((struct date){year, month, day}));
 
@@ -260,29 +265,33 @@ static int64_t plain_next(const struct expression *expression, int64_t from_s)
     for (int64_t day = from_s / 86400;; day++) {
         struct wall wall = wall_parts(day * 86400);
 
-        if (!expression_matches_day(expression, &wall))
+        if (!expression_matches_day(expression, &wall)) {
             continue;
+        }
         for (int64_t second = day * 86400; second < (day + 1) * 86400; second++) {
             int of_day = (int)(second - day * 86400);
 
             wall.hour = of_day / 3600;
             wall.minute = of_day / 60 % 60;
             wall.second = of_day % 60;
-            if (second >= from_s && expression_matches(expression, &wall))
+            if (second >= from_s && expression_matches(expression, &wall)) {
                 return second;
+            }
         }
     }
 }
 
 static bool is_possible(const struct expression *expression)
 {
-    if (!expression->day_star && !expression->weekday_star)
+    if (!expression->day_star && !expression->weekday_star) {
         return true;
+    }
     for (int month = 1; month <= 12; month++) {
         for (int day = 1; day <= date_days_in_month(2000, month); day++) {
             if (expression->values[EXPRESSION_MONTH][month] &&
-                expression->values[EXPRESSION_DAY][day])
+                expression->values[EXPRESSION_DAY][day]) {
                 return true;
+            }
         }
     }
     return false;
@@ -302,8 +311,9 @@ static void random_expressions_agree_with_a_plain_look_at_every_second(void **st
         struct cron cron;
 
         if (cron_parse(text_of(expression.text), &cron) != HF_OK) {
-            if (is_possible(&expression))
+            if (is_possible(&expression)) {
                 fail_msg("seed %" PRIu64 ", \"%s\": %s", this_seed, expression.text, err_message());
+            }
             refused++;
             continue;
         }
@@ -313,9 +323,10 @@ static void random_expressions_agree_with_a_plain_look_at_every_second(void **st
 
         int64_t expected_s = plain_next(&expression, from_s);
 
-        if (next_s != expected_s)
+        if (next_s != expected_s) {
             fail_msg("seed %" PRIu64 ", \"%s\" after %" PRId64 ": %" PRId64 ", not %" PRId64,
                      this_seed, expression.text, from_s, next_s, expected_s);
+        }
         assert_true(cron_matches(&cron, next_s));
         assert_true(next_s == from_s || !cron_matches(&cron, from_s));
         /* Looking back from before it, from it, and from just before the match after it. */

@@ -31,7 +31,7 @@ static void a_long_sentence_is_cut_between_characters_and_marked(void **state)
         char text[3 * HF_ERR_BYTES_MAX + 4] = "xx";
         size_t length = (size_t)shift;
 
-        while (length + 3 < sizeof(text)) {
+        while (length + 3 < sizeof text) {
             memcpy(text + length, "€", 3);
             length += 3;
         }
@@ -52,8 +52,8 @@ static void a_sentence_that_just_fits_is_not_cut(void **state)
     char text[HF_ERR_BYTES_MAX];
 
     (void)state;
-    memset(text, 'a', sizeof(text) - 1);
-    text[sizeof(text) - 1] = '\0';
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
     err_set(HF_INVALID, text);
     assert_string_equal(err_message(), text);
 }

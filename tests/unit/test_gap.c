@@ -29,8 +29,9 @@ static void see(struct gap *gap, const int64_t *numbers, size_t count, uint64_t 
 {
     struct gap_run runs[64];
     assert_true(count <= COUNT_OF(runs));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         runs[i] = (struct gap_run){numbers[i], numbers[i]};
+    }
     assert_ok(gap_tail(gap, runs, count, begun, now_us));
 }
 #define SEE(gap, ...)                                                                              \
@@ -57,8 +58,9 @@ static const char *holes_of(const struct gap *gap)
         const struct gap_hole *hole = &gap->holes[i];
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, i ? " " : "",
                                  hole->first);
-        if (hole->last > hole->first)
+        if (hole->last > hole->first) {
             used += (size_t)snprintf(text + used, sizeof text - used, "-%" PRId64, hole->last);
+        }
     }
     return text;
 }
@@ -208,8 +210,9 @@ static void ten_thousand_late_numbers_fill_their_range_at_once(void **state)
     (void)state;
     gap_init(&gap, 0);
     SEE(&gap, 10001);
-    for (size_t i = 0; i < COUNT_OF(found); i++)
+    for (size_t i = 0; i < COUNT_OF(found); i++) {
         found[i] = (int64_t)i + 1;
+    }
     reread(&gap, found, COUNT_OF(found), no_look, 0, 0);
     assert_int_equal(gap_floor(&gap), 10001);
     assert_int_equal(gap.dead, 0);
@@ -392,8 +395,9 @@ static void at_the_limit_reading_ahead_stops_and_goes_on_later(void **state)
     struct gap gap;
     (void)state;
     gap_init(&gap, 0);
-    for (size_t i = 0; i < COUNT_OF(runs); i++)
+    for (size_t i = 0; i < COUNT_OF(runs); i++) {
         runs[i] = (struct gap_run){2 * (int64_t)i + 2, 2 * (int64_t)i + 2};
+    }
     assert_ok(gap_tail(&gap, runs, COUNT_OF(runs), 0, 0));
     assert_int_equal(gap.count, GAP_HOLES_MAX);
     assert_int_equal(gap.high, 2 * GAP_HOLES_MAX);
@@ -419,9 +423,11 @@ static void a_range_that_splits_too_often_is_taken_in_parts_and_loses_nothing(vo
     int rounds = 0;
     while (gap.count > 0) {
         size_t count = 0;
-        for (int64_t number = 2; number <= WIDTH; number += 2)
-            if (gap_is_open(&gap, number))
+        for (int64_t number = 2; number <= WIDTH; number += 2) {
+            if (gap_is_open(&gap, number)) {
                 found[count++] = number;
+            }
+        }
         int64_t through = 0;
         /* In the first rounds nothing is proven, so there is no room in the end. */
         struct gap_look proof = rounds < 3 ? no_look : no_holders((uint64_t)rounds);
@@ -438,8 +444,9 @@ static void a_range_that_splits_too_often_is_taken_in_parts_and_loses_nothing(vo
         }
         assert_true(rounds++ < 10);
     }
-    for (int64_t number = 2; number <= WIDTH; number += 2)
+    for (int64_t number = 2; number <= WIDTH; number += 2) {
         assert_true(taken[number]);
+    }
     assert_int_equal(gap.dead, WIDTH / 2);
     assert_int_equal(gap_floor(&gap), WIDTH + 1);
     gap_release(&gap);

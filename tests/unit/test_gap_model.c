@@ -87,8 +87,9 @@ struct model {
 static void model_break(struct model *model, const char *what, int64_t number)
 {
     model->faults++;
-    if (model->error == ERROR_NONE)
+    if (model->error == ERROR_NONE) {
         fail_msg("%s: %" PRId64, what, number);
+    }
 }
 
 static void transaction_step(struct model *model, struct transaction *transaction)
@@ -96,8 +97,9 @@ static void transaction_step(struct model *model, struct transaction *transactio
     uint64_t dice = chance_below(&model->seed, 100);
     switch (transaction->phase) {
     case PHASE_IDLE:
-        if (dice < 30)
+        if (dice < 30) {
             *transaction = (struct transaction){.phase = PHASE_OPEN, .id = ++model->next_id};
+        }
         break;
     case PHASE_OPEN:
         if (dice < 40) { /* draws; some savepoints are rolled back at once, which frees nothing */
@@ -109,14 +111,16 @@ static void transaction_step(struct model *model, struct transaction *transactio
                 int64_t number = ++model->last;
                 bool undone = chance_below(&model->seed, 5) == 0;
                 model->fates[number] = undone ? FATE_ROLLED_BACK : FATE_OPEN;
-                if (!undone)
+                if (!undone) {
                     transaction->numbers[transaction->count++] = number;
+                }
             }
         } else if (dice < 47 && model->prepares) {
             transaction->phase = PHASE_PREPARED;
             transaction->kept = false;
-            if (model->renames)
+            if (model->renames) {
                 transaction->id = ++model->next_id;
+            }
         } else if (dice < 70) {
             goto end;
         } else if (dice < 75) {
@@ -124,8 +128,9 @@ static void transaction_step(struct model *model, struct transaction *transactio
         }
         break;
     case PHASE_PREPARED:
-        if (dice < 5)
+        if (dice < 5) {
             goto end;
+        }
         break;
     case PHASE_RELEASING:
         transaction->phase = PHASE_IDLE;
@@ -134,10 +139,12 @@ static void transaction_step(struct model *model, struct transaction *transactio
     }
     return;
 end:
-    for (size_t i = 0; i < transaction->count; i++)
+    for (size_t i = 0; i < transaction->count; i++) {
         model->fates[transaction->numbers[i]] = dice % 3 ? FATE_VISIBLE : FATE_ROLLED_BACK;
-    if (transaction->phase == PHASE_OPEN)
+    }
+    if (transaction->phase == PHASE_OPEN) {
         transaction->id = NAMELESS + (uint64_t)(transaction - model->transactions);
+    }
     transaction->phase = PHASE_RELEASING;
 }
 
@@ -146,10 +153,11 @@ static void see_locks(struct model *model, bool kept)
 {
     for (size_t i = 0; i < MODEL_TRANSACTIONS; i++) {
         const struct transaction *transaction = &model->transactions[i];
-        if (transaction->holds && transaction->kept == kept)
+        if (transaction->holds && transaction->kept == kept) {
             model->seen[model->seen_count++] =
                 (struct gap_holder){transaction->id, transaction->phase == PHASE_PREPARED &&
                                                          model->error != ERROR_NO_INHERITANCE};
+        }
     }
 }
 
@@ -179,8 +187,9 @@ static void read_tail(struct model *model, struct model_reader *reader)
     size_t limit = 1 + chance_below(&model->seed, 20);
     reader->tail_count = 0;
     for (int64_t number = reader->gap.high + 1; number <= model->last && limit > 0; number++) {
-        if (model->fates[number] != FATE_VISIBLE)
+        if (model->fates[number] != FATE_VISIBLE) {
             continue;
+        }
         struct gap_run *run = reader->tail + reader->tail_count;
         if (reader->tail_count > 0 && run[-1].last == number - 1) {
             run[-1].last = number;
@@ -197,20 +206,26 @@ static void read_tail(struct model *model, struct model_reader *reader)
 static void read_holes(struct model *model, struct model_reader *reader)
 {
     reader->late_count = 0;
-    for (size_t i = 0; i < reader->gap.count; i++)
-        for (int64_t n = reader->gap.holes[i].first; n <= reader->gap.holes[i].last; n++)
-            if (model->fates[n] == FATE_VISIBLE)
+    for (size_t i = 0; i < reader->gap.count; i++) {
+        for (int64_t n = reader->gap.holes[i].first; n <= reader->gap.holes[i].last; n++) {
+            if (model->fates[n] == FATE_VISIBLE) {
                 reader->late[reader->late_count++] = n;
+            }
+        }
+    }
 }
 
 static void hand(struct model *model, struct model_reader *reader, int64_t number)
 {
-    if (reader->handed[number])
+    if (reader->handed[number]) {
         model_break(model, "handed on twice", number);
-    if (model->fates[number] != FATE_VISIBLE)
+    }
+    if (model->fates[number] != FATE_VISIBLE) {
         model_break(model, "handed on, but it was not committed", number);
-    if (number <= reader->floor)
+    }
+    if (number <= reader->floor) {
         model_break(model, "handed on below the floor", number);
+    }
     reader->handed[number] = true;
 }
 
@@ -227,25 +242,33 @@ static void use_answers(struct model *model, struct model_reader *reader, uint64
     model->dead_seen += gap->dead - dead;
     model->late_seen += (int64_t)reader->late_count;
     if (!reader->strict) {
-        for (size_t i = 0; i < reader->late_count; i++)
+        for (size_t i = 0; i < reader->late_count; i++) {
             hand(model, reader, reader->late[i]);
-        for (size_t i = 0; i < reader->tail_count; i++)
-            for (int64_t n = reader->tail[i].first; n <= reader->tail[i].last; n++)
+        }
+        for (size_t i = 0; i < reader->tail_count; i++) {
+            for (int64_t n = reader->tail[i].first; n <= reader->tail[i].last; n++) {
                 hand(model, reader, n);
+            }
+        }
     } else {
         /* Whatever was seen up to there, in order. */
-        for (int64_t n = reader->handed_through + 1; n <= gap_ready(gap, true); n++)
-            if (model->fates[n] == FATE_VISIBLE)
+        for (int64_t n = reader->handed_through + 1; n <= gap_ready(gap, true); n++) {
+            if (model->fates[n] == FATE_VISIBLE) {
                 hand(model, reader, n);
+            }
+        }
         reader->handed_through = gap_ready(gap, true);
     }
-    if (gap_floor(gap) < reader->floor)
+    if (gap_floor(gap) < reader->floor) {
         model_break(model, "the floor sank", gap_floor(gap));
+    }
     for (int64_t n = reader->floor + 1; n <= gap_floor(gap); n++) {
-        if (model->fates[n] == FATE_OPEN)
+        if (model->fates[n] == FATE_OPEN) {
             model_break(model, "the floor passed what is under way", n);
-        if (model->fates[n] == FATE_VISIBLE && !reader->handed[n])
+        }
+        if (model->fates[n] == FATE_VISIBLE && !reader->handed[n]) {
             model_break(model, "the floor passed what was never handed on", n);
+        }
     }
     reader->floor = gap_floor(gap);
 }
@@ -265,8 +288,9 @@ static void reader_step(struct model *model, size_t index)
         read_holes(model, reader);
         break;
     default:
-        if (model->error == ERROR_LATE_LOOK)
+        if (model->error == ERROR_LATE_LOOK) {
             reader->proof = model->watch.look;
+        }
         use_answers(model, reader,
                     model->error == ERROR_EARLY_NUMBER ? model->begun_early[index] : model->begun);
         reader->step = -1;
@@ -279,12 +303,13 @@ static void model_run(struct model *model, int steps)
 {
     while (steps-- > 0) {
         uint64_t dice = chance_below(&model->seed, 14);
-        if (dice < 6)
+        if (dice < 6) {
             transaction_step(model, &model->transactions[chance_below(&model->seed, model->crowd)]);
-        else if (dice < 6 + model->haste)
+        } else if (dice < 6 + model->haste) {
             reader_step(model, chance_below(&model->seed, MODEL_READERS));
-        else
+        } else {
             prober_step(model);
+        }
     }
 }
 
@@ -308,8 +333,9 @@ static struct model *model_new(uint64_t seed, enum error error)
 
 static void model_free(struct model *model)
 {
-    for (size_t i = 0; i < MODEL_READERS; i++)
+    for (size_t i = 0; i < MODEL_READERS; i++) {
         gap_release(&model->readers[i].gap);
+    }
     gap_watch_release(&model->watch);
     free(model);
 }
@@ -317,23 +343,30 @@ static void model_free(struct model *model)
 /* Ends every transaction and reads on: the floors must come to the last visible number. */
 static void model_drain(struct model *model)
 {
-    for (size_t i = 0; i < MODEL_TRANSACTIONS; i++)
-        while (model->transactions[i].phase != PHASE_IDLE || model->transactions[i].holds)
+    for (size_t i = 0; i < MODEL_TRANSACTIONS; i++) {
+        while (model->transactions[i].phase != PHASE_IDLE || model->transactions[i].holds) {
             transaction_step(model, &model->transactions[i]);
+        }
+    }
     int64_t last = 0;
-    for (int64_t n = 1; n <= model->last; n++)
+    for (int64_t n = 1; n <= model->last; n++) {
         last = model->fates[n] == FATE_VISIBLE ? n : last;
+    }
     for (int i = 0; i < 3 * MODEL_NUMBERS; i++) {
         prober_step(model);
-        for (size_t r = 0; r < MODEL_READERS; r++)
+        for (size_t r = 0; r < MODEL_READERS; r++) {
             reader_step(model, r);
+        }
     }
     for (size_t r = 0; r < MODEL_READERS; r++) {
-        if (model->readers[r].floor != last)
+        if (model->readers[r].floor != last) {
             model_break(model, "in the end the floor is at", model->readers[r].floor);
-        for (int64_t n = 1; n <= last; n++)
-            if (model->fates[n] == FATE_VISIBLE && !model->readers[r].handed[n])
+        }
+        for (int64_t n = 1; n <= last; n++) {
+            if (model->fates[n] == FATE_VISIBLE && !model->readers[r].handed[n]) {
                 model_break(model, "lost", n);
+            }
+        }
     }
 }
 
@@ -370,8 +403,9 @@ static void the_model_notices_each_error(void **state)
             faults += model->faults;
             model_free(model);
         }
-        if (faults == 0)
+        if (faults == 0) {
             fail_msg("error %d was not noticed", (int)error);
+        }
     }
 }
 

@@ -21,8 +21,9 @@ static void good_types_and_patterns_are_accepted(void **state)
     }
     for (size_t i = 0; i < COUNT_OF(patterns); i++) {
         assert_ok(glob_check_pattern(text_of(patterns[i])));
-        if (strchr(patterns[i], '*'))
+        if (strchr(patterns[i], '*')) {
             assert_int_equal(glob_check_type(text_of(patterns[i])), HF_INVALID);
+        }
     }
 }
 
@@ -139,8 +140,9 @@ static void match_and_no_match(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
-        if (glob_match(text_of(table[i].pattern), text_of(table[i].type)) != table[i].matches)
+        if (glob_match(text_of(table[i].pattern), text_of(table[i].type)) != table[i].matches) {
             fail_msg("\"%s\" and \"%s\"", table[i].pattern, table[i].type);
+        }
     }
 }
 
@@ -158,20 +160,24 @@ static void lone_star_matches_everything(void **state)
 /* The meaning of a pattern, spelled out by recursion over the characters of both strings. */
 static bool oracle_rest(const char *pattern, const char *type)
 {
-    if (strcmp(pattern, "**") == 0)
+    if (strcmp(pattern, "**") == 0) {
         return *type != '\0';
+    }
     if (pattern[0] == '*') {
-        while (*type && *type != '.')
+        while (*type && *type != '.') {
             type++;
+        }
         pattern++;
     } else {
         while (*pattern && *pattern != '.') {
-            if (*pattern++ != *type++)
+            if (*pattern++ != *type++) {
                 return false;
+            }
         }
     }
-    if (*pattern == '\0' || *type == '\0')
+    if (*pattern == '\0' || *type == '\0') {
         return *pattern == *type;
+    }
     return *type == '.' && oracle_rest(pattern + 1, type + 1);
 }
 
@@ -191,8 +197,9 @@ static void draw(uint64_t *seed, const char *const *words, size_t words_count, s
         bool last = i + 1 == segments;
         const char *word = words[chance_below(seed, words_count)];
 
-        if (pattern && last && chance_below(seed, 3) == 0)
+        if (pattern && last && chance_below(seed, 3) == 0) {
             word = "**";
+        }
         length += snprintf(out + length, 64 - (size_t)length, "%s%s", i ? "." : "", word);
     }
 }
@@ -216,8 +223,9 @@ static void match_agrees_with_brute_force(void **state)
 
         bool expected = oracle(pattern, type);
 
-        if (glob_match(text_of(pattern), text_of(type)) != expected)
+        if (glob_match(text_of(pattern), text_of(type)) != expected) {
             fail_msg("\"%s\" and \"%s\"", pattern, type);
+        }
         matched += expected;
     }
     assert_true(matched > 10000); /* the draw is not one-sided */
@@ -230,14 +238,16 @@ static size_t all_types(char types[][32], size_t types_max)
     static const char *const words[] = {"a", "b", "z"};
     size_t count = 0, first_of_length = 0;
 
-    for (size_t i = 0; i < COUNT_OF(words); i++)
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
         snprintf(types[count++], 32, "%s", words[i]);
+    }
     for (int segments = 2; segments <= 5; segments++) {
         size_t end = count;
 
         for (size_t t = first_of_length; t < end; t++) {
-            for (size_t w = 0; w < COUNT_OF(words) && count < types_max; w++)
+            for (size_t w = 0; w < COUNT_OF(words) && count < types_max; w++) {
                 snprintf(types[count++], 32, "%.29s.%s", types[t], words[w]);
+            }
         }
         first_of_length = end;
     }
@@ -260,10 +270,12 @@ static void covers_agrees_with_enumeration(void **state)
 
         draw(&seed, words, COUNT_OF(words), 4, true, wide);
         draw(&seed, words, COUNT_OF(words), 4, true, narrow);
-        for (size_t t = 0; t < count && expected; t++)
+        for (size_t t = 0; t < count && expected; t++) {
             expected = !oracle(narrow, types[t]) || oracle(wide, types[t]);
-        if (glob_covers(text_of(wide), text_of(narrow)) != expected)
+        }
+        if (glob_covers(text_of(wide), text_of(narrow)) != expected) {
             fail_msg("\"%s\" covers \"%s\" should be %d", wide, narrow, expected);
+        }
         covered += expected;
     }
     assert_true(covered > 1000);

@@ -25,8 +25,9 @@ static void md5_equals_the_vectors_of_rfc_1321(void **state)
         char hex[2 * HASH_MD5_BYTES + 1];
 
         hash_md5(table[i].text, strlen(table[i].text), digest);
-        for (int b = 0; b < HASH_MD5_BYTES; b++)
+        for (int b = 0; b < HASH_MD5_BYTES; b++) {
             snprintf(hex + 2 * b, 3, "%02x", digest[b]);
+        }
         assert_string_equal(hex, table[i].digest);
     }
 }
@@ -42,11 +43,13 @@ static void md5_is_right_at_every_length_around_a_block(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(bytes); i++)
+    for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] = (char)(i * 7 + 1);
-    for (size_t length = 0; length < COUNT_OF(all); length++)
+    }
+    for (size_t length = 0; length < COUNT_OF(all); length++) {
         hash_md5(bytes, length, all[length]);
-    hash_md5(all, sizeof(all), digest);
+    }
+    hash_md5(all, sizeof all, digest);
     assert_memory_equal(digest, expected, HASH_MD5_BYTES);
 }
 
@@ -63,8 +66,9 @@ static void the_partition_hash_is_what_postgresql_computes(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(table); i++)
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_int_equal(hash_partition(text_of(table[i].text)), table[i].hash);
+    }
 }
 
 static const int32_t counts[] = {1, 2, 3, 7, 16, 1000, 1024};
@@ -90,18 +94,19 @@ static void keys_stay_in_their_partitions_for_ever(void **state)
         {text_of("\xf0\x9f\x98\x80"), /* beyond the basic plane */
          INT64_C(0x2a02eac39d716a70),
          {0, 0, 1, 6, 0, 656, 624}},
-        {{longest, sizeof(longest)}, INT64_C(0x598bf98d5c865461), {0, 1, 2, 5, 1, 745, 97}},
+        {{longest, sizeof longest}, INT64_C(0x598bf98d5c865461), {0, 1, 2, 5, 1, 745, 97}},
         /* Of these the digest begins with 0x80000788 and 0xffffff9e: next to INT64_MIN and -1. */
         {text_of("user-252235"), INT64_C(0x00000788b592aeb1), {0, 1, 2, 0, 1, 761, 689}},
         {text_of("user-2373272"), INT64_C(0x7fffff9e80185db5), {0, 1, 0, 2, 5, 301, 437}},
     };
 
     (void)state;
-    memset(longest, 'x', sizeof(longest));
+    memset(longest, 'x', sizeof longest);
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_int_equal(hash_partition(table[i].text), table[i].hash);
-        for (size_t n = 0; n < COUNT_OF(counts); n++)
+        for (size_t n = 0; n < COUNT_OF(counts); n++) {
             assert_int_equal(hash_slice(table[i].hash, counts[n]), table[i].slices[n]);
+        }
     }
 }
 
@@ -118,8 +123,9 @@ static void every_number_has_a_partition(void **state)
             int32_t slice = hash_slice(hashes[i], counts[n]);
 
             assert_in_range(slice, 0, counts[n] - 1);
-            if (hashes[i] >= 0)
+            if (hashes[i] >= 0) {
                 assert_int_equal(slice, hashes[i] % counts[n]);
+            }
         }
     }
 }
@@ -133,15 +139,16 @@ static void keys_are_spread_evenly(void **state)
     (void)state;
     for (size_t n = 0; n < COUNT_OF(counts); n++) {
         for (size_t k = 0; k < COUNT_OF(names); k++) {
-            memset(found, 0, sizeof(found));
+            memset(found, 0, sizeof found);
             for (int i = 0; i < 100 * counts[n]; i++) {
                 char key[64];
 
-                snprintf(key, sizeof(key), "%s%d", names[k], 1000000 + i);
+                snprintf(key, sizeof key, "%s%d", names[k], 1000000 + i);
                 found[hash_slice(hash_partition(text_of(key)), counts[n])]++;
             }
-            for (int32_t i = 0; i < counts[n]; i++)
+            for (int32_t i = 0; i < counts[n]; i++) {
                 assert_in_range(found[i], 50, 150);
+            }
         }
     }
 }
@@ -178,12 +185,14 @@ static void lanes_of_different_pairs_differ(void **state)
 
     (void)state;
     for (size_t t = 0; t < COUNT_OF(parts); t++) {
-        for (size_t k = 0; k < COUNT_OF(parts); k++)
+        for (size_t k = 0; k < COUNT_OF(parts); k++) {
             lanes[count++] = hash_lane(parts[t], parts[k], some_id);
+        }
     }
     for (size_t i = 0; i < count; i++) {
-        for (size_t j = i + 1; j < count; j++)
+        for (size_t j = i + 1; j < count; j++) {
             assert_true(lanes[i] != lanes[j]);
+        }
     }
 }
 

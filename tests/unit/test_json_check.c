@@ -59,8 +59,9 @@ static void valid_texts_are_accepted(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
-        if (check(table[i]) != HF_OK)
+        if (check(table[i]) != HF_OK) {
             fail_msg("%s: %s", table[i].bytes, err_message());
+        }
     }
 }
 
@@ -181,8 +182,9 @@ static void invalid_texts_are_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(invalid); i++) {
-        if (check(invalid[i]) != HF_INVALID)
+        if (check(invalid[i]) != HF_INVALID) {
             fail_msg("%s was accepted", invalid[i].bytes);
+        }
         assert_message("payload is not valid JSON at byte");
     }
 }
@@ -227,8 +229,9 @@ static size_t nest(int depth, char *out)
         length += strlen(open);
     }
     out[length++] = '1';
-    for (int i = depth - 1; i >= 0; i--)
+    for (int i = depth - 1; i >= 0; i--) {
         out[length++] = i % 2 ? '}' : ']';
+    }
     return length;
 }
 
@@ -277,7 +280,7 @@ static void a_string_is_checked_at_every_offset(void **state)
         for (size_t at = 0; at < length; at++) {
             char json[48];
 
-            memset(json, 'x', sizeof(json));
+            memset(json, 'x', sizeof json);
             json[0] = json[length + 1] = '"';
             assert_ok(json_check(json, length + 2, NULL, "payload"));
             json[1 + at] = '\x1f';

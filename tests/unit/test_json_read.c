@@ -15,8 +15,9 @@ static void kinds_are_told_by_the_first_byte(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(table); i++)
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_int_equal(json_kind(text_of(table[i].raw)), table[i].kind);
+    }
     assert_int_equal(json_kind(TEXT_ABSENT), JSON_NOTHING);
 }
 
@@ -120,11 +121,12 @@ static void what_was_written_is_read_back(void **state)
     buf_init(&decoded, 1000);
     for (int i = 0; i < 20000; i++) {
         char bytes[20];
-        size_t length = chance_below(&seed, sizeof(bytes) + 1);
+        size_t length = chance_below(&seed, sizeof bytes + 1);
         struct json_out out;
 
-        for (size_t j = 0; j < length; j++)
-            bytes[j] = (char)(1 + chance_below(&seed, 127)); /* valid UTF-8 without NUL */
+        for (size_t j = 0; j < length; j++) {
+            bytes[j] = (char)(1 + chance_below(&seed, 127));
+        } /* valid UTF-8 without NUL */
         buf_clear(&written);
         buf_clear(&decoded);
         json_out_init(&out, &written);
@@ -204,8 +206,9 @@ static void text_that_is_not_json_breaks_the_walk(void **state)
         struct text value;
 
         assert_true(json_iter_init(&iter, text_of(table[i])));
-        while (json_iter_next(&iter, NULL, &value))
+        while (json_iter_next(&iter, NULL, &value)) {
             continue;
+        }
         assert_true(iter.broken);
     }
 }

@@ -84,11 +84,12 @@ static void any_bytes_become_json_that_both_engines_take(void **state)
     buf_init(&buf, 1000);
     for (int i = 0; i < 20000; i++) {
         char bytes[24];
-        size_t length = chance_below(&seed, sizeof(bytes) + 1);
+        size_t length = chance_below(&seed, sizeof bytes + 1);
         struct json_out out;
 
-        for (size_t j = 0; j < length; j++)
+        for (size_t j = 0; j < length; j++) {
             bytes[j] = (char)chance(&seed);
+        }
         buf_clear(&buf);
         json_out_init(&out, &buf);
         json_string(&out, (struct text){bytes, length});

@@ -45,14 +45,16 @@ static void the_nth_allocation_fails_and_only_that_one(void **state)
 
     (void)state;
     mem_fail_at(3, false);
-    for (size_t i = 0; i < COUNT_OF(blocks); i++)
+    for (size_t i = 0; i < COUNT_OF(blocks); i++) {
         blocks[i] = mem_alloc(1);
+    }
     assert_non_null(blocks[0]);
     assert_non_null(blocks[1]);
     assert_null(blocks[2]);
     assert_non_null(blocks[3]);
-    for (size_t i = 0; i < COUNT_OF(blocks); i++)
+    for (size_t i = 0; i < COUNT_OF(blocks); i++) {
         mem_free(blocks[i]);
+    }
 }
 
 static void a_sticky_failure_lasts_until_it_is_switched_off(void **state)

@@ -31,8 +31,9 @@ static void assert_fired(const struct firing *firing, size_t count, const char *
                          const char *next)
 {
     assert_int_equal(firing->count, count);
-    if (count > 0)
+    if (count > 0) {
         assert_int_equal(firing->times_us[0], instant_us(first));
+    }
     assert_int_equal(firing->next_us, instant_us(next));
 }
 
@@ -217,8 +218,9 @@ static void assert_as_listed(const struct list *list, const struct misfire *misf
     size_t due = list->count - 1, missed = 0;
 
     int64_t on_time_us = misfire->grace_us > 0 ? misfire->grace_us : SECOND_US - 1;
-    while (missed < due && list->times_us[missed] < now_us - on_time_us)
+    while (missed < due && list->times_us[missed] < now_us - on_time_us) {
         missed++;
+    }
 
     size_t kept = misfire->policy == MISFIRE_SKIP   ? 0
                   : misfire->policy == MISFIRE_ONCE ? 1
@@ -227,8 +229,9 @@ static void assert_as_listed(const struct list *list, const struct misfire *misf
     size_t fired = due - skipped > misfire->times_max ? misfire->times_max : due - skipped;
 
     assert_int_equal(firing->count, fired);
-    for (size_t i = 0; i < fired; i++)
+    for (size_t i = 0; i < fired; i++) {
         assert_int_equal(firing->times_us[i], list->times_us[skipped + i]);
+    }
     assert_int_equal(firing->next_us, list->times_us[skipped + fired]);
     assert_int_equal(firing->skipped_first_us, skipped ? list->times_us[0] : -1);
     assert_int_equal(firing->skipped_last_us, skipped ? list->times_us[skipped - 1] : -1);

@@ -15,12 +15,13 @@ static void numbers_read_back_as_themselves(void **state)
         char text[NUMBER_TEXT_BYTES];
         double value, back;
 
-        memcpy(&value, &bits, sizeof(value));
-        if (!isfinite(value))
+        memcpy(&value, &bits, sizeof value);
+        if (!isfinite(value)) {
             continue;
+        }
         number_format(value, text);
         assert_true(number_parse(text_of(text), &back));
-        assert_memory_equal(&back, &value, sizeof(value));
+        assert_memory_equal(&back, &value, sizeof value);
     }
 }
 
@@ -62,8 +63,9 @@ static void what_is_no_decimal_number_is_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         double value = 7.0;
 
-        if (number_parse(text_of(table[i]), &value))
+        if (number_parse(text_of(table[i]), &value)) {
             fail_msg("\"%s\" was accepted", table[i]);
+        }
         assert_true(value == 7.0);
     }
 }
@@ -74,8 +76,9 @@ static void the_locale_of_the_program_does_not_matter(void **state)
     double value;
 
     (void)state;
-    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8"))
-        skip(); /* no locale with a decimal comma is installed */
+    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8")) {
+        skip();
+    } /* no locale with a decimal comma is installed */
     number_format(1.5, text);
     assert_string_equal(text, "1.5");
     assert_true(number_parse(text_of("2.5"), &value));

@@ -35,8 +35,9 @@ static void all_names_are_listed(void **state)
     size_t count = point_list(names, COUNT_OF(names));
 
     assert_int_equal(point_list(NULL, 0), count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         seen |= strcmp(names[i], "listed") == 0;
+    }
     assert_true(seen);
 }
 
@@ -48,8 +49,9 @@ static int status_of_child(int64_t nth, int hits)
 
     if (child == 0) {
         point_arm("deadly", nth, POINT_KILL);
-        for (int i = 0; i < hits; i++)
+        for (int i = 0; i < hits; i++) {
             HF_POINT("deadly");
+        }
         _exit(0);
     }
     waitpid(child, &status, 0);
@@ -137,10 +139,12 @@ static void threads_that_hit_at_once_lose_no_count(void **state)
     pthread_t threads[4];
 
     (void)state;
-    for (size_t t = 0; t < COUNT_OF(threads); t++)
+    for (size_t t = 0; t < COUNT_OF(threads); t++) {
         pthread_create(&threads[t], NULL, hit_often, NULL);
-    for (size_t t = 0; t < COUNT_OF(threads); t++)
+    }
+    for (size_t t = 0; t < COUNT_OF(threads); t++) {
         pthread_join(threads[t], NULL);
+    }
     assert_int_equal(point_hits("busy"), 40000);
     assert_int_equal(point_hits("busy_too"), 40000);
     point_reset();

@@ -9,8 +9,9 @@ static const char *again(const char *text, int32_t limit)
     static char out[RANGES_BYTES_MAX];
     struct ranges ranges;
 
-    if (ranges_parse(text_of(text), limit, &ranges) != HF_OK)
+    if (ranges_parse(text_of(text), limit, &ranges) != HF_OK) {
         return "!";
+    }
     ranges_format(&ranges, out);
     return out;
 }
@@ -33,9 +34,10 @@ static void what_is_no_list_is_refused(void **state)
                                       "a", "3 4", "3-4-5", "3, 4", "+3", "0x1", "1.5"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        if (strcmp(again(bad[i], 8), "!") != 0)
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (strcmp(again(bad[i], 8), "!") != 0) {
             fail_msg("'%s' was read", bad[i]);
+        }
         assert_non_null(strstr(err_message(), "3,5-7"));
     }
 }
@@ -57,12 +59,13 @@ static void the_longest_text_has_room(void **state)
     char text[RANGES_BYTES_MAX];
 
     (void)state;
-    for (int32_t i = RANGES_MAX - 1; i >= 0; i -= 2)
+    for (int32_t i = RANGES_MAX - 1; i >= 0; i -= 2) {
         ranges_put(&ranges, i);
+    }
     ranges_format(&ranges, text);
     assert_int_equal(ranges_count(&ranges), RANGES_MAX / 2);
     assert_int_equal(ranges_parse(text_of(text), RANGES_MAX, &read), HF_OK);
-    assert_memory_equal(&ranges, &read, sizeof(read));
+    assert_memory_equal(&ranges, &read, sizeof read);
     assert_false(ranges_has(&ranges, -1));
     assert_false(ranges_has(&ranges, RANGES_MAX));
 }

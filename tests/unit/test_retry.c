@@ -84,8 +84,9 @@ static void without_jitter_delays_never_shrink_and_end_at_the_maximum(void **sta
             last_ms = delay_ms;
         }
         assert_int_equal(retry_delay_ms(&policy, 2, 0), policy.base_ms);
-        if (policy.multiplier >= 2.0 && policy.base_ms > 0)
+        if (policy.multiplier >= 2.0 && policy.base_ms > 0) {
             assert_int_equal(last_ms, policy.max_ms);
+        }
     }
 }
 

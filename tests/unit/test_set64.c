@@ -33,8 +33,9 @@ static void a_full_map_refuses_new_keys_only(void **state)
 
     (void)state;
     set64_init(&set, 20);
-    for (uint64_t key = 0; key < 20; key++)
+    for (uint64_t key = 0; key < 20; key++) {
         assert_ok(set64_put(&set, key, 1));
+    }
     assert_int_equal(set64_put(&set, 20, 1), HF_INVALID);
     assert_message("the limit is 20");
     assert_int_equal(set64_add(&set, 21, 1), HF_INVALID);
@@ -94,11 +95,13 @@ static void random_operations_agree_with_an_array(void **state)
         assert_int_equal(set64_count(&set), count);
         key = chance_below(&seed, KEYS);
         assert_int_equal(set64_get(&set, key, &found), present[key]);
-        if (present[key])
+        if (present[key]) {
             assert_int_equal(found, values[key]);
+        }
     }
-    for (uint64_t key = 0; key < KEYS; key++)
+    for (uint64_t key = 0; key < KEYS; key++) {
         assert_int_equal(set64_get(&set, key, NULL), present[key]);
+    }
     set64_release(&set);
 }
 
@@ -138,8 +141,9 @@ static void walking_meets_every_entry_once(void **state)
     (void)state;
     set64_init(&set, 1000);
     assert_false(set64_next(&set, &cursor, &key, &value));
-    for (uint64_t i = 0; i < 1000; i++)
+    for (uint64_t i = 0; i < 1000; i++) {
         assert_ok(set64_put(&set, i, (int64_t)i * 2));
+    }
     for (cursor = 0; set64_next(&set, &cursor, &key, &value); count++) {
         assert_false(seen[key]);
         seen[key] = true;
@@ -163,8 +167,9 @@ static void out_of_memory_leaves_the_map_as_it_was(void **state)
     (void)state;
     set64_init(&set, 1000);
     mem_fail_at(3, false);
-    while (set64_put(&set, key, (int64_t)key) == HF_OK)
+    while (set64_put(&set, key, (int64_t)key) == HF_OK) {
         key++;
+    }
     assert_true(key > 10);
     assert_int_equal(set64_count(&set), key);
     for (uint64_t i = 0; i < key; i++) {

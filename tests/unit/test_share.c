@@ -12,7 +12,7 @@ static struct members_refresh members_refresh_of(const int32_t *owners, int32_t 
 {
     struct members_refresh refresh = {.ret_members = members, .ret_partitions = partitions};
 
-    memcpy(refresh.ret_owners, owners, (size_t)partitions * sizeof(owners[0]));
+    memcpy(refresh.ret_owners, owners, (size_t)partitions * sizeof owners[0]);
     claimants_init(&refresh.ret_claimants);
     return refresh;
 }
@@ -35,7 +35,7 @@ static const char *share_text(struct members_refresh *refresh, int32_t self)
     refresh->ret_self = self;
     share = share_of(refresh);
     ranges_format(&share.may, may);
-    snprintf(out, sizeof(out), "%d of %s", share.size, may);
+    snprintf(out, sizeof out, "%d of %s", share.size, may);
     return out;
 }
 
@@ -154,8 +154,9 @@ static int32_t owned_by(const struct world *world, int32_t member)
 {
     int32_t count = 0;
 
-    for (int32_t i = 0; i < world->partitions; i++)
+    for (int32_t i = 0; i < world->partitions; i++) {
         count += world->owners[i] == member ? 1 : 0;
+    }
     return count;
 }
 
@@ -165,28 +166,31 @@ static int32_t act(struct world *world, int32_t member)
     int32_t share = share_size(world->owners, world->partitions, world->members, member);
     int32_t owned = owned_by(world, member), moved = 0;
 
-    for (int32_t i = world->partitions - 1; i >= 0 && owned > share; i--)
+    for (int32_t i = world->partitions - 1; i >= 0 && owned > share; i--) {
         if (world->owners[i] == member) {
             world->owners[i] = NOBODY;
             owned--;
             moved++;
         }
-    for (int32_t i = 0; i < world->partitions && owned < share; i++)
+    }
+    for (int32_t i = 0; i < world->partitions && owned < share; i++) {
         if (world->owners[i] == NOBODY) {
             world->owners[i] = member;
             owned++;
             moved++;
         }
+    }
     return moved;
 }
 
 static void member_leaves(struct world *world, int32_t member)
 {
     for (int32_t i = 0; i < world->partitions; i++) {
-        if (world->owners[i] == member)
+        if (world->owners[i] == member) {
             world->owners[i] = NOBODY;
-        else if (world->owners[i] > member)
+        } else if (world->owners[i] > member) {
             world->owners[i]--;
+        }
     }
     world->members--;
 }
@@ -199,17 +203,21 @@ static void shares_come_to_rest_and_are_even(void **state)
     for (int run = 0; run < 300; run++) {
         struct world world = {.partitions = 1 + (int32_t)chance_below(&seed, PARTITIONS_MAX),
                               .members = 1};
-        for (int32_t i = 0; i < world.partitions; i++)
+        for (int32_t i = 0; i < world.partitions; i++) {
             world.owners[i] = NOBODY;
+        }
         for (int change = 0; change < 12; change++) {
             int idle = 0, turns = 0;
 
-            if (world.members < MEMBERS_MAX && (world.members == 1 || chance_below(&seed, 2) == 0))
+            if (world.members < MEMBERS_MAX &&
+                (world.members == 1 || chance_below(&seed, 2) == 0)) {
                 world.members++;
-            else
+            } else {
                 member_leaves(&world, (int32_t)chance_below(&seed, (uint64_t)world.members));
-            for (; idle < 2 * world.members && turns < 1000; turns++)
+            }
+            for (; idle < 2 * world.members && turns < 1000; turns++) {
                 idle = act(&world, turns % world.members) == 0 ? idle + 1 : 0;
+            }
             assert_true(turns < 1000);
             for (int32_t m = 0; m < world.members; m++) {
                 int32_t owned = owned_by(&world, m);
@@ -227,14 +235,16 @@ static void nothing_moves_without_need(void **state)
     struct world world = {.partitions = 16, .members = 1};
 
     (void)state;
-    for (int32_t i = 0; i < world.partitions; i++)
+    for (int32_t i = 0; i < world.partitions; i++) {
         world.owners[i] = 0;
+    }
     for (int32_t members = 2; members <= 5; members++) {
         int32_t moved = 0;
 
         world.members = members;
-        for (int32_t turn = 0; turn < 4 * members; turn++)
+        for (int32_t turn = 0; turn < 4 * members; turn++) {
             moved += act(&world, turn % members);
+        }
         assert_int_equal(moved, 2 * owned_by(&world, members - 1)); /* given back, and taken */
     }
 }

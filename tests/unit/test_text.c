@@ -29,7 +29,7 @@ static void text_can_be_printed_and_absent_prints_nothing(void **state)
     static const struct text literal = TEXT_LITERAL("ordered");
 
     (void)state;
-    snprintf(out, sizeof(out), "<%" TEXT_PRI "|%" TEXT_PRI ">", TEXT_ARG(literal),
+    snprintf(out, sizeof out, "<%" TEXT_PRI "|%" TEXT_PRI ">", TEXT_ARG(literal),
              TEXT_ARG(TEXT_ABSENT));
     assert_string_equal(out, "<ordered|>");
 }

@@ -104,8 +104,9 @@ static void anything_else_is_refused_and_the_result_untouched(void **state)
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         int64_t us = 77;
 
-        if (time_parse(text_of(table[i]), &us) != HF_INVALID)
+        if (time_parse(text_of(table[i]), &us) != HF_INVALID) {
             fail_msg("\"%s\" was accepted", table[i]);
+        }
         assert_int_equal(us, 77);
         assert_message("not a time");
     }
@@ -147,7 +148,7 @@ static void every_day_follows_the_one_before(void **state)
             for (int day = 1; day <= last; day++, us += INT64_C(86400000000)) {
                 char expected[64], out[TIME_TEXT_BYTES];
 
-                snprintf(expected, sizeof(expected), "%04d-%02d-%02dT00:00:00.000000Z", year, month,
+                snprintf(expected, sizeof expected, "%04d-%02d-%02dT00:00:00.000000Z", year, month,
                          day);
                 time_format(us, out);
                 assert_string_equal(out, expected);
@@ -212,8 +213,9 @@ static void durations_need_a_number_and_a_unit(void **state)
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         int64_t ms = -1;
 
-        if (duration_parse(text_of(bad[i]), &ms) != HF_INVALID)
+        if (duration_parse(text_of(bad[i]), &ms) != HF_INVALID) {
             fail_msg("\"%s\" was accepted", bad[i]);
+        }
         assert_int_equal(ms, -1);
         assert_message("not a duration");
     }

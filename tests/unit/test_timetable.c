@@ -14,8 +14,9 @@ static struct cron cron_of(const char *text)
 {
     struct cron cron;
 
-    if (cron_parse(text_of(text), &cron) != HF_OK)
+    if (cron_parse(text_of(text), &cron) != HF_OK) {
         fail_msg("\"%s\": %s", text, err_message());
+    }
     return cron;
 }
 
@@ -34,9 +35,10 @@ static void assert_times(const char *expression, const char *zone_name, const ch
 
         assert_true(timetable_next(&cron, zone, at_us, &at_us));
         time_format(at_us, out);
-        if (at_us != instant_us(times[i]))
+        if (at_us != instant_us(times[i])) {
             fail_msg("\"%s\" in %s, time %zu: %s, not %s", expression, zone_name, i + 1, out,
                      times[i]);
+        }
         if (i > 0) {
             assert_true(timetable_previous(&cron, zone, at_us, &back_us));
             assert_int_equal(back_us, instant_us(times[i - 1]));
@@ -225,8 +227,9 @@ static bool passes_match(const struct expression *expression, int64_t above_s,
     for (int64_t wall_s = above_s + step_s; wall_s < wall->wall_s; wall_s += step_s) {
         struct wall passed = wall_parts(wall_s);
 
-        if (expression_matches(expression, &passed))
+        if (expression_matches(expression, &passed)) {
             return true;
+        }
     }
     return wall->wall_s > above_s && expression_matches(expression, wall);
 }
@@ -243,10 +246,12 @@ static size_t walk_times(const struct walk *walk, const struct expression *expre
 
         if (at_s >= walk->begin_s &&
             (expression->hours_run ? expression_matches(expression, wall)
-                                   : passes_match(expression, highest_s, wall, walk->step_s)))
+                                   : passes_match(expression, highest_s, wall, walk->step_s))) {
             ret_times[count++] = at_s;
-        if (wall->wall_s > highest_s)
+        }
+        if (wall->wall_s > highest_s) {
             highest_s = wall->wall_s;
+        }
     }
     return count;
 }
@@ -260,20 +265,23 @@ static void compare_walk(const struct walk *walk, const struct zone *zone,
     int64_t at_us = walk->begin_s * SECOND_US - 1;
 
     while (timetable_next(&cron, zone, at_us, &at_us) && at_us <= walk->end_s * SECOND_US) {
-        if (i >= count || at_us != times[i] * SECOND_US)
+        if (i >= count || at_us != times[i] * SECOND_US) {
             fail_msg("seed %" PRIu64 ", \"%s\" in %s: %" PRId64 " after %zu times, not %" PRId64,
                      seed, expression->text, walk->zone, at_us / SECOND_US, i,
                      i < count ? times[i] : -1);
+        }
         i++;
     }
-    if (i < count)
+    if (i < count) {
         fail_msg("seed %" PRIu64 ", \"%s\" in %s: %" PRId64 " is missing", seed, expression->text,
                  walk->zone, times[i]);
+    }
     at_us = walk->end_s * SECOND_US + 1;
     while (timetable_previous(&cron, zone, at_us, &at_us) && at_us >= walk->begin_s * SECOND_US) {
-        if (i == 0 || at_us != times[i - 1] * SECOND_US)
+        if (i == 0 || at_us != times[i - 1] * SECOND_US) {
             fail_msg("seed %" PRIu64 ", \"%s\" in %s, back: %" PRId64, seed, expression->text,
                      walk->zone, at_us / SECOND_US);
+        }
         i--;
     }
     assert_int_equal(i, 0);
@@ -308,11 +316,13 @@ static int64_t near_change(const struct zone *zone, int64_t from_s, uint64_t *se
     for (int i = 0; i < 5; i++) {
         struct zone_span span = zone_span(zone, from_s);
 
-        if (span.end_s > from_s + INT64_C(315360000))
+        if (span.end_s > from_s + INT64_C(315360000)) {
             break;
+        }
         from_s = span.end_s;
-        if (chance_below(seed, 3) == 0)
+        if (chance_below(seed, 3) == 0) {
             break;
+        }
     }
     return from_s - from_s % 60;
 }
@@ -321,7 +331,7 @@ static void walk_windows(int windows, int64_t step_s, int64_t around_s, uint64_t
 {
     struct walk walk = {.step_s = step_s};
 
-    walk.points = mem_calloc(WALK_POINTS_MAX, sizeof(*walk.points));
+    walk.points = mem_calloc(WALK_POINTS_MAX, sizeof *walk.points);
     assert_non_null(walk.points);
     for (int i = 0; i < windows; i++) {
         uint64_t this_seed = seed;
@@ -340,8 +350,9 @@ static void walk_windows(int windows, int64_t step_s, int64_t around_s, uint64_t
             struct expression expression = expression_random(&seed, step_s == 1, true);
             struct cron ignored;
 
-            if (cron_parse(text_of(expression.text), &ignored) == HF_OK)
+            if (cron_parse(text_of(expression.text), &ignored) == HF_OK) {
                 compare_walk(&walk, zone, &expression, this_seed);
+            }
         }
         zone_free(zone);
     }

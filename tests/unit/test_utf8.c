@@ -9,15 +9,17 @@ static void every_scalar_value_survives_encode_and_decode(void **state)
         char bytes[4];
         uint32_t back = UINT32_MAX;
 
-        if (code >= 0xD800 && code <= 0xDFFF)
+        if (code >= 0xD800 && code <= 0xDFFF) {
             continue;
+        }
 
         size_t length = utf8_encode(code, bytes);
 
         assert_int_equal(utf8_decode(bytes, length, &back), length);
         assert_int_equal(back, code);
-        if (length > 1) /* cut short, it is invalid */
+        if (length > 1) { /* cut short, it is invalid */
             assert_int_equal(utf8_decode(bytes, length - 1, &back), 0);
+        }
     }
 }
 
@@ -63,19 +65,20 @@ static void valid_bytes_counts_up_to_the_first_bad_one(void **state)
     for (size_t at = 0; at < 40; at++) { /* at every offset from the words of eight */
         char bytes[44];
 
-        memset(bytes, 'a', sizeof(bytes));
+        memset(bytes, 'a', sizeof bytes);
         bytes[at] = '\xFF';
-        assert_int_equal(utf8_valid_bytes((struct text){bytes, sizeof(bytes)}), at);
+        assert_int_equal(utf8_valid_bytes((struct text){bytes, sizeof bytes}), at);
         memcpy(bytes + at, "\xE2\x82\xAC", 3);
-        assert_true(utf8_is_valid((struct text){bytes, sizeof(bytes)}));
+        assert_true(utf8_is_valid((struct text){bytes, sizeof bytes}));
     }
 }
 
 static void control_characters_are_c0_del_and_c1(void **state)
 {
     (void)state;
-    for (uint32_t code = 0; code < 0x200; code++)
+    for (uint32_t code = 0; code < 0x200; code++) {
         assert_int_equal(utf8_is_control(code), code <= 0x1F || (code >= 0x7F && code <= 0x9F));
+    }
     assert_true(utf8_is_printable(text_of("Grüße €")));
     assert_false(utf8_is_printable(text_of("a\nb")));
     assert_false(utf8_is_printable(text_of("a\xC2\x85")));
@@ -120,10 +123,11 @@ static void random_bytes_become_printable(void **state)
     buf_init(&buf, 1000);
     for (int i = 0; i < 20000; i++) {
         char bytes[24];
-        size_t length = chance_below(&seed, sizeof(bytes) + 1);
+        size_t length = chance_below(&seed, sizeof bytes + 1);
 
-        for (size_t j = 0; j < length; j++)
+        for (size_t j = 0; j < length; j++) {
             bytes[j] = (char)chance(&seed);
+        }
         buf_clear(&buf);
         utf8_sanitize((struct text){bytes, length}, &buf);
         assert_ok(buf_status(&buf));

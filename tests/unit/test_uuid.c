@@ -78,8 +78,9 @@ static void *make_ids(void *ctx)
 {
     uint8_t(*ids)[UUID_BYTES] = ctx;
 
-    for (int i = 0; i < IDS_PER_THREAD; i++)
+    for (int i = 0; i < IDS_PER_THREAD; i++) {
         uuid_v7(NOW_US, ids[i]);
+    }
     return NULL;
 }
 
@@ -93,18 +94,22 @@ static void ids_of_all_threads_are_distinct_in_their_tick_and_each_thread_ascend
     pthread_t threads[THREADS];
 
     (void)state;
-    for (int t = 0; t < THREADS; t++)
+    for (int t = 0; t < THREADS; t++) {
         pthread_create(&threads[t], NULL, make_ids, made[t * IDS_PER_THREAD]);
-    for (int t = 0; t < THREADS; t++)
+    }
+    for (int t = 0; t < THREADS; t++) {
         pthread_join(threads[t], NULL);
+    }
     for (int i = 1; i < THREADS * IDS_PER_THREAD; i++) {
-        if (i % IDS_PER_THREAD != 0)
+        if (i % IDS_PER_THREAD != 0) {
             assert_true(memcmp(made[i - 1], made[i], UUID_BYTES) < 0);
+        }
     }
     /* No two share even the first 8 bytes: the counter is one for the process. */
     qsort(made, THREADS * IDS_PER_THREAD, UUID_BYTES, compare_ids);
-    for (int i = 1; i < THREADS * IDS_PER_THREAD; i++)
+    for (int i = 1; i < THREADS * IDS_PER_THREAD; i++) {
         assert_true(memcmp(made[i - 1], made[i], 8) < 0);
+    }
 }
 
 static void a_forked_child_does_not_repeat_its_parents_numbers(void **state)
@@ -119,19 +124,22 @@ static void a_forked_child_does_not_repeat_its_parents_numbers(void **state)
     pid_t child = fork();
 
     if (child == 0) {
-        for (size_t i = 0; i < COUNT_OF(childs); i++)
+        for (size_t i = 0; i < COUNT_OF(childs); i++) {
             childs[i] = random_u64();
-        _exit(write(ends[1], childs, sizeof(childs)) != sizeof(childs));
+        }
+        _exit(write(ends[1], childs, sizeof childs) != sizeof childs);
     }
-    for (size_t i = 0; i < COUNT_OF(mine); i++)
+    for (size_t i = 0; i < COUNT_OF(mine); i++) {
         mine[i] = random_u64();
-    assert_int_equal(read(ends[0], childs, sizeof(childs)), sizeof(childs));
+    }
+    assert_int_equal(read(ends[0], childs, sizeof childs), sizeof childs);
     waitpid(child, NULL, 0);
     close(ends[0]);
     close(ends[1]);
     for (size_t i = 0; i < COUNT_OF(mine); i++) {
-        for (size_t j = 0; j < COUNT_OF(childs); j++)
+        for (size_t j = 0; j < COUNT_OF(childs); j++) {
             assert_true(mine[i] != childs[j]);
+        }
     }
 }
 
@@ -145,13 +153,14 @@ static void format_and_parse_are_inverse_in_either_case(void **state)
         uint8_t id[UUID_BYTES], back[UUID_BYTES];
         char text[UUID_TEXT_BYTES];
 
-        memcpy(id, halves, sizeof(id));
+        memcpy(id, halves, sizeof id);
         uuid_format(id, text);
         assert_int_equal(strlen(text), 36);
         for (size_t c = 0; text[c]; c++) {
             assert_false(text[c] >= 'A' && text[c] <= 'F');
-            if (chance(&seed) % 2 && text[c] >= 'a')
+            if (chance(&seed) % 2 && text[c] >= 'a') {
                 text[c] = (char)(text[c] - 32);
+            }
         }
         assert_ok(uuid_parse(text_of(text), back));
         assert_memory_equal(id, back, UUID_BYTES);
@@ -178,8 +187,9 @@ static void anything_but_8_4_4_4_12_is_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         uint8_t id[UUID_BYTES] = {1, 2, 3};
 
-        if (uuid_parse(text_of(table[i]), id) != HF_INVALID)
+        if (uuid_parse(text_of(table[i]), id) != HF_INVALID) {
             fail_msg("\"%s\" was accepted", table[i]);
+        }
         assert_int_equal(id[0], 1);
     }
 }
@@ -190,9 +200,10 @@ static void random_bytes_fill_everything_asked_for(void **state)
     int seen[256] = {0}, distinct = 0;
 
     (void)state;
-    random_bytes(bytes, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++)
+    random_bytes(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
         distinct += seen[bytes[i]]++ == 0;
+    }
     assert_true(distinct > 200);
     random_bytes(bytes, 0);
 }

@@ -36,8 +36,9 @@ static void names_of_the_tz_database_are_accepted(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(names); i++)
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
         assert_ok(zone_check_name(text_of(names[i])));
+    }
 }
 
 static void names_that_could_lead_elsewhere_are_refused(void **state)
@@ -98,7 +99,7 @@ static void what_is_no_zone_is_said_to_be_none(void **state)
     temp_open(directory);
     write_file(directory, "Text", "hello", 5);
     write_file(directory, "Empty", "", 0);
-    write_file(directory, "Large", large, sizeof(large));
+    write_file(directory, "Large", large, sizeof large);
     assert_int_equal(mkdir(temp_file(directory, "Europe"), 0700), 0);
     assert_int_equal(mkfifo(temp_file(directory, "Pipe"), 0600), 0);
     assert_int_equal(zone_new(text_of("Text"), directory, &zone), HF_CORRUPT);
@@ -141,8 +142,9 @@ struct made {
 
 static void put(struct buf *buf, uint64_t number, int bytes)
 {
-    while (bytes-- > 0)
+    while (bytes-- > 0) {
         buf_char(buf, (char)(number >> (bytes * 8)));
+    }
 }
 
 static void put_block(struct buf *buf, const struct made *made, int instant_bytes)
@@ -151,16 +153,18 @@ static void put_block(struct buf *buf, const struct made *made, int instant_byte
 
     buf_append(buf, "TZif", 4);
     buf_char(buf, made->version);
-    for (int i = 0; i < 15; i++)
+    for (int i = 0; i < 15; i++) {
         buf_char(buf, 0);
+    }
     put(buf, 0, 4);
     put(buf, 0, 4);
     put(buf, made->leaps, 4);
     put(buf, 3, 4);
     put(buf, made->kinds, 4);
     put(buf, made->letters, 4);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         put(buf, (uint64_t)changes[made->disordered ? 2 - i : i], instant_bytes);
+    }
     buf_append(buf, "\1\0", 2);
     buf_char(buf, (char)made->kind_of_last);
     put(buf, (uint64_t)100, 4);
@@ -176,10 +180,12 @@ static hf_status decode_made(struct made made, struct zone **ret_zone)
 
     buf_init(&buf, 4096);
     put_block(&buf, &made, 4);
-    if (made.version)
+    if (made.version) {
         put_block(&buf, &made, 8);
-    if (made.footer)
+    }
+    if (made.footer) {
         buf_append(&buf, made.footer, strlen(made.footer));
+    }
     assert_ok(buf_status(&buf));
 
     hf_status status = zone_decode(text_of("Made/Up"), buf.bytes, buf.length, ret_zone);
@@ -452,8 +458,9 @@ static void what_is_no_rule_is_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(rules); i++) {
         struct zone_rule rule;
 
-        if (zone_rule_parse(text_of(rules[i]), &rule))
+        if (zone_rule_parse(text_of(rules[i]), &rule)) {
             fail_msg("\"%s\" was taken for a rule", rules[i]);
+        }
     }
 }
 
@@ -514,9 +521,10 @@ static void compare_at(const struct zone *zone, int64_t at_s)
     struct wall wall = wall_at(at_s);
 
     if (span.offset_s != wall.offset_s || span.dst != wall.dst ||
-        strcmp(span.abbreviation, wall.abbreviation) != 0)
+        strcmp(span.abbreviation, wall.abbreviation) != 0) {
         fail_msg("%s at %" PRId64 ": %d %s, but the C library says %" PRId64 " %s", zone_name(zone),
                  at_s, (int)span.offset_s, span.abbreviation, wall.offset_s, wall.abbreviation);
+    }
     assert_true(span.begin_s <= at_s && at_s < span.end_s);
 }
 
@@ -532,14 +540,16 @@ static void compare_zone(const char *name)
         struct zone_span span = zone_span(zone, at_s);
 
         compare_at(zone, at_s);
-        if (span.end_s > end_s)
+        if (span.end_s > end_s) {
             break;
+        }
         compare_at(zone, span.end_s - 1);
         assert_int_equal(zone_span(zone, span.end_s).begin_s, span.end_s);
         at_s = span.end_s;
     }
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20; i++) {
         compare_at(zone, (int64_t)chance_below(&seed, UINT64_C(12000000000)) - 3000000000);
+    }
     zone_free(zone);
     zones_seen++;
 }
@@ -552,8 +562,9 @@ static int visit(const char *path, const struct stat *info, int kind, struct FTW
     /* Others are lists, and copies with leap seconds or of the same zones. */
     if (kind == FTW_F && zone_check_name(text_of(name)) == HF_OK &&
         strncmp(name, "right/", 6) != 0 && strncmp(name, "posix/", 6) != 0 &&
-        strcmp(name, "leapseconds") != 0 && strcmp(name, "localtime") != 0)
+        strcmp(name, "leapseconds") != 0 && strcmp(name, "localtime") != 0) {
         compare_zone(name);
+    }
     return 0;
 }
 

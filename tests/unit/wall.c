@@ -10,7 +10,7 @@ void wall_set_zone(const char *name)
 {
     char value[128];
 
-    snprintf(value, sizeof(value), ":%s", name);
+    snprintf(value, sizeof value, ":%s", name);
     setenv("TZ", value, 1);
     tzset();
 }
@@ -29,7 +29,7 @@ static struct wall of_tm(const struct tm *tm)
         .dst = tm->tm_isdst > 0,
     };
 
-    snprintf(wall.abbreviation, sizeof(wall.abbreviation), "%s", tm->tm_zone);
+    snprintf(wall.abbreviation, sizeof wall.abbreviation, "%s", tm->tm_zone);
     return wall;
 }
 
