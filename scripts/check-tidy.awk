@@ -13,7 +13,40 @@ function finish_file()
         printf "long_function\t%s:%d: a { in the first column has no } there\n", previous, body
 }
 
+# c_dialect(CODE): braces around each body, and sizeof without parentheses unless it is of a type.
+# The formatter has put the head of a statement at the beginning of a line and its body below it.
+function c_dialect(code,    i, at, rest)
+{
+    if (!head && match(code, /^ *(\} else )?(if|for|while) \(/)) {
+        head = FNR
+        depth = 0
+        at = RLENGTH
+    } else if (!head && code ~ /^ *(\} )?(else|do)$/) {
+        breach("braces", $0)
+    } else if (head) {
+        at = 1
+    }
+    for (i = at; head && i <= length(code); i++) {
+        depth += substr(code, i, 1) == "("
+        depth -= substr(code, i, 1) == ")"
+        if (depth == 0 && substr(code, i, 1) == ")") {
+            rest = substr(code, i + 1)
+            if (rest !~ /^ *(\{.*|;|.*\\)$/)
+                breach("braces", $0)
+            head = 0
+        }
+    }
+    while (match(code, /sizeof\([^()]*\)/)) {
+        rest = substr(code, RSTART + 7, RLENGTH - 8)
+        code = substr(code, RSTART + RLENGTH)
+        if (rest !~ c_type)
+            breach("size", $0)
+    }
+}
+
 BEGIN {
+    c_type = "^((const|struct|union|enum|unsigned|char|int|long|double|float|bool|void)( .*)?|" \
+             "[a-z0-9_]+_t|hf_[a-z_]+|[A-Z_]+|type)( \\**)?$"
     banned = "strcpy|strcat|stpcpy|sprintf|vsprintf|strncpy|strncat|strtok|atoi|atol|atoll|atof|" \
              "gets|localtime|gmtime|ctime|asctime|rand|srand|tmpnam|mktemp"
     banned = "(^|[^A-Za-z0-9_])(" banned ")[ \t]*\\("
@@ -33,9 +66,10 @@ FNR == 1 {
     finish_file()
     previous = FILENAME
     is_c = FILENAME ~ /\.[ch]$/
-    is_sql = FILENAME ~ /\.sql$/ && FILENAME !~ /^sql\/postgres\//
+    is_narrow = is_c || FILENAME ~ /\.sql$/ || FILENAME ~ /^tests\/.*\.sh$/
+    may_be_wide = index(wide, " " FILENAME " ")
     is_product = FILENAME ~ /^(src|include)\//
-    c_in_comment = body = 0
+    c_in_comment = body = head = 0
     if (is_c && !/^\/\*/)
         breach("essay", "does not open with a comment that says what it is")
 }
@@ -45,10 +79,12 @@ FNR == 1 {
 /[ \t\r]$/ { breach("whitespace", "a space at the end of the line") }
 $0 ~ unfinished { breach("unfinished", $0) }
 
-is_c || is_sql {
+is_narrow {
     columns = $0
     gsub(/[\200-\277]/, "", columns)
-    if (length(columns) > 100)
+    if (length(columns) > 100 && may_be_wide)
+        found_wide[FILENAME] = 1
+    else if (length(columns) > 100)
         breach("columns", length(columns) " columns")
 }
 
@@ -60,6 +96,8 @@ is_c {
         breach("banned", $0)
     if (is_product && c_code ~ dialect)
         breach("dialect", $0)
+    if (c_code !~ /^#/ && c_code !~ /\\$/)
+        c_dialect(c_code)
     if (is_product) {
         count = split(c_strings, literal, "\n")
         for (i = 1; i < count; i++)
@@ -75,4 +113,10 @@ is_c {
     }
 }
 
-END { finish_file() }
+END {
+    finish_file()
+    count = split(wide, name, " ")
+    for (i = 1; i <= count; i++)
+        if (!(name[i] in found_wide))
+            printf "wide\t%s: has no wide line: take it off the list in scripts/check-tidy\n", name[i]
+}

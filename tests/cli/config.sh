@@ -37,10 +37,12 @@ hf publish "${db[@]}" user.created
 hf publish "${db[@]}" order.paid
 exits 0 "work without a word takes holdfast.yaml" work --until-empty
 has "one subscription works" out '^mailer user\.created$'
-has "and the other, and its list reaches the program as it is" out "^ledger order\.paid it's \\\$HOME \"x\"\$"
+has "and the other, and its list reaches the program as it is" out \
+    "^ledger order\.paid it's \\\$HOME \"x\"\$"
 has "it says what it works for" err 'Working for 2 subscriptions of holdfast\.yaml'
 exits 0 "the subscriptions are as the file says" sub show ledger "${db[@]}" --json
-is "their options" "$(field out 1 '$.options.concurrency') $(field out 1 '$.options.attempts_max')" "2 2"
+is "their options" \
+    "$(field out 1 '$.options.concurrency') $(field out 1 '$.options.attempts_max')" "2 2"
 is "their patterns" "$(field out 1 '$.patterns')" '["order.placed","order.paid"]'
 hf publish "${db[@]}" user.left
 hf publish "${db[@]}" order.placed
@@ -60,14 +62,16 @@ exits 2 "one that is named twice is refused" work mailer mailer --config shop.ya
 exits 2 "--exec for several is refused" work --config shop.yaml --exec true
 exits 2 "several without a file are refused" work mailer ledger --exec true
 hf publish "${db[@]}" user.back
-exits 0 "--exec overrides the command of one" work mailer --config shop.yaml --until-empty --exec 'echo other'
+exits 0 "--exec overrides the command of one" work mailer --config shop.yaml \
+    --until-empty --exec 'echo other'
 has "it runs" out '^other$'
 
 { echo subscriptions: && for i in 1 2 3 4 5; do
     echo "- {name: s$i, on: x, from: now, handler: {exec: 'true'}}"; done; } >five.yaml
 exits 2 "a flag cannot raise the commands above the limit" work --config five.yaml --concurrency 256
 has "which is told" err 'more than 1024 commands could run at once'
-exits 0 "one of them may have as many" work s1 --config five.yaml --concurrency 256 --until-empty "${db[@]}"
+exits 0 "one of them may have as many" work s1 --config five.yaml --concurrency 256 \
+    --until-empty "${db[@]}"
 
 # --- The file is the whole truth ---
 sed -i 's/concurrency: 2/batch: 9/; s/\[order.placed, order.paid\]/order.*/' shop.yaml
@@ -78,7 +82,8 @@ is "what is not in the file any more is at its default" \
 is "patterns are those of the file" "$(field out 1 '$.patterns')" '["order.*"]'
 hf work ledger --config shop.yaml --until-empty --batch 11 --retries 5
 hf sub show ledger "${db[@]}" --json
-is "flags override the file" "$(field out 1 '$.options.batch') $(field out 1 '$.options.attempts_max')" "11 6"
+is "flags override the file" \
+    "$(field out 1 '$.options.batch') $(field out 1 '$.options.attempts_max')" "11 6"
 sed 's/batch: 9/mode: shared/' shop.yaml >shared.yaml
 exits 4 "what cannot be changed is a conflict" work ledger --config shared.yaml --until-empty
 has "with file, line and name" err 'shared\.yaml:8: subscription ledger: '
@@ -105,12 +110,17 @@ subscriptions:
 END
 exits 2 "a bad file is refused" config check bad.yaml
 has "an unknown key: file, line, column, path, suggestion, what is allowed" err \
-    '^holdfast: bad\.yaml:2:3: database\.ulr: there is no such key; did you mean url\? \(allowed: url, '
-has "a value out of its limits" err 'bad\.yaml:7:12: subscriptions\[0\]\.batch takes a whole number from 1 to 10000, not .0.'
-has "a key given twice" err "bad\.yaml:8:5: the key 'batch' is here for the second time; the first is in line 7"
-has "an unknown key inside" err 'bad\.yaml:9:13: subscriptions\[0\]\.retry\.bsae: .*did you mean base'
-has "what makes no sense for commands" err 'bad\.yaml:10:5: subscriptions\[0\]\.transactional is not for commands'
-has "what does not exist yet" err 'bad\.yaml:11:15: subscriptions\[0\]\.handler\.http is not supported'
+    '^holdfast: bad\.yaml:2:3: database\.ulr: there is no such key; did you mean url\? \(allowed: '
+has "a value out of its limits" err \
+    'bad\.yaml:7:12: subscriptions\[0\]\.batch takes a whole number from 1 to 10000, not .0.'
+has "a key given twice" err \
+    "bad\.yaml:8:5: the key 'batch' is here for the second time; the first is in line 7"
+has "an unknown key inside" err \
+    'bad\.yaml:9:13: subscriptions\[0\]\.retry\.bsae: .*did you mean base'
+has "what makes no sense for commands" err \
+    'bad\.yaml:10:5: subscriptions\[0\]\.transactional is not for commands'
+has "what does not exist yet" err \
+    'bad\.yaml:11:15: subscriptions\[0\]\.handler\.http is not supported'
 has "what is missing" err 'bad\.yaml:4:5: subscriptions\[0\]\.handler\.exec is missing'
 is "all at once" "$(grep -c bad.yaml err)" 7
 exits 2 "work refuses it, too" work --config bad.yaml
@@ -144,20 +154,25 @@ true_that "check and show open no database" test ! -e never.db
 # --- show and precedence ---
 exits 0 "show shows" config show --config shop.yaml --origin
 has "what the file says, with its line" out '^database\.url +[^ ]+ +shop\.yaml:2$'
-has "an option that is set nowhere has its default" out '^subscriptions\.mailer\.retry\.base +1s +default$'
+has "an option that is set nowhere has its default" out \
+    '^subscriptions\.mailer\.retry\.base +1s +default$'
 HOLDFAST_URL=sqlite:env.db hf config show --config shop.yaml --origin
-has "the environment wins over the file" out '^database\.url +sqlite:env\.db +environment HOLDFAST_URL$'
-HOLDFAST_URL=sqlite:env.db hf config show --config shop.yaml --origin --db sqlite:flag.db --batch 3 --retries 1
+has "the environment wins over the file" out \
+    '^database\.url +sqlite:env\.db +environment HOLDFAST_URL$'
+HOLDFAST_URL=sqlite:env.db hf config show --config shop.yaml --origin --db sqlite:flag.db \
+    --batch 3 --retries 1
 has "a flag wins over the environment" out '^database\.url +sqlite:flag\.db +flag --db$'
 has "also for a subscription" out '^subscriptions\.ledger\.batch +3 +flag --batch$'
 has "also by another name" out '^subscriptions\.ledger\.retry\.attempts +2 +flag --retries$'
 exits 0 "show of one subscription" config show ledger --config shop.yaml --origin --json
 json "as JSON" out
 hasnt "only that one" out mailer
-is "with the origin in parts" "$(grep '"path":"batch"' out >one; field one 1 '$.origin') $(field one 1 '$.line')" "file 11"
+is "with the origin in parts" \
+    "$(grep '"path":"batch"' out >one; field one 1 '$.origin') $(field one 1 '$.line')" "file 11"
 hf config show --config shop.yaml
 hasnt "without --origin there is none" out 'shop\.yaml|1s +default$'
-(HOLDFAST_URL=sqlite:env.db && export HOLDFAST_URL && "$HOLDFAST" work mailer --config shop.yaml --until-empty) >out 2>err
+(HOLDFAST_URL=sqlite:env.db && export HOLDFAST_URL &&
+    "$HOLDFAST" work mailer --config shop.yaml --until-empty) >out 2>err
 true_that "work acts on what show shows" test -e env.db
 
 # --- Secrets ---
@@ -173,11 +188,13 @@ has "but where it is" out '^database\.url_file +url +url_file\.yaml:2$'
 sed 's/url_file: url/url_file: no-such-file/' url_file.yaml >missing.yaml
 exits 2 "a file that is missing is told" work --config missing.yaml
 has "with the key" err 'database\.url_file'
-sed 's|^  url: .*|  url: "postgresql://shop:topsecret@127.0.0.1:1/x?connect_timeout=1"|' shop.yaml >pg.yaml
+sed 's|^  url: .*|  url: "postgresql://shop:topsecret@127.0.0.1:1/x?connect_timeout=1"|' \
+    shop.yaml >pg.yaml
 hf config show --config pg.yaml --origin
 has "a password in a url is masked" out 'postgresql://shop:\*\*\*@127\.0\.0\.1:1/x'
 hasnt "wholly" out topsecret
-sed 's|^  url: .*|  url: "postgresql://shop@127.0.0.1:1/x?connect_timeout=1"\n  password_file: password|' shop.yaml >pw.yaml
+sed -e 's|^  url: .*|  url: "postgresql://shop@127.0.0.1:1/x?connect_timeout=1"|' \
+    -e '/^  url: /a\  password_file: password' shop.yaml >pw.yaml
 exits 0 "a password file is not opened by check" config check pw.yaml
 exits 69 "a database that is not there is unavailable" work --config pw.yaml --db-timeout 1s
 hasnt "the password is not in the message" err 'hunter|%68%75'
@@ -189,15 +206,22 @@ has "by its key" err 'database\.password_file: password is empty'
 printf 'a\nb\n' >password
 exits 2 "one of two lines is refused" work --config pw.yaml
 hf publish "${db[@]}" user.last
-exits 0 "the file's password is not for the database of a flag" work mailer --config pw.yaml "${db[@]}" --until-empty
+exits 0 "the file's password is not for the database of a flag" work mailer --config pw.yaml \
+    "${db[@]}" --until-empty
 has "which works without" out '^mailer user\.last$'
 
 # --- Signals ---
 cat >signals.yaml <<'END'
 database: {url: BUS, drain: 20s}
 subscriptions:
-  - {name: one, on: sig.one, from: now, handler: {exec: 'echo $$ >one.pid; sleep 1; echo "one ends"'}}
-  - {name: two, on: sig.two, from: now, handler: {exec: 'echo $$ >two.pid; sleep 1; echo "two ends"'}}
+  - name: one
+    on: sig.one
+    from: now
+    handler: {exec: 'echo $$ >one.pid; sleep 1; echo "one ends"'}
+  - name: two
+    on: sig.two
+    from: now
+    handler: {exec: 'echo $$ >two.pid; sleep 1; echo "two ends"'}
 END
 with_bus signals.yaml
 hf work --config signals.yaml --until-empty
@@ -236,8 +260,8 @@ has "and to the other" out '^two ends$'
 # --- What the file cannot mean ---
 # refused WANTED OPTIONS [COMMAND]: check, and work, too, refuse a subscription with these options.
 refused() {
-    printf 'subscriptions:\n  - {name: odd, on: odd.*, from: start, %s, handler: {exec: %s}}\n' "$2" \
-        "${3:-cat}" >odd.yaml
+    printf 'subscriptions:\n  - {name: odd, on: odd.*, from: start, %s, handler: {exec: %s}}\n' \
+        "$2" "${3:-cat}" >odd.yaml
     exits 2 "check refuses ${2:-} ${3:-}" config check odd.yaml
     has "and says why" err "odd\.yaml:2:.*$1"
     exits 2 "so does work" work --config odd.yaml "${db[@]}" --until-empty
@@ -250,7 +274,8 @@ refused 'a shared subscription has no order' 'order: strict, mode: shared'
 refused 'split does not go with' 'on_poison: block_key, on_batch_failure: split'
 refused 'a shared subscription has no order of keys' 'mode: shared, on_poison: block_key'
 exits 3 "and makes no such subscription" sub show odd "${db[@]}"
-exits 2 "an empty command is refused on the command line, too" work odd "${db[@]}" --on 'odd.*' --from start --exec ' '
+exits 2 "an empty command is refused on the command line, too" work odd \
+    "${db[@]}" --on 'odd.*' --from start --exec ' '
 has "because it would settle everything" err '--exec is empty, which would settle every event'
 
 finish

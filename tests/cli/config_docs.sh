@@ -17,7 +17,8 @@ sed '1s/^/[/; $!s/$/,/; $s/$/]/' out >keys.json
 
 # shellcheck disable=SC2016  # backquotes are Markdown's
 sqlite3 :memory: "
-    SELECT '| \`' || (value ->> 'key') || '\` | ' || replace(value ->> 'takes', '|', ', ') || ' | ' ||
+    SELECT '| \`' || (value ->> 'key') || '\` | ' || replace(value ->> 'takes', '|', ', ')
+        || ' | ' ||
            CASE WHEN value ->> 'required' THEN 'required'
                 ELSE coalesce('\`' || (value ->> 'default') || '\`', 'none') END || ' | ' ||
            coalesce('\`--' || (value ->> 'flag') || '\`', '') ||
@@ -27,13 +28,15 @@ sqlite3 :memory: "
 true_that "there is a line for each" test "$(wc -l <expected)" -eq "$(wc -l <out)"
 # shellcheck disable=SC2016
 grep -E '^\| `(database|subscriptions\[\]|schedules\[\]|retention)\.' "$doc" >documented
-is "docs/configuration.md has exactly these lines" "$(diff expected documented | sed -n 's/^[<>]/&/p')" ''
+is "docs/configuration.md has exactly these lines" \
+    "$(diff expected documented | sed -n 's/^[<>]/&/p')" ''
 
 exits 0 "the sample is right" config check "$sample"
 HOLDFAST_URL='' hf config show --config "$sample" --origin --json
 is "it can be shown" "$rc" 0
 cp out shown
-sqlite3 :memory: "SELECT value ->> 'key' FROM json_each(readfile('keys.json'))" | while read -r key; do
+sqlite3 :memory: "SELECT value ->> 'key' FROM json_each(readfile('keys.json'))" |
+    while read -r key; do
     path=${key#*.}
     # In effect somewhere, or in a comment as "# key: value".
     grep -q "\"path\":\"$path\",.*\"origin\":\"file\"" shown ||
@@ -41,10 +44,13 @@ sqlite3 :memory: "SELECT value ->> 'key' FROM json_each(readfile('keys.json'))" 
 done >missing
 is "every key is in the sample" "$(cat missing)" ''
 # shellcheck disable=SC2016
-sqlite3 :memory: "SELECT value ->> 'default' || ' ' || (value ->> 'key') FROM json_each(readfile('keys.json'))
+sqlite3 :memory: \
+    "SELECT value ->> 'default' || ' ' || (value ->> 'key') FROM json_each(readfile('keys.json'))
     WHERE value ->> 'default' IS NOT NULL AND value ->> 'key' LIKE 'subscriptions[]%'" |
     while read -r initial key; do
-        grep -qF "\"key\":\"subscriptions.ledger.${key#*.}\",\"subscription\":\"ledger\",\"path\":\"${key#*.}\",\"value\":\"$initial\",\"origin\":\"file\"" shown ||
+        shown="\"key\":\"subscriptions.ledger.${key#*.}\",\"subscription\":\"ledger\""
+        shown="$shown,\"path\":\"${key#*.}\",\"value\":\"$initial\",\"origin\":\"file\""
+        grep -qF "$shown" shown ||
             grep -qE "^ +# ${key##*.}: $initial( |\$)" "$sample" ||
             echo "$key is not $initial in the second subscription"
     done >wrong

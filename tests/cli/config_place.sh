@@ -25,7 +25,8 @@ hf tail --json --from start
 is "tail reads it" "$(wc -l <out)" 1
 hf sub list --json
 is "sub list, too" "$(field out 1 '$.name')" mailer
-exits 0 "and so does work with a command" work other --on 'user.*' --from start --exec true --until-empty
+exits 0 "and so does work with a command" work other --on 'user.*' --from start --exec true \
+    --until-empty
 has "which names it" err 'Working for other on .*, namespace shop\.'
 true_that "no database was made beside it" test ! -e holdfast.db
 
@@ -46,7 +47,8 @@ exits 0 "another namespace" publish user.created --namespace else
 has "is said" err '^holdfast\.yaml:3: not used: shop; --namespace is else\.$'
 hf config show --origin --json
 is "config show says whose word counts" "$(grep -c '"key":"database.url".*"origin":"file"' out)" 1
-has "for the namespace, too" out '"key":"database.namespace".*"value":"shop","origin":"file","file":"holdfast.yaml","line":3'
+has "for the namespace, too" out \
+    '"key":"database.namespace".*"value":"shop","origin":"file","file":"holdfast.yaml","line":3'
 hf config show --origin --json --db "$other"
 has "also if an option wins" out '"key":"database.url".*"origin":"flag"'
 
@@ -56,7 +58,8 @@ sed -i 's/on: user/onn: user/' holdfast.yaml
 exits 0 "mistakes in other sections do not keep publish from working" publish user.created
 sed -i 's/url:/ulr:/' holdfast.yaml
 exits 2 "a mistake in its own section does" publish user.created
-has "with file and line" err 'holdfast\.yaml:2:3: database\.ulr: there is no such key; did you mean url'
+has "with file and line" err \
+    'holdfast\.yaml:2:3: database\.ulr: there is no such key; did you mean url'
 true_that "and no other database is used" test ! -e holdfast.db
 exits 0 "work --config names another file" work --config good.yaml --until-empty
 exits 0 "commands without a database do not read it" version

@@ -58,9 +58,12 @@ forget_arrival() {
 back=$(empty back)
 exits 0 "to another one" copy sqlite:there.db "$back" --json
 json "in JSON" out
-is "says that it is complete" "$(field out "$(wc -l <out)" '$.complete') $(field out "$(wc -l <out)" '$.later')" '1 0'
+is "says that it is complete" \
+    "$(field out "$(wc -l <out)" '$.complete') $(field out "$(wc -l <out)" '$.later')" '1 0'
 exits 0 "and from there" copy "$back" sqlite:last.db
-for file in there.db last.db; do is "its partitions have just come" "$(forget_arrival "$file")" 0.0; done
+for file in there.db last.db; do
+    is "its partitions have just come" "$(forget_arrival "$file")" 0.0
+done
 is "the file is the same, row by row" "$(cmp <(dump there.db) <(dump last.db) && echo same)" same
 true_that "which has rows" test "$(dump last.db | grep -c INSERT)" -gt 20
 for url in sqlite:there.db "$back"; do
@@ -69,10 +72,11 @@ done
 
 # told URL NAME: what the commands say of a database.
 told() {
+    local changing='owner|owner_alive|oldest_waiting|lag|rate|not_moving|in_flight|gapless'
     for words in "event list" "dlq list" "sub list" "schedule list" "namespace list"; do
         # shellcheck disable=SC2086
         "$HOLDFAST" $words --json --db "$1"
-    done | sed -E 's/"(owner|owner_alive|oldest_waiting|lag|rate|not_moving|in_flight|gapless)":("([^"\\]|\\.)*"|[-+a-z0-9.]+),?//g'
+    done | sed -E 's/"('"$changing"')":("([^"\\]|\\.)*"|[-+a-z0-9.]+),?//g'
 }
 told "$HOLDFAST_URL" >one
 told "$back" >two
@@ -80,8 +84,8 @@ is "both tell the same" "$(diff one two && echo same)" same
 true_that "and have something to tell" test "$(wc -l <one)" -gt 12
 
 # --- Every column of every row ---
-# A file in which every column has something, by way of the engine into another file: what arrives is
-# compared with what was there.
+# A file in which every column has something, by way of the engine into another file: what arrives
+# is compared with what was there.
 full() { hf "$@" --db sqlite:full.db; }
 for n in 1 2 3 4 5 6; do full publish "x.$n" "{\"n\": $n}" --key "k$n" --expect-version 0; done
 full sub create a --on 'x.*' --from start --retries 0
@@ -98,14 +102,18 @@ full nack b "$(field out 1 '$.lease')" --delay 1h
 full schedule add yearly @yearly x.later
 full schedule run yearly
 full publish x.later --delay 1d
-full namespace set default --metadata '{"team": "é"}' --retain-age 30d --retain-bytes 1G --lagging drop
+full namespace set default --metadata '{"team": "é"}' --retain-age 30d --retain-bytes 1G \
+    --lagging drop
 patiently full.db "
     UPDATE holdfast_events SET key_version = 3, schedule_id = 'e' || place, producer = 'p' || place,
         tenant = 't' || place, metadata = '{\"p\":  ' || place || '}';
-    UPDATE holdfast_subscriptions SET generation = 9, wanted = 4, paused_at = 5, paused_by = 'b' || id,
-        paused_reason = 'r' || id, breaker = '{\"b\": ' || id || '}', members_version = 0, dropped_through = 2,
+    UPDATE holdfast_subscriptions SET generation = 9, wanted = 4, paused_at = 5, paused_by = 'b'
+        || id,
+        paused_reason = 'r' || id, breaker = '{\"b\": ' || id || '}', members_version = 0,
+        dropped_through = 2,
         dropped = id;
-    UPDATE holdfast_partitions SET checkpoint_at = 7, last_event_id = x'00112233445566778899aabbccddeeff',
+    UPDATE holdfast_partitions SET checkpoint_at = 7,
+        last_event_id = x'00112233445566778899aabbccddeeff',
         epoch = 8, turn = subscription_id = 2, owner = NULL, owner_name = NULL, span = 0,
         span_from = NULL, span_before = NULL;
     UPDATE holdfast_retries SET uncounted = 2, last_retry_at = 9, story = '[' || position || ']',
@@ -115,15 +123,18 @@ patiently full.db "
     INSERT INTO holdfast_settled VALUES (2, 0, 6), (2, 0, 7);
     UPDATE holdfast_leases SET expires_at = 0, owner = NULL, owner_name = NULL, bound = 0, kept = 0,
         piece = 2;
-    UPDATE holdfast_dead_letters SET key_version = 5, schedule_id = 'd', producer = 'dp', tenant = 'dt',
+    UPDATE holdfast_dead_letters SET key_version = 5, schedule_id = 'd', producer = 'dp',
+        tenant = 'dt',
         metadata = '[1]', resolved_by = 'rb' || id, cause = 'dc' || id;
-    UPDATE holdfast_schedules SET generation = 6, paused_at = 8, paused_by = 'sb', paused_reason = 'sr',
+    UPDATE holdfast_schedules SET generation = 6, paused_at = 8, paused_by = 'sb',
+        paused_reason = 'sr',
         cap = 3, grace_us = 4, key = 'sk', tenant = 'st', metadata = '[2]';
     UPDATE holdfast_schedule_runs SET until_at = planned_at + 1, node = 'n';
     UPDATE holdfast_delayed SET producer = 'lp', key = 'lk', tenant = 'lt', metadata = '[3]';
     DELETE FROM holdfast_members;
     DELETE FROM holdfast_past_nodes"
-bare=$(patiently full.db "SELECT 'SELECT ''' || t.name || '.' || c.name || ''' WHERE NOT EXISTS (SELECT 1 FROM '
+bare=$(patiently full.db \
+        "SELECT 'SELECT ''' || t.name || '.' || c.name || ''' WHERE NOT EXISTS (SELECT 1 FROM '
         || t.name || ' WHERE ' || c.name || ' IS NOT NULL);'
     FROM sqlite_master t, pragma_table_info(t.name) c
     WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
@@ -141,7 +152,8 @@ way=$(empty way)
 exits 0 "there" copy sqlite:full.db "$way"
 exits 0 "and back" copy "$way" sqlite:again.db
 is "partitions come anew" "$(forget_arrival again.db)" 0.0
-is "positions that were copied may have gaps" "$(patiently again.db "SELECT gapless_after FROM holdfast_namespaces;
+is "positions that were copied may have gaps" \
+    "$(patiently again.db "SELECT gapless_after FROM holdfast_namespaces;
     UPDATE holdfast_namespaces SET gapless_after = 0")" 7
 rows() { dump "$1" | grep -v 'INTO sqlite_sequence '; }
 is "all columns of all rows arrive" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
@@ -184,7 +196,9 @@ is "with that namespace alone" "$(field out 1 '$.name') $(wc -l <out)" "$odd 1"
 "$HOLDFAST" work "$odd" --exec true >work.out 2>work.err &
 pid=$!
 until_true 60 heeds $pid
-in_use() { ! "$HOLDFAST" copy "$HOLDFAST_URL" sqlite:used.db 2>err && grep -q 'open in 1 process' err; }
+in_use() {
+    ! "$HOLDFAST" copy "$HOLDFAST_URL" sqlite:used.db 2>err && grep -q 'open in 1 process' err
+}
 until_true 60 in_use
 is "a source in use is refused" "$?" 0
 exits 0 "but for a live copy" copy "$HOLDFAST_URL" sqlite:live.db --live
@@ -204,5 +218,6 @@ if [ "$code" -ne 0 ]; then # it may have been done already
     exits 0 "the same command goes on" copy "$HOLDFAST_URL" "$big"
 fi
 hf stats --db "$big" --json
-is "all is there" "$(field out 1 '$.head')" "$("$HOLDFAST" stats --json | grep -oE '"head":[0-9]+' | head -1 | cut -d: -f2)"
+is "all is there" "$(field out 1 '$.head')" \
+    "$("$HOLDFAST" stats --json | grep -oE '"head":[0-9]+' | head -1 | cut -d: -f2)"
 finish

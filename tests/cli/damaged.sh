@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# verify ends on every damaged file, with findings or an error and never by a signal; and where it finds
-# nothing the log is what it was. Damage is random: SEED=N repeats a run, DAMAGED=N makes so many files, and
-# KEEP=DIRECTORY keeps those that were not as they should be.
+# verify ends on every damaged file, with findings or an error and never by a signal; and where it
+# finds nothing the log is what it was. Damage is random: SEED=N repeats a run, DAMAGED=N makes so
+# many files, and KEEP=DIRECTORY keeps those that were not as they should be.
 . "$(dirname "$0")/lib.sh"
 if on postgres; then
     skip "damaged files" "pages are the server's business"
@@ -92,7 +92,8 @@ ended_well() {
     case $rc in
     0)
         events bus.db >events.now
-        cmp -s events.good events.now || { echo "nothing was found, but the log is another"; return 1; }
+        cmp -s events.good events.now ||
+            { echo "nothing was found, but the log is another"; return 1; }
         ;;
     7) [ -s out ] || { echo "7 without a finding"; return 1; } ;;
     1 | 3 | 69) grep -aq '^holdfast: ' err || { echo "$rc without a word"; return 1; } ;;
@@ -117,6 +118,7 @@ for ((number = 0; number < files; number++)); do
     # shellcheck disable=SC2154
     [ -z "${KEEP:-}" ] || [ "$tap_status" -eq 0 ] || cp bus.db "$KEEP/damaged.$number"
 done
-echo "# files by exit status:$(for code in "${!ends[@]}"; do echo -n " $code: ${ends[$code]}"; done)"
+echo "# files by exit status:$(for code in \
+        "${!ends[@]}"; do echo -n " $code: ${ends[$code]}"; done)"
 true_that "some damage was found" test "${ends[7]:-0}" -gt 0
 finish

@@ -78,7 +78,8 @@ if on sqlite; then
             "$0" publish a.b --db mounted/new.db; echo "$?"; }' "$HOLDFAST" >out 2>err
         is "a read-only filesystem is refused" "$(tail -2 out | tr '\n' ' ')" "1 69 "
         has "by its name" err 'x\.db cannot be written: its filesystem is mounted read-only'
-        has "also for a new database" err 'cannot create .*new\.db: its filesystem is mounted read-only'
+        has "also for a new database" err \
+            'cannot create .*new\.db: its filesystem is mounted read-only'
     fi
     finish
 fi
@@ -86,7 +87,8 @@ fi
 # --- PostgreSQL: where it is ---
 dir=$TEST_POSTGRES
 database=$base
-exits 0 "postgres: and postgresql: are the same" tail --db "postgres:///$database?host=$dir&user=holdfast"
+exits 0 "postgres: and postgresql: are the same" tail \
+    --db "postgres:///$database?host=$dir&user=holdfast"
 export PGHOST=$dir PGUSER=holdfast PGDATABASE=$database
 exits 0 "the PG variables of the environment fill in what the URL leaves out" tail --db postgres://
 unset PGDATABASE
@@ -125,10 +127,12 @@ for command in tail stats doctor 'migrate --json' 'sub list' 'event list' 'demo 
     # shellcheck disable=SC2086
     hide "$command" $command --db "$(with)"
 done
-for bad in "postgres://u:$secret@127.0.0.1:1/x" "postgres://u:%zz$secret@h/x" "postgres:u:$secret@h/x" \
+for bad in "postgres://u:$secret@127.0.0.1:1/x" "postgres://u:%zz$secret@h/x" \
+    "postgres:u:$secret@h/x" \
     "postgres://u:$secret@[::1/x" "postgres://u:$secret@h:port/x" "postgres://u:$secret@h/x?foo" \
     "postgres://u:S3CRET/-$$@h/x" "postgres://u:S3CRET@-$$@127.0.0.1:1/x" \
-    "postgres:///x?host=$PWD/nobody&password=$secret" "postgres:///x?sslmode=bogus&password=$secret" \
+    "postgres:///x?host=$PWD/nobody&password=$secret" \
+    "postgres:///x?sslmode=bogus&password=$secret" \
     "postgres:///x?host=$dir&user=checked&password=$secret" \
     "postgres:///x?host=$dir&user=refused&password=$secret"; do
     hide "a refused URL" stats --db "$bad"
@@ -140,7 +144,8 @@ server "SELECT application_name FROM pg_stat_activity WHERE datname = '$database
 hasnt "the name of a session neither" out S3CRET
 
 # --- Roles and servers that cannot be used ---
-exits 1 "a wrong password is an error" stats --db "postgres:///$database?host=$dir&user=checked&password=x"
+exits 1 "a wrong password is an error" stats \
+    --db "postgres:///$database?host=$dir&user=checked&password=x"
 has "that names the user" err 'user "checked"'
 server "CREATE ROLE ${base}_r LOGIN" && server "CREATE DATABASE ${base}_x"
 echo "${base}_x" >>databases
@@ -149,7 +154,8 @@ exits 1 "a role that may not make the schema is refused" publish a.b \
 has "with the statement that helps" err "GRANT CREATE ON DATABASE \"${base}_x\" TO \"${base}_r\""
 server "DROP DATABASE ${base}_x WITH (FORCE)" && server "DROP ROLE ${base}_r"
 is "and leaves nothing" "$?" 0
-psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.meta SET value = '999' WHERE name = 'schema_version'"
+psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.meta SET value = '999'
+    WHERE name = 'schema_version'"
 exits 1 "a schema that is newer than the program is refused" publish a.b
 has "with both versions" err 'version 999.*version [0-9]+'
 

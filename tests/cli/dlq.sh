@@ -11,7 +11,11 @@ exits 0 "without dead letters the list is empty" dlq list
 is "nothing on stdout" "$(cat out)" ''
 for n in 1 2 3 4; do hf publish mail.new "{\"n\":$n}" --key "k$n"; done
 hf publish mail.old '{"n":5}'
-work mailer 'case $HOLDFAST_POSITION in [12]) echo "no route" >&2; exit 1;; 3) echo "no host" >&2; exit 1;; 5) exit 65;; esac'
+work mailer 'case $HOLDFAST_POSITION in
+    [12]) echo "no route" >&2; exit 1 ;;
+    3) echo "no host" >&2; exit 1 ;;
+    5) exit 65 ;;
+    esac'
 work audit 'test $HOLDFAST_POSITION != 4 || { echo "no route" >&2; exit 1; }'
 
 exits 0 "list" dlq list
@@ -21,7 +25,8 @@ exits 0 "list --json" dlq list --json
 json "prints an object per dead letter" out
 is "the newest first" "$(field out 1 '$.subscription')" audit
 is "numbers are strings" "$(field out 1 '$.dead_id') $(grep -c '"dead_id":"' out)" "5 5"
-is "times are RFC 3339" "$(field out 1 '$.failed_at' | grep -cE '^20..-..-..T..:..:..\.[0-9]{6}Z$')" 1
+is "times are RFC 3339" \
+    "$(field out 1 '$.failed_at' | grep -cE '^20..-..-..T..:..:..\.[0-9]{6}Z$')" 1
 is "the event is complete" "$(field out 5 '$.event.payload.n') $(field out 5 '$.event.key')" "1 k1"
 hf dlq list --subscription mailer --json
 is "by subscription" "$(wc -l <out)" 4

@@ -3,7 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 man=$root/man/holdfast.1
 
-exits 2 "without a command the overview goes to stderr" ; has "and lists the commands" err '^  publish '
+exits 2 "without a command the overview goes to stderr"
+has "and lists the commands" err '^  publish '
 is "stdout stays empty" "$(cat out)" ''
 exits 0 "help lists the commands on stdout" help
 cp out overview
@@ -15,7 +16,8 @@ exits 0 "version --json is an object" version --json
 json "a valid one" out
 
 # --- Every command ---
-sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\( [a-z0-9]*\)\?\)  .*/\1/p' overview | sed 's/ *$//' >commands
+sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\( [a-z0-9]*\)\?\)  .*/\1/p' overview |
+    sed 's/ *$//' >commands
 true_that "there are more than thirty commands" test "$(wc -l <commands)" -gt 30
 : >missing
 : >no_examples
@@ -27,10 +29,12 @@ while read -r -a words; do
     "$HOLDFAST" "${words[@]}" -h >h3 2>&1 || echo "$name -h" >>differ
     cmp -s h1 h2 && cmp -s h2 h3 || echo "$name" >>differ
     # Examples come before the usage.
-    [ "$(grep -nE '^(Examples|Usage):' h1 | head -1 | grep -c Examples)" = 1 ] || echo "$name" >>no_examples
+    [ "$(grep -nE '^(Examples|Usage):' h1 | head -1 | grep -c Examples)" = 1 ] ||
+        echo "$name" >>no_examples
     grep -q "^\.It Ic .*${words[-1]}\|^\.Ss .*$name" "$man" || echo "command $name" >>missing
     # Every option of the help is in the manual, with its two dashes.
-    grep -oE '^ +(-[a-z], )?--[a-z0-9-]+' h1 | grep -oE -- '--[a-z0-9-]+' | sort -u | while read -r option; do
+    grep -oE '^ +(-[a-z], )?--[a-z0-9-]+' h1 | grep -oE -- '--[a-z0-9-]+' | sort -u |
+        while read -r option; do
         grep -qE -- "Fl Fl ${option#--}( |\$)" "$man" || echo "$name $option"
     done >>missing
 done <commands
@@ -94,8 +98,8 @@ for shell in bash zsh fish; do
 done
 true_that "the bash script is valid" bash -n completion.bash
 complete_line() { # WORDS...: what bash would offer for the last word
-    bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast; printf "%s\n" "${COMPREPLY[@]}"' \
-        _ completion.bash "$@"
+    bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast
+        printf "%s\n" "${COMPREPLY[@]}"' _ completion.bash "$@"
 }
 is "bash completes a command" "$(complete_line holdfast pub)" publish
 is "and a command of a group" "$(complete_line holdfast sub se)" seek

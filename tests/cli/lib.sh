@@ -13,9 +13,10 @@
 #   json CLAIM FILE              every line of the file is a JSON object
 #   true_that CLAIM COMMAND...   the command succeeds
 #
-# and end with `finish`. `on ENGINE` succeeds on that engine, `fresh` empties the database, `empty NAME`
-# prints the URL of another one that is empty, `lock` keeps publishers out, from when the file `locked`
-# is there until the file `unlock` is, and `heeds PID` succeeds when a signal would not just end it.
+# and end with `finish`. `on ENGINE` succeeds on that engine, `fresh` empties the database, `empty
+# NAME` prints the URL of another one that is empty, `lock` keeps publishers out, from when the file
+# `locked` is there until the file `unlock` is, and `heeds PID` succeeds when a signal would not
+# just end it.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -34,7 +35,8 @@ on() { [ "$engine" = "$1" ]; }
 # server SQL: runs statements in the cluster's own database.
 server() { psql -qXAt -h "$TEST_POSTGRES" -U holdfast -d postgres -c "$1" 2>>server.log; }
 
-# A session that has ended may stay for some seconds on a slow machine, and the server waits for five.
+# A session that has ended may stay for some seconds on a slow machine, and the server waits for
+# five.
 make_database() { until_true 60 server "CREATE DATABASE $*"; }
 drop_database() { until_true 60 server "DROP DATABASE IF EXISTS $1 WITH (FORCE)"; }
 
@@ -51,7 +53,8 @@ if [ -n "${TEST_POSTGRES:-}" ]; then
         make_database "${base}_$1" && url_of "${base}_$1"
     }
     lock() {
-        psql -qX "$HOLDFAST_URL" -c 'BEGIN' -c 'LOCK TABLE holdfast_private.events IN EXCLUSIVE MODE' \
+        psql -qX "$HOLDFAST_URL" -c 'BEGIN' \
+            -c 'LOCK TABLE holdfast_private.events IN EXCLUSIVE MODE' \
             -c '\! sh hold' -c COMMIT >/dev/null
     }
     leave() {
@@ -161,5 +164,6 @@ finish() {
     exit
 }
 
-# patiently FILE [SQL...]: sqlite3, which waits for a process that is closing the file at this moment
+# patiently FILE [SQL...]: sqlite3, which waits for a process that is closing the file at this
+# moment
 patiently() { sqlite3 -cmd '.timeout 60000' "$@"; }

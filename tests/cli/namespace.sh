@@ -8,7 +8,8 @@ exits 0 "create makes the database, too" namespace create shop --metadata '{"tea
 has "says what it did" err 'Namespace shop created'
 exits 0 "again is no error" namespace create shop --json
 is "and says so" "$(cat out)" '{"name":"shop","created":false}'
-exits 0 "of one that exists it changes what is given" namespace create shop --metadata '{"team":"web"}'
+exits 0 "of one that exists it changes what is given" namespace create shop \
+    --metadata '{"team":"web"}'
 has "and says so" err '^Namespace shop changed\.$'
 exits 0 "if nothing is given it changes nothing" namespace create shop
 has "and says that, too" err '^Namespace shop exists\.$'
@@ -20,7 +21,8 @@ hf publish --namespace "o'ne \"two\"" a.b '{}'
 hf sub create --namespace shop s --on 'a.*' --from start
 exits 0 "list --json is an object each" namespace list --json
 json "valid ones" out
-is "by name, and no other was made" "$(field out 1 '$.name') $(field out 2 '$.name') $(wc -l <out)" "o'ne \"two\" shop 2"
+is "by name, and no other was made" \
+    "$(field out 1 '$.name') $(field out 2 '$.name') $(wc -l <out)" "o'ne \"two\" shop 2"
 is "the head" "$(field out 1 '$.head')" 1
 is "subscriptions" "$(field out 2 '$.subscriptions')" 1
 is "gapless" "$(field out 2 '$.gapless')" 1
@@ -34,7 +36,8 @@ copying() { # MARK
     if on sqlite; then
         patiently bus.db "UPDATE holdfast_namespaces SET copying = $1 WHERE name = 'shop'"
     else
-        psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.namespaces SET copying = $1 WHERE name = 'shop'"
+        psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.namespaces SET copying = $1
+            WHERE name = 'shop'"
     fi
 }
 copying "'source run'"
@@ -56,7 +59,9 @@ has "says so" err 'removed'
 exits 3 "then it is gone" namespace show "o'ne \"two\""
 exits 0 "the other is not" namespace show shop
 
-for n in 1 2 3; do hf publish --namespace shop a.b "{\"n\":$n}" --key k --expect-version $((n - 1)); done
+for n in 1 2 3; do
+    hf publish --namespace shop a.b "{\"n\":$n}" --key k --expect-version $((n - 1))
+done
 hf sub create --namespace shop jobs --on 'a.*' --from start --mode shared
 hf claim --namespace shop jobs --max 1 --json
 hf bury --namespace shop jobs "$(field out 1 '$.lease')"
@@ -76,7 +81,8 @@ rows() {
         done
     else
         for table in $(psql -qXAt "$HOLDFAST_URL" -c "SELECT c.oid::regclass FROM pg_class c
-                WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind = 'r'
+                WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
+                    AND c.relkind = 'r'
                 AND c.relname !~ '^(meta|secret|turns|gates|checkpoints_.)\$'"); do
             sum=$((sum + $(psql -qXAt "$HOLDFAST_URL" -c "SELECT count(*) FROM $table")))
         done

@@ -53,7 +53,8 @@ worker left --partition 0-1 --total-partitions 4
 true_that "a fixed worker takes its partitions" until_true 60 shows '$.partitions[1].owner' left
 true_that "all of them" until_true 60 shows '$.partitions[0].owner' left
 is "they are assigned" "$(field out 1 '$.partitions[0].assigned')" 1
-is "and no others" "$(field out 1 '$.partitions[2].state') $(field out 1 '$.partitions[2].owner')" 'unowned '
+is "and no others" "$(field out 1 '$.partitions[2].state') $(field out 1 '$.partitions[2].owner')" \
+    'unowned '
 true_that "which is why it is not moving" until_true 60 shows '$.not_moving' \
     'partitions 2-3 have no owner, and no process that runs may take them'
 exits 0 "show tells it as a table" sub show s --limit 3
@@ -83,7 +84,7 @@ has "with file and line" err 'wrong\.yaml:7:16: subscriptions\[0\]\.partition: .
 fixed wrong.yaml 'partitions: 4' 'partition: 0-1' 'total_partitions: 8'
 exits 2 "so is one for another number" work --config wrong.yaml
 has "in the words of the file" err \
-    'wrong\.yaml:8:23: subscriptions\[0\]\.total_partitions: it is 8, and partitions is 4 \(line 6\)'
+    'wrong\.yaml:8:23: subscriptions\[0\]\.total_partitions: it is 8, and partitions is 4 \(line 6'
 fixed fixed.yaml 'partitions: 4' 'partition: 0-1' 'total_partitions: 4'
 exits 4 "a flag may spoil it" work --config fixed.yaml --partitions 3
 has "which is told with file and line, too" err \
@@ -92,7 +93,8 @@ exits 3 "and nothing was stored so far" sub show f
 "$HOLDFAST" work --config fixed.yaml --node file >file.log 2>&1 &
 pids+=($!)
 shows_f() { hf sub show f --json && [ "$(field out 1 "$1")" = "$2" ]; }
-true_that "a worker by a file takes its partitions" until_true 60 shows_f '$.partitions[0].owner' file
+true_that "a worker by a file takes its partitions" until_true 60 shows_f \
+    '$.partitions[0].owner' file
 true_that "all of them" until_true 60 shows_f '$.partitions[1].owner' file
 is "they are assigned" "$(field out 1 '$.partitions[0].assigned')" 1
 is "and no others" "$(field out 1 '$.partitions[2].state') $(field out 1 '$.partitions[2].owner')" \
@@ -133,7 +135,9 @@ work_b() {
     wait "${pids[@]}"
     pids=()
 }
-blocked() { hf sub show b --json && [ "$(field out 1 '$.blocked') $(field out 1 '$.held')" = '2 1' ]; }
+blocked() {
+    hf sub show b --json && [ "$(field out 1 '$.blocked') $(field out 1 '$.held')" = '2 1' ]
+}
 # shellcheck disable=SC2016  # the command's own variables
 work_b '[ "$HOLDFAST_TYPE" = good ]' blocked
 exits 5 "a worker that waits for the end is not done" work b --exec true --until-empty --max-time 8s
@@ -144,7 +148,8 @@ has "with tenant, type and what is held" out '^acc-1 +acme +[01] +49 +bad +.* ag
 has "each" out '^acc-2 +- +'
 has "and says what releases them" err 'dlq retry N'
 exits 0 "and as JSON" sub show b --json --limit 1
-is "with the event" "$(field out 1 '$.blocked_keys[0].key') $(field out 1 '$.blocked_keys[0].position')" \
+is "with the event" \
+    "$(field out 1 '$.blocked_keys[0].key') $(field out 1 '$.blocked_keys[0].position')" \
     'acc-1 49'
 is "and how many more there are" "$(field out 1 '$.blocked_keys_more')" 1
 dead=$(field out 1 '$.blocked_keys[0].dead_id')

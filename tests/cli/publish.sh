@@ -5,7 +5,8 @@
 exits 0 "an event is published" publish user.created '{"id": 1}' --key user-1 --tenant acme \
     --metadata '{"trace":"x"}' --producer shop
 has "position and id are printed" out '^position 1  id [0-9a-f-]{36}$'
-exits 0 "options may come first and with an equals sign" --json publish --key=user-2 user.created '{}'
+exits 0 "options may come first and with an equals sign" --json publish --key=user-2 user.created \
+    '{}'
 json "--json prints an object" out
 is "its position is a number" "$(field out 1 '$.position')" 2
 is "a new event is no duplicate" "$(field out 1 '$.duplicate')" 0
@@ -33,7 +34,8 @@ hf tail a.c --json
 is "and is stored once" "$(wc -l <out)" 1
 exits 0 "a new key has version 0" publish acc.opened '{}' --key acc --expect-version 0
 has "the new version is printed" out 'version 1$'
-exits 4 "a wrong expected version is a conflict" publish acc.opened '{}' --key acc --expect-version 0
+exits 4 "a wrong expected version is a conflict" publish acc.opened \
+    '{}' --key acc --expect-version 0
 has "the conflict says the version" err 'has version 1'
 exits 0 "a time of its own is kept" publish a.d --emitted-at 2020-02-03T04:05:06Z
 hf tail a.d --json
@@ -72,10 +74,11 @@ exits 0 "and can be written afterwards" publish a.b '{}'
 
 # --- Files ---
 fresh
-cat >good.ndjson <<'END'
+id=0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c56
+cat >good.ndjson <<END
 {"type":"x.one","payload":{"n":1.10},"key":"k","tenant":"t","metadata":{"m":1}}
 
-{"type":"x.two","payload":[1,2],"id":"0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c56","emitted_at":"2020-01-01T00:00:00Z"}
+{"type":"x.two","payload":[1,2],"id":"$id","emitted_at":"2020-01-01T00:00:00Z"}
 { "type" : "x.thr\u0065e", "payload" : "text", "producer" : "other" }
 {"type":"x.four"}
 END
@@ -98,16 +101,19 @@ is "and nothing is published" "$(field out 1 '$.published')" 0
 # Two new events, one of them three times, between two that are in the log, the later one first.
 old_id() { sed -n "$1p" all.ndjson | grep -oE '"id":"[^"]*"'; }
 new='{"type":"x.new","id":"0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c57"}'
-printf '%s\n' "{\"type\":\"x.four\",\"payload\":null,$(old_id 4)}" "$new" '{"type":"x.other"}' "$new" "$new" \
-    "$(sed -n 2p all.ndjson)" >mixed.ndjson
+printf '%s\n' "{\"type\":\"x.four\",\"payload\":null,$(old_id 4)}" "$new" '{"type":"x.other"}' \
+    "$new" "$new" "$(sed -n 2p all.ndjson)" >mixed.ndjson
 exits 0 "old and new ones, and lines that come again" publish --file mixed.ndjson --json
 is "duplicates are what was in the log" "$(field out 1 '$.duplicates')" 2
-is "lines of the file that come again are counted apart" "$(field out 1 '$.published') $(field out 1 '$.repeats')" '2 2'
+is "lines of the file that come again are counted apart" \
+    "$(field out 1 '$.published') $(field out 1 '$.repeats')" '2 2'
 positions="$(field out 1 '$.first_position') $(field out 1 '$.last_position')"
-newest() { "$HOLDFAST" tail --json | tail -n 1 >newest && field newest 1 '$.position'; } # a server leaves some out
+newest() { "$HOLDFAST" tail --json | tail -n 1 >newest && field newest 1 \
+    '$.position'; } # a server leaves some out
 is "the positions are in order" "$positions" "2 $(newest)"
 exits 0 "the next time" publish --file mixed.ndjson
-has "all but one without an id are duplicates" out "^published 1, duplicates 5, positions 2 to $(newest)$"
+has "all but one without an id are duplicates" out \
+    "^published 1, duplicates 5, positions 2 to $(newest)$"
 fresh
 printf '%s\n' "$new" "$new" >twice.ndjson
 exits 0 "a file that has a line twice" publish --file twice.ndjson
@@ -124,9 +130,11 @@ is "the lines before it are published" "$(wc -l <out)" 2
 exits 0 "--from-line goes on" publish --file bad.ndjson --from-line 4
 lines=$(wc -l <bad.ndjson)
 exits 0 "also when nothing is left" publish --file bad.ndjson --from-line $((lines + 1))
-exits 2 "but a line that the file does not have is a mistake" publish --file bad.ndjson --from-line $((lines + 2))
+exits 2 "but a line that the file does not have is a mistake" publish --file bad.ndjson \
+    --from-line $((lines + 2))
 has "and it says so" err "bad.ndjson has $lines lines"
-for line in '{"type":"a..b"}' '{"type":"a","type":"b"}' '{"payload":1}' '[1]' '{"type":"a","payload":}' \
+for line in '{"type":"a..b"}' '{"type":"a","type":"b"}' '{"payload":1}' '[1]' \
+    '{"type":"a","payload":}' \
     '{"type":"a","emitted_at":"yesterday"}' '{"type":"a","id":"7"}' '{"type":"a","metadata":[1]}' \
     '{"type":null}' '{"type":"a","payload":"\u0000"}'; do
     printf '{"type":"fine"}\n%s\n' "$line" >one.ndjson
@@ -177,9 +185,11 @@ until_true 60 sh -c "'$HOLDFAST' stats --json | grep -q '\"head\":[1-9]'"
 kill -9 $pid
 wait $pid 2>/dev/null
 exits 0 "an import that was killed can be repeated" publish --file kill.ndjson --json
-is "new and old ones make all" "$(($(field out 1 '$.published') + $(field out 1 '$.duplicates')))" 20000
+is "new and old ones make all" \
+    "$(($(field out 1 '$.published') + $(field out 1 '$.duplicates')))" 20000
 hf tail --json
-is "every id is in the log once" "$(sed 's/.*"id":"\([^"]*\)".*/\1/' out | sort -u | wc -l) $(wc -l <out)" \
+is "every id is in the log once" \
+    "$(sed 's/.*"id":"\([^"]*\)".*/\1/' out | sort -u | wc -l) $(wc -l <out)" \
     "20000 20000"
 
 # --- Variables that are not set ---
@@ -190,7 +200,8 @@ has "in the words of the command line" err '--expect-version .*--key'
 
 # --- A mistake leaves no database behind ---
 exits 2 "a version without a key" publish a.b --expect-version 0 --db sqlite:none.db
-exits 2 "two times to enter the log" publish a.b --delay 1h --at 2100-01-01T00:00:00Z --db sqlite:none.db
+exits 2 "two times to enter the log" publish a.b --delay 1h --at 2100-01-01T00:00:00Z \
+    --db sqlite:none.db
 exits 1 "a file that is not there" publish --file nothing.ndjson --db sqlite:none.db
 exits 2 "a delay of thousands of years" publish a.b --delay 106751991167d --db sqlite:none.db
 has "names the limit" err '--delay takes a time .* from 0ms to 366000d, not .106751991167d.'

@@ -29,7 +29,8 @@ shows_json() {
 }
 
 printf '{"text":"%s%s\177 \342\200\250","n":1}' "$csi" "$rlo" >payload
-"$HOLDFAST" publish evil.one - --key "key$evil" --tenant "tenant$evil" --producer "me$csi" <payload >out 2>err
+"$HOLDFAST" publish evil.one - --key "key$evil" --tenant "tenant$evil" \
+    --producer "me$csi" <payload >out 2>err
 published=$?
 if [ $published -ne 0 ]; then # a name with control characters may be refused, but cleanly
     true_that "the refusal is clean" clean err
@@ -99,7 +100,8 @@ hf publish evil.two '{}' --key "$bad"
 true_that "a key that is no UTF-8 is refused" test "$rc" -ne 0
 
 # --- SQL and HTML are only text ---
-exits 0 "a key may look like SQL" publish a.b '"<script>"' --key "'; DROP TABLE holdfast_events, holdfast.events; --"
+exits 0 "a key may look like SQL" publish a.b \
+    '"<script>"' --key "'; DROP TABLE holdfast_events, holdfast.events; --"
 exits 0 "a subscription may look like SQL" sub create "x'; DROP TABLE y; --" --on '*' --from now
 exits 0 "and be shown" sub show "x'; DROP TABLE y; --"
 

@@ -2,29 +2,38 @@
 # Schedules on the command line, and events for later.
 . "$(dirname "$0")/lib.sh"
 
-exits 0 "next needs no database" schedule next '30 2 * * *' --zone Europe/Berlin --after 2026-03-28 -n 3
+exits 0 "next needs no database" schedule next \
+    '30 2 * * *' --zone Europe/Berlin --after 2026-03-28 -n 3
 has "a time before the change" out '^2026-03-28T02:30:00\+01:00 +CET +2026-03-28T01:30:00Z '
-has "a skipped time runs at the jump" out '^2026-03-29T03:00:00\+02:00 +CEST +2026-03-29T01:00:00Z .*jump from 02:00 to 03:00'
+has "a skipped time runs at the jump" out \
+    '^2026-03-29T03:00:00\+02:00 +CEST +2026-03-29T01:00:00Z .*jump from 02:00 to 03:00'
 has "a time after the change" out '^2026-03-30T02:30:00\+02:00 +CEST +2026-03-30T00:30:00Z '
 is "it made no database" "$(find . -name "*.db")" ""
-exits 0 "a zone may leave a day out" schedule next '0 12 * * *' 2 --zone Pacific/Apia --after 2011-12-29
+exits 0 "a zone may leave a day out" schedule next \
+    '0 12 * * *' 2 --zone Pacific/Apia --after 2011-12-29
 has "and the note names it" out 'jump from 2011-12-30 00:00 to 2011-12-31 00:00'
 exits 0 "times after the year 9999 are left out" schedule next @yearly 3 --after 9998-01-01
 has "the end of known times is printed" err '^No (other )?time is known after that\.$'
-exits 0 "a time that comes twice runs once" schedule next '30 2 * * *' --zone Europe/Berlin --after 2026-10-24T12:00:00Z -n 2
+exits 0 "a time that comes twice runs once" schedule next \
+    '30 2 * * *' --zone Europe/Berlin --after 2026-10-24T12:00:00Z -n 2
 has "the first time, and it says so" out '^2026-10-25T02:30:00\+02:00 .*runs the first time'
 has "the next one is the next day" out '^2026-10-26T02:30:00\+01:00 '
-exits 0 "every hour is every real hour" schedule next '@hourly' --zone Europe/Berlin --after 2026-10-24T23:30:00Z -n 3
+exits 0 "every hour is every real hour" schedule next \
+    '@hourly' --zone Europe/Berlin --after 2026-10-24T23:30:00Z -n 3
 has "the first" out '^2026-10-25T02:00:00\+02:00 .*twice; first time'
 has "the second" out '^2026-10-25T02:00:00\+01:00 .*twice; second time'
-exits 0 "--json gives a line each" schedule next '0 9 * * 1' --zone Asia/Kathmandu --after 2026-11-15 -n 2 --json
+exits 0 "--json gives a line each" schedule next \
+    '0 9 * * 1' --zone Asia/Kathmandu --after 2026-11-15 -n 2 --json
 json "valid ones" out
-is "with these fields" "$(head -1 out)" '{"at":"2026-11-16T03:15:00.000000Z","local":"2026-11-16T09:00:00+05:45","zone":"Asia/Kathmandu","abbreviation":"+0545","note":null}'
+wanted='{"at":"2026-11-16T03:15:00.000000Z","local":"2026-11-16T09:00:00+05:45"'
+wanted=$wanted',"zone":"Asia/Kathmandu","abbreviation":"+0545","note":null}'
+is "with these fields" "$(head -1 out)" "$wanted"
 is "as many as asked for" "$(wc -l <out)" 2
 exits 0 "five times in UTC are the default" schedule next '*/5 * * * * *' --json
 is "five" "$(grep -c '"zone":"UTC"' out)" 5
 exits 2 "a wrong expression is a usage error" schedule next '0 25 * * *'
-has "it names field, place and range" err 'hour "25" at byte 2 is out of range; the field takes 0 to 23'
+has "it names field, place and range" err \
+    'hour "25" at byte 2 is out of range; the field takes 0 to 23'
 exits 2 "an expression that never fires is refused" schedule next '0 0 30 2 *'
 has "with that reason" err 'never fires'
 exits 3 "an unknown zone is not found" schedule next @daily --zone Europe/Atlantis
@@ -37,7 +46,8 @@ has "that is explained" err 'the file of time zone Here cannot be used'
 
 # --- Schedules that are kept ---
 exits 3 "without a database there are none" schedule list
-exits 0 "add makes one" schedule add report '0 9 * * MON-FRI' report.due '{"n": 1.50}' --zone Europe/Berlin --misfire once
+exits 0 "add makes one" schedule add report '0 9 * * MON-FRI' report.due \
+    '{"n": 1.50}' --zone Europe/Berlin --misfire once
 exits 0 "list shows it" schedule list
 has "with its expression" out '^report +0 9 \* \* MON-FRI +Europe/Berlin +in .* report.due$'
 exits 0 "show --json tells all" schedule show report --json
@@ -49,7 +59,8 @@ exits 1 "a driver that is not there" schedule add bad @daily t --driver pg_cron
 has "is named" err 'driver is pg_cron'
 exits 3 "nothing is left of it" schedule show bad
 exits 2 "a driver that is none" schedule add bad @daily t --driver systemd
-exits 0 "by itself it has none" schedule add report '0 9 * * MON-FRI' report.due '{"n": 1.50}' --zone Europe/Berlin --misfire once --driver own
+exits 0 "by itself it has none" schedule add report '0 9 * * MON-FRI' report.due \
+    '{"n": 1.50}' --zone Europe/Berlin --misfire once --driver own
 exits 0 "as is shown" schedule show report
 has "by name" out '^driver: +own$'
 exits 0 "one that is paused" schedule add later @hourly later.due --paused
@@ -75,12 +86,15 @@ exits 0 "or nothing of it" schedule show report --runs 0
 is "no line" "$(grep -c 'by hand\|PLANNED' out)" 0
 exits 0 "in JSON" schedule show report --json --runs 5
 json "it is a list" out
-is "of what happened" "$(field out 1 '$.runs[0].kind') $(field out 1 '$.runs[0].position') $(field out 1 '$.runs[1].position')" "by_hand 2 1"
+is "of what happened" "$(field out 1 \
+        '$.runs[0].kind') $(field out 1 '$.runs[0].position') $(field out 1 '$.runs[1].position')" \
+    "by_hand 2 1"
 is "and nothing else" "$(field out 1 '$.runs[2].kind')" ''
 exits 0 "none is an empty list" schedule show report --json --runs 0
 has "as such" out '"runs":\[\]\}$'
 exits 2 "so many are not kept" schedule show report --runs 1001
-exits 0 "next of a schedule that is paused" schedule next report 3 --after 2026-03-27T12:00:00Z --json
+exits 0 "next of a schedule that is paused" schedule next report 3 --after 2026-03-27T12:00:00Z \
+    --json
 has "says that" err 'report is paused'
 is "shows as many as asked for" "$(wc -l <out)" 3
 is "in its zone" "$(field out 1 '$.local')" 2026-03-30T09:00:00+02:00
@@ -99,8 +113,8 @@ exits 0 "or not" schedule rm report --yes
 exits 3 "then it is gone" schedule show report
 
 # --- Names that are not what one expects ---
-for name in '@daily' '* * * * *' "o'clock" '"; DROP TABLE holdfast_schedules; --' '%s%n' 'päckchen 📦' \
-    '../../etc/passwd' '--yes' '$(true)' "$(printf 'n%.0s' $(seq 255))"; do
+for name in '@daily' '* * * * *' "o'clock" '"; DROP TABLE holdfast_schedules; --' '%s%n' \
+    'päckchen 📦' '../../etc/passwd' '--yes' '$(true)' "$(printf 'n%.0s' $(seq 255))"; do
     exits 0 "add ${name:0:40}" schedule add --json --key "$name" -- "$name" '@yearly' t.t
     is "it is made" "$(field out 1 '$.created')" 1
     exits 0 "show" schedule show --json -- "$name"
@@ -127,7 +141,8 @@ exits 0 "a time is fine, too" publish later '{}' --at 2100-01-01T00:00:00Z
 has "it waits" out '^waits  id '
 exits 2 "not both" publish later '{}' --at 2100-01-01T00:00:00Z --delay 1h
 exits 2 "how long ago is no time to come" publish later '{}' --at 10m
-has "and what is allowed is said" err "--at takes a time \(18:00, .*2026-01-31T12:00:00Z\), not '10m'"
+has "and what is allowed is said" err \
+    "--at takes a time \(18:00, .*2026-01-31T12:00:00Z\), not '10m'"
 exits 2 "a place of the log is no time" schedule next @daily --after start
 has "and here a duration is" err '--after takes a time .*, now, or how long ago'
 exits 2 "how many times is said once" schedule next @daily 3 --count 7

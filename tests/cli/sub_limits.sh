@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Every option of a subscription has the default and the limits of src/bus/options.def, as an option of
-# the command and as a key of a configuration file. The list is read by scripts/options.awk; the library
-# is held to it by tests/bus/test_options.c, PostgreSQL by tests/postgres/test_subscribing.c.
+# Every option of a subscription has the default and the limits of src/bus/options.def, as an option
+# of the command and as a key of a configuration file. The list is read by scripts/options.awk; the
+# library is held to it by tests/bus/test_options.c, PostgreSQL by
+# tests/postgres/test_subscribing.c.
 . "$(dirname "$0")/lib.sh"
 
 awk -f "$root/scripts/enum-names.awk" "$root"/include/holdfast/*.h >constants
@@ -10,7 +11,8 @@ true_that "there are options" test "$(wc -l <options)" -gt 30
 
 # yaml KEY VALUE: makes holdfast.yaml with a subscription that has this key, which may be empty.
 yaml() {
-    printf 'subscriptions:\n  - name: a\n    on: x\n    from: now\n    handler:\n      exec: "true"\n'
+    printf \
+        'subscriptions:\n  - name: a\n    on: x\n    from: now\n    handler:\n      exec: "true"\n'
     case $1 in
     '') ;;
     retry.base) printf '    retry:\n      base: %s\n      max: 366d\n' "$2" ;; # not above max
@@ -21,9 +23,9 @@ yaml() {
     esac
 }
 
-# by_flag VALUE, by_key VALUE: gives the option that way; $rc says whether it was taken. No database is
-# opened for it: the first shows a file, the second checks one. An option that has no key is given to a
-# subscription, which is removed again.
+# by_flag VALUE, by_key VALUE: gives the option that way; $rc says whether it was taken. No database
+# is opened for it: the first shows a file, the second checks one. An option that has no key is
+# given to a subscription, which is removed again.
 by_flag() {
     if [ "$key" = - ]; then
         hf sub create "$field" --on x --from now "--$flag=$1"
@@ -81,8 +83,8 @@ hf sub show defaults --json
 cp out stored
 hf config keys --json
 cp out keys
-tr '\t' '\036' <options | while IFS=$'\036' read -r field kind initial min max words flag _ key _ shown \
-    commands; do
+tr '\t' '\036' <options | while IFS=$'\036' read -r field kind initial min max words flag _ key _ \
+    shown commands; do
     if on sqlite; then # the command judges before it opens a database
         each flag
         [ "$key" = - ] || each key
@@ -92,7 +94,8 @@ tr '\t' '\036' <options | while IFS=$'\036' read -r field kind initial min max w
     [ "$field" != wait_period_ms ] || ! on postgres || stored=10000 # PostgreSQL has its own default
     grep -qE "\"$field\":${stored}[,}]" stored || echo "$field is not $stored in a new subscription"
     [ "$key" = - ] || grep -qF "{\"key\":\"subscriptions[].$key\"," keys || echo "$key is no key"
-    [ "$key" = - ] || grep -F "\"subscriptions[].$key\"," keys | grep -qF "\"default\":\"$shown\"" ||
+    [ "$key" = - ] || grep -F "\"subscriptions[].$key\"," keys |
+        grep -qF "\"default\":\"$shown\"" ||
         echo "$key does not have the default $shown"
 done >wrong 2>&1
 is "all options have the defaults and limits of the list" "$(cat wrong)" ''

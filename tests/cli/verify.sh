@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# verify: a bus with a bit of everything is clean; what is damaged with SQL is named, and nothing else.
+# verify: a bus with a bit of everything is clean; what is damaged with SQL is named, and nothing
+# else.
 . "$(dirname "$0")/lib.sh"
 
 # The same statements for both engines; position OF EVENTS is an expression of the log's rows.
@@ -95,7 +96,8 @@ names "a payload that is no JSON" json 'event at position 2: its payload is not 
 names "a key that is not the one that was published" hash 'event at position 3: its hash is [0-9]+'
 names "a text that is not UTF-8" text 'event at position 5: its type is not UTF-8 at byte 0'
 names "metadata that is no object" json 'event at position 4: its metadata is not an object'
-names "a copy's payload" json 'copy of the event at position [45] for .*mailer.*payload is not valid'
+names "a copy's payload" json \
+    'copy of the event at position [45] for .*mailer.*payload is not valid'
 names "a dead letter's story" json 'dead letter [12] of .*mailer.*: its story is not an array'
 names "a waiting delivery's story" json 'delivery of position 1 .*orders.*: its story is not valid'
 names "options" json 'subscription .*idle.*: its options is not valid JSON'
@@ -103,11 +105,13 @@ names "patterns" json 'subscription .*jobs.*: its patterns is not an array'
 names "a schedule's payload" json 'schedule .*nightly.*: its payload is not valid'
 names "the key of an event for later" hash 'event for later, number [0-9]+: its hash is'
 for row in 'event at position [2345]:' 'copy of the event at position' 'event for later, number'; do
-    names "each of those that are events by its checksum too: $row" checksum "$row.*its checksum does not match"
+    names "each of those that are events by its checksum too: $row" checksum \
+        "$row.*its checksum does not match"
 done
 findings "and nothing else" 17
 exits 7 "for people" verify
-has "it is a line with what to do" out '^json: .*event at position 2: .* \(.*restore it from a backup\)$'
+has "it is a line with what to do" out \
+    '^json: .*event at position 2: .* \(.*restore it from a backup\)$'
 has "and a sum" err 'rows examined, 17 findings\.$'
 
 # --- An event that looks whole and is another ---
@@ -123,7 +127,9 @@ damage "UPDATE holdfast.dead_letters SET payload = '{\"n\":7}'"
 damage "UPDATE holdfast.copies SET metadata = '{}'"
 damage "UPDATE holdfast.delayed SET payload = '1'"
 examine "what was changed and is still an event is found"
-for n in 1 2 3 4 5 6; do names "event $n" checksum "event at position $n: its checksum does not match"; done
+for n in 1 2 3 4 5 6; do
+    names "event $n" checksum "event at position $n: its checksum does not match"
+done
 names "a dead letter" checksum 'dead letter [12] of .*mailer.*: its checksum'
 names "a copy" checksum 'copy of the event at position'
 names "one for later" checksum 'event for later, number [0-9]+: its checksum'
@@ -131,7 +137,8 @@ findings "and nothing else (both namespaces have a position 1, 2 ...)" 10
 exits 1 "a damaged event is not shown" tail --from start --limit 1
 has "but named" err 'event at position 1 is damaged: its checksum does not match'
 hf sub create late --on '*.new' --from start
-exits 7 "a worker goes on, and says that something died" work late --exec 'cat >>ran' --until-empty --max-time 120s
+exits 7 "a worker goes on, and says that something died" work late --exec 'cat >>ran' \
+    --until-empty --max-time 120s
 is "and gets what is whole" "$(wc -l <ran)" 1
 hf dlq list --reason corrupt --subscription late --json
 is "the others are dead letters" "$(wc -l <out)" 6
@@ -155,8 +162,10 @@ fi
 damage "UPDATE holdfast.subscriptions SET start = 5, partitions = 2 WHERE name = 'idle'"
 damage "DELETE FROM holdfast.retries WHERE subscription_id = $(of orders) AND position = 1"
 damage "UPDATE holdfast.retries SET kind = 9 WHERE subscription_id = $(of mailer)"
-damage "UPDATE holdfast.retries SET unit_first = 1 WHERE subscription_id = $(of orders) AND position = 2"
-damage "UPDATE holdfast.retries SET cause = 'boredom' WHERE subscription_id = $(of orders) AND position = 3"
+damage "UPDATE holdfast.retries SET unit_first = 1 WHERE subscription_id = $(of orders)
+    AND position = 2"
+damage "UPDATE holdfast.retries SET cause = 'boredom' WHERE subscription_id = $(of orders)
+    AND position = 3"
 damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
         VALUES ($(of orders), 0, 1000)"
 damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
@@ -164,12 +173,14 @@ damage "INSERT INTO holdfast.settled (subscription_id, partition, position)
         WHERE subscription_id = $(of orders) AND position = 3"
 damage "UPDATE holdfast.leases SET count = count + 1"
 examine "damage between rows is found"
-names "a checkpoint beyond the log" checkpoint 'mailer.*checkpoint is 1000, but the newest position is 7'
+names "a checkpoint beyond the log" checkpoint \
+    'mailer.*checkpoint is 1000, but the newest position is 7'
 names "one before the start" checkpoint 'idle.*checkpoint is 0, but it began after position 5'
 names "a partition that is missing" partitions 'idle.*has 2 partitions, and rows for 1'
 names "a delivery that nothing releases" held 'orders.*position 2 is held'
 names "a kind that means nothing" retry 'mailer.*is of kind 9'
-names "half a unit" retry 'orders.*position 2 failed in a unit that cannot be: . events from position 1 on'
+names "half a unit" retry \
+    'orders.*position 2 failed in a unit that cannot be: . events from position 1 on'
 names "a cause that means nothing" retry 'orders.*position 3 has the cause .*boredom.*means nothing'
 names "what is settled before it is published" settled 'orders.*position 1000 is settled'
 names "a partition that is not the event's" slice 'orders.*settled delivery of position 3 is in'
@@ -202,8 +213,10 @@ if on sqlite; then
     names "a position that is none" position 'event at position 0: positions begin at 1'
 else
     names "two events at one position" position 'event at position 5: another event has the same'
-    names "a sequence that would give positions again" tip 'has position 7, but the newest one .* is 3'
-    names "a month without its table" month 'table holdfast_private\.events_[0-9]+_[0-9]{6} of the log is missing'
+    names "a sequence that would give positions again" tip \
+        'has position 7, but the newest one .* is 3'
+    names "a month without its table" month \
+        'table holdfast_private\.events_[0-9]+_[0-9]{6} of the log is missing'
     names "a partition without a checkpoint" checkpoint 'jobs.*partition 0: it has no checkpoint'
     # Two months, and all checkpoints are beyond such a sequence.
     grep -vE '"name":"(checkpoint","value":"[^}]*newest|month)' out >rest
@@ -222,11 +235,15 @@ fi
 restore
 if on sqlite; then
     damage "DROP INDEX holdfast_events_by_id"
-    damage "INSERT INTO holdfast.events SELECT place + 7, id, type, hash, checksum, emitted_at, entered_at, key_version,
-                schedule_id, producer, key, tenant, metadata, payload FROM holdfast.events WHERE place = (1 << 44) + 1"
+    damage "INSERT INTO holdfast.events SELECT place + 7, id, type, hash, checksum, emitted_at,
+        entered_at, key_version,
+                schedule_id, producer, key, tenant, metadata, payload FROM holdfast.events
+                WHERE place = (1 << 44) + 1"
 else
-    damage "INSERT INTO holdfast.events SELECT position + 7, hash, checksum, emitted_at, entered_at, guard_at + interval '1 ms',
-                id, namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata, payload
+    damage "INSERT INTO holdfast.events SELECT position + 7, hash, checksum, emitted_at, entered_at,
+        guard_at + interval '1 ms',
+                id, namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata,
+                payload
             FROM holdfast.events WHERE namespace_id = 1 AND position = 1"
 fi
 examine "an id that is stored twice is found"
@@ -239,19 +256,22 @@ if on sqlite; then
             CREATE VIEW holdfast AS SELECT count(*) FROM holdfast_events;
             CREATE TRIGGER mine_too AFTER INSERT ON mine BEGIN SELECT 1; END"
     exits 0 "what the application has in the file is its own business" verify
-    damage "DROP INDEX holdfast_events_by_id; CREATE INDEX holdfast_events_by_id ON holdfast_events (id)"
+    damage "DROP INDEX holdfast_events_by_id;
+        CREATE INDEX holdfast_events_by_id ON holdfast_events (id)"
     damage "DROP INDEX holdfast_retries_by_lane"
     damage "CREATE INDEX fast ON holdfast_events (type); CREATE VIEW HOLDFAST_more AS SELECT 1"
     damage "CREATE TRIGGER audit AFTER INSERT ON holdfast_events BEGIN SELECT 1; END"
     damage "DROP TRIGGER holdfast_events_forgotten"
     damage "ALTER TABLE holdfast_keys ADD COLUMN mine TEXT"
-    damage "ALTER TABLE holdfast_copies RENAME TO away; CREATE VIEW holdfast_copies AS SELECT * FROM away"
+    damage "ALTER TABLE holdfast_copies RENAME TO away; CREATE VIEW holdfast_copies AS SELECT *
+        FROM away"
     damage "ALTER TABLE holdfast_settled RENAME COLUMN position TO place"
     damage "DROP TABLE holdfast_past_nodes"
     examine "a schema that is not ours is found"
     names "an index that guards nothing" schema \
-        "index holdfast_events_by_id on holdfast_events is not as .* it has 'index.*' where 'unique index"
-    names "an index that is missing" schema 'index holdfast_retries_by_lane on holdfast_retries is missing'
+        "index holdfast_events_by_id on .* is not as .* it has 'index.*' where 'unique index"
+    names "an index that is missing" schema \
+        'index holdfast_retries_by_lane on holdfast_retries is missing'
     names "an index of another program" schema 'index fast on holdfast_events does not belong'
     names "a view of another program" schema 'view HOLDFAST_more does not belong'
     names "a trigger of another program" schema 'trigger audit on holdfast_events does not belong'
@@ -265,10 +285,12 @@ if on sqlite; then
     names "and what else needs that column" unreadable 'slice: .*no such column'
     findings "and nothing else" 13
     exits 7 "for people" verify
-    has "it is a line with what to do" out '^schema: index fast on .* \(.*remove what does not belong'
+    has "it is a line with what to do" out \
+        '^schema: index fast on .* \(.*remove what does not belong'
 
     restore # a table that a person has made again is as good
-    sql ".schema holdfast_keys" | sed 's/holdfast_keys/"HOLDFAST_Keys" -- mine\n/; s/TEXT/text  /' >again.sql
+    sql ".schema holdfast_keys" |
+        sed 's/holdfast_keys/"HOLDFAST_Keys" -- mine\n/; s/TEXT/text  /' >again.sql
     damage "DROP TABLE holdfast_keys" && damage "$(cat again.sql)"
     exits 0 "how a statement is written does not matter" verify
 
@@ -285,40 +307,52 @@ if on sqlite; then
     exits 0 "and all is as it should be" verify
 else
     restore
-    month=$(sql "SELECT min(relid::regclass::text) FROM pg_partition_tree('holdfast.events') WHERE isleaf")
-    damage "CREATE TABLE public.mine (a integer); CREATE VIEW public.look AS SELECT count(*) FROM holdfast.events"
+    month=$(sql "SELECT min(relid::regclass::text) FROM pg_partition_tree('holdfast.events')
+            WHERE isleaf")
+    damage "CREATE TABLE public.mine (a integer); CREATE VIEW public.look AS SELECT count(*)
+        FROM holdfast.events"
     exits 0 "what the application has elsewhere is its own business" verify
     damage "DROP INDEX holdfast.retries_by_lane"
     damage "DROP INDEX ${month}_id; CREATE INDEX fast ON $month (type)"
     damage "CREATE TABLE holdfast.mine (a integer); CREATE VIEW holdfast.look AS SELECT 1 AS a"
-    damage "CREATE FUNCTION public.audit() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
-    damage "CREATE TRIGGER audit BEFORE INSERT ON $month FOR EACH ROW EXECUTE FUNCTION public.audit()"
+    damage "CREATE FUNCTION public.audit() RETURNS trigger
+        LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
+    damage "CREATE TRIGGER audit BEFORE INSERT ON $month FOR EACH ROW
+        EXECUTE FUNCTION public.audit()"
     damage "CREATE RULE off AS ON DELETE TO holdfast.keys DO INSTEAD NOTHING"
     damage "ALTER TABLE holdfast.schedules DISABLE TRIGGER schedule_changed"
     damage "DROP TRIGGER subscription_check ON holdfast.subscriptions"
     damage "ALTER TABLE holdfast.settled ALTER position SET DEFAULT 7"
     damage "ALTER TABLE holdfast.partitions DROP CONSTRAINT partitions_subscription_id_fkey"
-    damage "DROP POLICY see ON holdfast.copies; ALTER TABLE holdfast.keys DISABLE ROW LEVEL SECURITY"
-    damage "CREATE OR REPLACE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max integer) RETURNS text
+    damage "DROP POLICY see ON holdfast.copies;
+        ALTER TABLE holdfast.keys DISABLE ROW LEVEL SECURITY"
+    damage "CREATE OR REPLACE FUNCTION holdfast.metadata_fault(p_metadata json, p_bytes_max integer)
+        RETURNS text
             LANGUAGE sql AS 'SELECT NULL::text'"
     damage "DROP FUNCTION \"holdfast\".claim_1"
-    damage "DO \$\$ BEGIN EXECUTE replace(replace(\"holdfast\".append_source(), '{namespace}', '1'), '23 hours', '9 hours'); END \$\$"
-    damage "ALTER TABLE holdfast.past_nodes RENAME TO away; CREATE VIEW holdfast.past_nodes AS SELECT * FROM holdfast.away"
+    damage "DO \$\$ BEGIN EXECUTE replace(replace(\"holdfast\".append_source(), '{namespace}', '1'),
+        '23 hours', '9 hours'); END \$\$"
+    damage "ALTER TABLE holdfast.past_nodes RENAME TO away;
+        CREATE VIEW holdfast.past_nodes AS SELECT * FROM holdfast.away"
     examine "a schema that is not ours is found"
     names "an index that is missing" schema 'index retries_by_lane on retries is missing'
-    names "that of a month" schema 'the index \(unique id, guard_at\) of table events_1_[0-9]+ is missing'
+    names "that of a month" schema \
+        'the index \(unique id, guard_at\) of table events_1_[0-9]+ is missing'
     names "an index of another program" schema 'index fast on events_1_[0-9]+ does not belong'
     names "a table of another program" schema 'table mine does not belong to Holdfast'
     names "a view of another program" schema 'view look does not belong'
     names "a trigger of another program" schema 'trigger audit on events_1_[0-9]+ does not belong'
     names "a rule of another program" schema 'rule off on keys does not belong'
     names "a trigger that does not run" schema 'trigger schedule_changed on schedules is not as'
-    names "a trigger that is missing" schema 'trigger subscription_check on subscriptions is missing'
+    names "a trigger that is missing" schema \
+        'trigger subscription_check on subscriptions is missing'
     names "a default" schema 'table settled is not as'
-    names "a constraint that is missing" schema 'constraint partitions_subscription_id_fkey on partitions is missing'
+    names "a constraint that is missing" schema \
+        'constraint partitions_subscription_id_fkey on partitions is missing'
     names "a policy that is missing" schema 'policy see on copies is missing'
     names "policies that are off" schema 'table keys is not as'
-    names "a function that is another" schema 'function metadata_fault\(.*\) is not as this program made it'
+    names "a function that is another" schema \
+        'function metadata_fault\(.*\) is not as this program made it'
     names "a function of a namespace" schema 'function claim_1 is missing'
     names "another one that is another" schema 'function append_1 is not as this program made it'
     names "a view in place of a table" schema 'view past_nodes does not belong'
@@ -328,7 +362,8 @@ else
 
     # A schema that is not what was recorded is not migrated.
     restore
-    damage "DROP INDEX holdfast.retries_by_lane; UPDATE holdfast.meta SET value = '1' WHERE name = 'schema_version'"
+    damage "DROP INDEX holdfast.retries_by_lane; UPDATE holdfast.meta SET value = '1'
+        WHERE name = 'schema_version'"
     exits 1 "migrating begins with the same comparison" publish a.b '{}'
     has "it names what is wrong" err 'index retries_by_lane on retries is missing\. Make it'
 fi
@@ -337,8 +372,10 @@ fi
 restore
 hf namespace create exact --gapless
 for n in 1 2 3 4; do hf publish a.b "$n" --namespace exact; done
-damage "DELETE FROM holdfast.events WHERE $position = 2 AND payload$(on postgres && echo ::text) = '2'"
-damage "DELETE FROM holdfast.events WHERE $position = 4 AND payload$(on postgres && echo ::text) = '4'"
+damage "DELETE FROM holdfast.events WHERE $position = 2
+    AND payload$(on postgres && echo ::text) = '2'"
+damage "DELETE FROM holdfast.events WHERE $position = 4
+    AND payload$(on postgres && echo ::text) = '4'"
 examine "a lost event of a namespace without gaps is found"
 names "in the middle" lost 'exact.*events at positions 2 to 2 are missing'
 names "at the end" lost 'exact.*events at positions 4 to 4 are missing'
@@ -353,7 +390,8 @@ exits 0 "unless their namespace is being removed" verify
 
 # --- What belongs to nothing ---
 restore
-on sqlite || damage 'ALTER TABLE holdfast.partitions DROP CONSTRAINT partitions_subscription_id_fkey'
+on sqlite ||
+    damage 'ALTER TABLE holdfast.partitions DROP CONSTRAINT partitions_subscription_id_fkey'
 for table in partitions leases retries copies; do
     damage "UPDATE holdfast.$table SET subscription_id = subscription_id + 1000"
 done

@@ -22,7 +22,8 @@ unset HOLDFAST_KEY
 is "work --until-empty ends with 0" "$rc" 0
 head -1 out >event.json
 json "the event is one JSON object on stdin" event.json
-is "with its fields" "$(field event.json 1 '$.type') $(field event.json 1 '$.key')" "user.created user-1"
+is "with its fields" "$(field event.json 1 '$.type') $(field event.json 1 '$.key')" \
+    "user.created user-1"
 has "the payload is raw" event.json '"payload":\{"id": 1, "n": 1\.10\}'
 is "the attempt" "$(field event.json 1 '$.attempt') $(field event.json 1 '$.attempts_max')" "1 4"
 has "HOLDFAST_TYPE" out '^HOLDFAST_TYPE=user\.created$'
@@ -71,23 +72,26 @@ has "and that one dies" out '"n": 3'
 # --- Verdicts ---
 hf sub create v --on 'v.*' --from now
 hf publish v.a
-drain v 'echo "attempt $HOLDFAST_ATTEMPT"; test "$HOLDFAST_ATTEMPT" = 3 || { echo "not yet" >&2; exit 75; }' \
-    --retry-base 20ms --retries 3
+drain v 'echo "attempt $HOLDFAST_ATTEMPT"
+    test "$HOLDFAST_ATTEMPT" = 3 || { echo "not yet" >&2; exit 75; }' --retry-base 20ms --retries 3
 has "75 is tried again" out '^attempt 3$'
 is "until it succeeds" "$(grep -c ^attempt out)" 3
-has "each failure is a line on stderr" err 'v  v\.a at [0-9]+, attempt 1 of 4: exit status 75: not yet; again in'
+has "each failure is a line on stderr" err \
+    'v  v\.a at [0-9]+, attempt 1 of 4: exit status 75: not yet; again in'
 hf publish v.b
 drain v 'echo "cannot parse" >&2; exit 65'
 is "an event that died makes --until-empty end with 7" "$rc" 7
 has "which it says" err '1 event became a dead letter'
 hf dlq list --json --limit 1
-is "65 is a dead letter at once" "$(field out 1 '$.reason') $(field out 1 '$.attempts')" "rejected 1"
+is "65 is a dead letter at once" "$(field out 1 '$.reason') $(field out 1 '$.attempts')" \
+    "rejected 1"
 is "with the command's words" "$(field out 1 '$.error')" "exit status 65: cannot parse"
 hf publish v.c
 drain v 'echo "boom $HOLDFAST_ATTEMPT" >&2; exit 3' --retries 1 --retry-base 10ms
 has "the last failure says dead letter" err 'attempt 2 of 2: exit status 3: boom 2; dead letter'
 hf dlq list --json --limit 1
-is "other exit statuses are tried and then dead" "$(field out 1 '$.reason') $(field out 1 '$.attempts')" "attempts 2"
+is "other exit statuses are tried and then dead" \
+    "$(field out 1 '$.reason') $(field out 1 '$.attempts')" "attempts 2"
 is "with all errors" "$(field out 1 '$.attempts_json[0].error')" "exit status 3: boom 1"
 hf publish v.d
 drain v 'kill -SEGV $$' --retries 0
@@ -111,7 +115,8 @@ hf publish v.h
 "$HOLDFAST" work v --exec 'exit 1' --retries 0 --until-empty --json --quiet >out 2>err </dev/null
 json "with --json everything on stderr is an object" err
 grep '"attempt":1' err >records
-is "with all fields" "$(field records 1 '$.subscription') $(field records 1 '$.attempt') $(field records 1 '$.error')" \
+is "with all fields" "$(field records 1 \
+        '$.subscription') $(field records 1 '$.attempt') $(field records 1 '$.error')" \
     "v 1 exit status 1"
 
 # --- Input and output ---
@@ -149,7 +154,8 @@ is "nor lost" "$(wc -l <out)" 200
 
 # --- The subscription ---
 hf sub create two --on 'x.*' --on 'y.*' --from start
-exits 2 "patterns that --on does not cover are refused" work two --on 'x.*' --exec true --until-empty
+exits 2 "patterns that --on does not cover are refused" work two --on 'x.*' --exec true \
+    --until-empty
 has "with the one that is missing" err "'y\.\*'"
 exits 0 "stored patterns are used without --on" work two --exec true --until-empty
 exits 2 "a transactional subscription is not for commands" work tx --on '*' --from start \
@@ -157,7 +163,9 @@ exits 2 "a transactional subscription is not for commands" work tx --on '*' --fr
 hf publish x.1
 hf sub pause two
 exits 5 "--until-empty does not wait for a paused one" work two --exec true --until-empty
-has "and says so" err 'two  is paused by .*, and not everything is settled: `holdfast sub resume two`'
-exits 0 "without --until-empty the end of the time is no error" work two --exec true --max-time 200ms
+has "and says so" err \
+    'two  is paused by .*, and not everything is settled: `holdfast sub resume two`'
+exits 0 "without --until-empty the end of the time is no error" work two --exec true \
+    --max-time 200ms
 
 finish

@@ -18,8 +18,8 @@ rests() { # PID: its first thread has nothing to do, at twenty looks
 }
 
 # --- Time limits ---
-# Long enough for a command to begin, mostly. Whether SIGTERM is enough to end it depends on how soon
-# it gets to run, so no claim is made of that.
+# Long enough for a command to begin, mostly. Whether SIGTERM is enough to end it depends on how
+# soon it gets to run, so no claim is made of that.
 hf sub create slow --on 'slow.*' --from start --retries 0 --timeout 6s
 # slowly COMMAND: an event for it, until it got as far as to make the file `ready` in its time.
 slowly() {
@@ -40,19 +40,22 @@ true_that "it is really gone" gone leader
 true_that "and so is what it started" gone member
 hf dlq list --json --limit 1
 is "the error says so, with its last words" \
-    "$(field out 1 '$.error' | sed 's/SIGKILL/SIGTERM/')" 'timed out after 6s (--timeout): ended by SIGTERM: I wait'
+    "$(field out 1 '$.error' |
+        sed 's/SIGKILL/SIGTERM/')" 'timed out after 6s (--timeout): ended by SIGTERM: I wait'
 slowly 'trap "" TERM; echo $$ >leader; : >ready; while :; do sleep 0.1; done'
 true_that "one that ignores SIGTERM is killed" gone leader
 hf dlq list --json --limit 1
 has "and the error says how" out '"error":"timed out after 6s \(--timeout\): ended by SIGKILL'
 slowly 'trap "exit 0" TERM; : >ready; sleep 300 & wait'
 hf dlq list --json --limit 1
-has "exit 0 after the time limit is no success" out '"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)'
+has "exit 0 after the time limit is no success" out \
+    '"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)'
 hf publish slow.d
 hf publish slow.e
 hf work slow --exec 'exec sleep 300' --concurrency 2 --until-empty
 hf dlq list --group-by error --type 'slow.*' --json
-has "commands that run out of time are one error" out '"count":[2-9],"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)"'
+has "commands that run out of time are one error" out \
+    '"count":[2-9],"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)"'
 
 # --- Signals ---
 hf sub create signals --on 'sig.*' --from now --timeout 30s
@@ -72,7 +75,8 @@ has "the running command finishes" out '^sig.a ends$'
 hasnt "no other begins" out '^sig.b begins$'
 hf work signals --exec 'echo "$HOLDFAST_TYPE"' --until-empty
 is "what was finished does not come again, the rest does" "$(cat out)" sig.b
-# Half a second before the drain's end it is killed. A machine may stand still for longer: again then.
+# Half a second before the drain's end it is killed. A machine may stand still for longer: again
+# then.
 for _ in 1 2 3 4 5; do
     rm -f begun
     hf publish sig.c
@@ -91,11 +95,13 @@ is "before the bus gives up waiting" "$code" 0
 hasnt "which it does not say" err 'had not returned'
 until_true 60 gone leader
 is "after the drain a command that does not finish is killed" "$?" 0
-hf work signals --exec 'echo "$HOLDFAST_TYPE $HOLDFAST_ATTEMPT"' --until-empty --retry-base 10ms --max-time 60s
+hf work signals --exec 'echo "$HOLDFAST_TYPE $HOLDFAST_ATTEMPT"' --until-empty --retry-base 10ms \
+    --max-time 60s
 is "its attempt did not count" "$(cat out)" "sig.c 1"
 rm -f begun
 hf publish sig.d
-"$HOLDFAST" work signals --exec 'echo $$ >leader; sleep 61 & echo $! >member; : >begun; wait' >out 2>err &
+"$HOLDFAST" work signals \
+    --exec 'echo $$ >leader; sleep 61 & echo $! >member; : >begun; wait' >out 2>err &
 pid=$!
 until_true 60 test -e begun
 kill -TERM $pid
@@ -113,7 +119,8 @@ is "with what it started" "$?" 0
 
 # --- kill -9 of a worker ---
 rm -f begun
-"$HOLDFAST" work signals --exec 'echo $$ >leader; sleep 62 & echo $! >member; : >begun; wait' >out 2>err &
+"$HOLDFAST" work signals \
+    --exec 'echo $$ >leader; sleep 62 & echo $! >member; : >begun; wait' >out 2>err &
 pid=$!
 until_true 60 test -e begun
 is "the event is taken by another worker" "$?" 0
@@ -124,20 +131,22 @@ until_true 60 gone leader
 is "when a worker is killed its command dies" "$?" 0
 until_true 60 gone member
 is "and what that started, too" "$?" 0
-exits 0 "another worker goes on at once" work signals --exec 'echo "$HOLDFAST_TYPE"' --until-empty --max-time 60s \
-    --retry-base 10ms
+exits 0 "another worker goes on at once" work signals --exec 'echo "$HOLDFAST_TYPE"' \
+    --until-empty --max-time 60s --retry-base 10ms
 has "with the event that was in work" out '^sig.d$'
 
 # --- A crowd, one of which is killed: nothing is lost ---
 hf sub create crowd --on 'crowd.*' --from now --mode shared --batch 3 --concurrency 2
 seq 1 60 | sed 's/.*/{"type":"crowd.x","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
 for n in 1 2 3; do
-    "$HOLDFAST" work crowd --exec 'sleep 0.02; echo "$HOLDFAST_POSITION" >>done_list' >/dev/null 2>&1 &
+    "$HOLDFAST" work crowd \
+        --exec 'sleep 0.02; echo "$HOLDFAST_POSITION" >>done_list' >/dev/null 2>&1 &
     pids[n]=$!
 done
 until_true 60 test -s done_list
 kill -9 "${pids[1]}"
-exits 0 "the others finish" work crowd --exec 'echo "$HOLDFAST_POSITION" >>done_list' --until-empty --max-time 60s
+exits 0 "the others finish" work crowd --exec 'echo "$HOLDFAST_POSITION" >>done_list' \
+    --until-empty --max-time 60s
 kill -TERM "${pids[2]}" "${pids[3]}"
 wait 2>/dev/null
 is "every event was handled" "$(sort -un done_list | wc -l)" 60
@@ -150,14 +159,16 @@ seq 1 20 | sed 's/.*/{"type":"pipe.x","payload":&}/' | "$HOLDFAST" publish --fil
 # The second command writes when the reader has left, and not before.
 export HOLDFAST
 # shellcheck disable=SC2016  # the variables of that shell
-timeout 300 bash -c '"$HOLDFAST" work pipe --exec "mkdir first 2>/dev/null || until [ -e left ]; do sleep 0.05; done
+timeout 300 bash -c \
+    '"$HOLDFAST" work pipe --exec "mkdir first 2>/dev/null || until [ -e left ]; do sleep 0.05; done
     echo line" 2>err | { head -1 >out; exec <&-; : >left; }; echo "${PIPESTATUS[0]}" >status'
 is "a worker whose reader has left ends with an error" "$(cat status)" 1
 
 # --- A database that is replaced ---
 if on sqlite; then
     HOLDFAST_URL=sqlite:replaced.db "$HOLDFAST" publish rep.a 2>/dev/null
-    HOLDFAST_URL=sqlite:replaced.db "$HOLDFAST" work rep --on 'rep.*' --from start --exec true >out 2>err &
+    HOLDFAST_URL=sqlite:replaced.db "$HOLDFAST" work rep --on 'rep.*' --from start \
+        --exec true >out 2>err &
     pid=$!
     until_true 60 grep -q 'Working for rep' err
     cp replaced.db copy.db

@@ -14,14 +14,17 @@ pick() { # VALUE...: one of them
 field() { # MIN MAX: a field of some kind
     local low=$(($1 + RANDOM % ($2 - $1 + 1))) high
     high=$((low + RANDOM % ($2 - low + 1)))
-    pick '*' "$low" "$low" "$low-$high" "*/$((1 + RANDOM % ($2 - $1 + 1)))" "$low,$high" "$low-$high/2" "$low/3"
+    pick '*' "$low" "$low" "$low-$high" "*/$((1 + RANDOM % ($2 - $1 + 1)))" "$low,$high" \
+        "$low-$high/2" "$low/3"
 }
 for _ in $(seq 80); do
     seconds=$(pick '' '' '' "$(field 0 59) ")
-    expression="$seconds$(field 0 59) $(field 0 23) $(pick '*' '*' "$(field 1 28)") $(pick '*' '*' "$(field 1 12)") $(pick '*' '*' 'MON-FRI' 'SAT-SUN' "$(field 0 6)")"
+    expression="$seconds$(field 0 59) $(field 0 23) $(pick '*' '*' "$(field 1 28)") $(pick '*' '*' \
+            "$(field 1 12)") $(pick '*' '*' 'MON-FRI' 'SAT-SUN' "$(field 0 6)")"
     zone=$(pick UTC Europe/Berlin America/St_Johns Australia/Lord_Howe Asia/Kathmandu Pacific/Apia \
         America/Santiago Africa/Casablanca Antarctica/Troll Pacific/Chatham Europe/Dublin)
-    after="20$((10 + RANDOM % 40))-$(pick 03 03 10 10 04 09 11 01)-$((10 + RANDOM % 19))T$((10 + RANDOM % 14)):30:00Z"
+    after="20$((10 + RANDOM % 40))-$(pick 03 03 10 10 04 09 11 \
+            01)-$((10 + RANDOM % 19))T$((10 + RANDOM % 14)):30:00Z"
     # Within the years of which the clocks of all these zones are certain.
     printf '%s;%s;%s\n' "$expression" "$zone" "$after"
 done >asked
@@ -69,11 +72,13 @@ WITH RECURSIVE times (line, expression, zone, number, at) AS (
     UNION ALL
     SELECT line, expression, zone, number + 1, holdfast.cron_next(expression, zone, at)
     FROM times WHERE number < 6 AND at IS NOT NULL),
-pairs AS (SELECT *, lag(at) OVER (PARTITION BY line ORDER BY number) AS before FROM times WHERE number > 0)
+pairs AS (SELECT *, lag(at) OVER (PARTITION BY line ORDER BY number) AS before FROM times
+    WHERE number > 0)
 SELECT line, expression, zone, at, before,
        holdfast_private.cron_previous(holdfast_private.cron_parse(expression), zone, at) AS found
 FROM pairs WHERE before IS NOT NULL AND at IS NOT NULL
-    AND holdfast_private.cron_previous(holdfast_private.cron_parse(expression), zone, at) IS DISTINCT FROM before;
+    AND holdfast_private.cron_previous(holdfast_private.cron_parse(expression), zone,
+        at) IS DISTINCT FROM before;
 SQL
 } >compare.sql
 ok "all are computed" psql -qXAt -v ON_ERROR_STOP=1 -f compare.sql
@@ -83,7 +88,8 @@ ok "SQL says when C says" test ! -s differences
 cat back
 ok "and back the same way" test ! -s back
 
-for wrong in '0 25 * * *' '* * *' '0 0 30 2 *' '@never' 'a * * * *' '5-3 * * * *' '*/61 * * * *' '0 0 L * *' '? * * * *' '' '1,, * * * *'; do
+for wrong in '0 25 * * *' '* * *' '0 0 30 2 *' '@never' 'a * * * *' '5-3 * * * *' '*/61 * * * *' \
+    '0 0 L * *' '? * * * *' '' '1,, * * * *'; do
     fails "refused: $wrong" "SELECT holdfast.cron_next('$wrong')" 'HF001: cron expression*'
 done
 done_testing

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
-# Dead rows: consuming leaves few, however much was consumed, also while a session holds an old snapshot,
-# and does not become slower by it. (Autovacuum is off here.)
+# Dead rows: consuming leaves few, however much was consumed, also while a session holds an old
+# snapshot, and does not become slower by it. (Autovacuum is off here.)
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
 
 A=00000000-0000-4000-8000-00000000000a
-# dead: dead rows of all tables of the schema, when the statistics have been told. A session that ends tells
-# before it has gone; the others soon: the number comes to rest.
+# dead: dead rows of all tables of the schema, when the statistics have been told. A session that
+# ends tells before it has gone; the others soon: the number comes to rest.
 dead() {
     local before= now i
-    becomes "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()" \
-        "${#session_pid[@]}" >/dev/null
+    becomes "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
+        AND pid <> pg_backend_pid()" "${#session_pid[@]}" >/dev/null
     for ((i = 0; i < 50; i++)); do
-        now=$(sql "SELECT pg_stat_clear_snapshot(); SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = 'holdfast_private'" | tail -1)
+        now=$(sql "SELECT pg_stat_clear_snapshot(); SELECT sum(n_dead_tup) FROM pg_stat_user_tables
+                WHERE schemaname = 'holdfast_private'" | tail -1)
         [ "$now" = "$before" ] && break
         before=$now
         sleep 1.1
@@ -25,21 +26,26 @@ few() { # LIMIT
     found=$(dead)
     [ "$found" -le "$1" ] || {
         echo "$found dead rows; wanted at most $1:"
-        sql "SELECT relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'holdfast_private' AND n_dead_tup > 0"
+        sql "SELECT relname, n_dead_tup FROM pg_stat_user_tables
+            WHERE schemaname = 'holdfast_private' AND n_dead_tup > 0"
         return 1
     }
 }
 publish() { # COUNT
-    sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[$1]), NULL)" >/dev/null
+    sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[$1]), NULL)" \
+        >/dev/null
 }
-# consume SUBSCRIPTION BATCH: claims and acknowledges until there is nothing, a transaction each, with
-# upkeep as often as a process does it. Prints how many, and microseconds.
-sql "CREATE PROCEDURE consume(p_subscription text, p_batch integer, INOUT p_count integer, INOUT p_us bigint) LANGUAGE plpgsql AS \$\$
-     DECLARE v_lease text; v_rows integer; v_begin timestamptz := clock_timestamp(); v_round integer := 0;
+# consume SUBSCRIPTION BATCH: claims and acknowledges until there is nothing, a transaction each,
+# with upkeep as often as a process does it. Prints how many, and microseconds.
+sql "CREATE PROCEDURE consume(p_subscription text, p_batch integer, INOUT p_count integer,
+    INOUT p_us bigint) LANGUAGE plpgsql AS \$\$
+     DECLARE v_lease text; v_rows integer; v_begin timestamptz := clock_timestamp();
+         v_round integer := 0;
      BEGIN
          p_count := 0;
          LOOP
-             SELECT max(lease), count(*) INTO v_lease, v_rows FROM holdfast.claim('default', p_subscription, p_batch);
+             SELECT max(lease), count(*) INTO v_lease, v_rows
+                 FROM holdfast.claim('default', p_subscription, p_batch);
              EXIT WHEN v_rows = 0;
              COMMIT;
              PERFORM holdfast.ack('default', p_subscription, v_lease);
@@ -54,7 +60,8 @@ sql "CREATE PROCEDURE consume(p_subscription text, p_batch integer, INOUT p_coun
          p_us := extract(epoch FROM clock_timestamp() - v_begin) * 1000000;
      END \$\$" >/dev/null
 subscribe() { # NAME
-    sql "SELECT FROM holdfast.change_subscription_put(1, '$1', '[\"**\"]', '{}', 2, 1, holdfast.head(1), -1, now())" >/dev/null
+    sql "SELECT FROM holdfast.change_subscription_put(1, '$1', '[\"**\"]', '{}', 2, 1,
+        holdfast.head(1), -1, now())" >/dev/null
 }
 
 subscribe s
@@ -66,7 +73,8 @@ sql "SELECT holdfast.upkeep()" >/dev/null
 ok "leave few dead rows" few 400
 
 open old
-ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast_private.namespaces" >/dev/null
+ask old "BEGIN ISOLATION LEVEL REPEATABLE READ;
+    SELECT count(*) FROM holdfast_private.namespaces" >/dev/null
 subscribe t
 publish 20000
 first=$(sql "CALL consume('t', 10, NULL, NULL)")
@@ -90,10 +98,12 @@ ask old "COMMIT" >/dev/null
 
 subscribe u
 publish 1000
-sql "SELECT count(*) FROM holdfast.claim('default', 'u', 500); SELECT count(*) FROM holdfast.claim('default', 'u', 100, 60000)" >/dev/null
+sql "SELECT count(*) FROM holdfast.claim('default', 'u', 500);
+    SELECT count(*) FROM holdfast.claim('default', 'u', 100, 60000)" >/dev/null
 kept="SELECT string_agg(l::text, ' ' ORDER BY token) FROM holdfast_private.leases l"
 before=$(sql "$kept")
-is "compacting keeps what is alive" "SELECT holdfast_private.compact('holdfast_private.leases', -1); SELECT ($kept) = '$before'" "t t"
+is "compacting keeps what is alive" "SELECT holdfast_private.compact('holdfast_private.leases', -1);
+    SELECT ($kept) = '$before'" "t t"
 l=$(sql "SELECT replace(token::text, '-', '') FROM holdfast_private.leases WHERE count = 500")
 ask old "BEGIN; SELECT holdfast.ack('default', 'u', '$l')" >/dev/null
 is "not while a session settles" "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
@@ -105,11 +115,14 @@ ok "who settles waits for it" blocked other
 ask old "COMMIT" >/dev/null
 hears "and finds the lease" other ""
 is "nothing is done without need" "SELECT holdfast.upkeep()" f
-fails "only where rows come and go" "SELECT holdfast_private.compact('holdfast_private.retries')" "HF001: retries is not a table whose rows come and go"
+fails "only where rows come and go" "SELECT holdfast_private.compact('holdfast_private.retries')" \
+    "HF001: retries is not a table whose rows come and go"
 
-# Who has one snapshot for all would put back what it sees, and what was claimed since would be lost.
+# Who has one snapshot for all would put back what it sees, and what was claimed since would be
+# lost.
 ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
-is "a session claims beside an older snapshot" "SELECT count(*) FROM holdfast.claim('default', 'u', 10, 60000)" 10
+is "a session claims beside an older snapshot" \
+    "SELECT count(*) FROM holdfast.claim('default', 'u', 10, 60000)" 10
 before=$(sql "$kept")
 asks "which does not compact" old "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
 ask old "COMMIT" >/dev/null
@@ -124,28 +137,36 @@ sql "CREATE FUNCTION rotates_in() RETURNS interval LANGUAGE plpgsql AS \$\$
          ASSERT NOT holdfast_private.rotate(0);
          RETURN clock_timestamp() - v_begin;
      END \$\$" >/dev/null
-is "the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0 FROM unnest('{holdfast_private.checkpoints_0,holdfast_private.checkpoints_1}'::regclass[]) t" t
-ask old "BEGIN; SELECT count(*) FROM holdfast_private.checkpoints_0; SELECT count(*) FROM holdfast_private.checkpoints_1" >/dev/null
+is "the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0
+    FROM unnest('{holdfast_private.checkpoints_0,holdfast_private.checkpoints_1}'::regclass[]) t" t
+ask old "BEGIN; SELECT count(*) FROM holdfast_private.checkpoints_0;
+    SELECT count(*) FROM holdfast_private.checkpoints_1" >/dev/null
 ok "a session has been reading the journal for more than a second" \
-    becomes "SELECT xact_start < clock_timestamp() - interval '1 s' FROM pg_stat_activity WHERE pid = ${session_backend[old]}" t
-is "who would rotate it does not wait, nor make others wait" "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
+    becomes "SELECT xact_start < clock_timestamp() - interval '1 s' FROM pg_stat_activity
+    WHERE pid = ${session_backend[old]}" t
+is "who would rotate it does not wait, nor make others wait" \
+    "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
 ask old "COMMIT" >/dev/null
 ok "and does it afterwards" becomes "SELECT holdfast_private.rotate(0)" t
 for level in "REPEATABLE READ" SERIALIZABLE; do
     ask old "BEGIN ISOLATION LEVEL $level; SELECT 1" >/dev/null
     subscribe "beside $level"
-    asks "who has one snapshot for all ($level) does not rotate it" old "SELECT holdfast_private.rotate(-1); SELECT holdfast.upkeep(1000000); COMMIT" "f f"
-    is "and what was begun since goes on" "SELECT count(*) FROM holdfast.claim('default', 'beside $level')" 0
+    asks "who has one snapshot for all ($level) does not rotate it" old \
+        "SELECT holdfast_private.rotate(-1); SELECT holdfast.upkeep(1000000); COMMIT" "f f"
+    is "and what was begun since goes on" \
+        "SELECT count(*) FROM holdfast.claim('default', 'beside $level')" 0
 done
 
 # The owner of the schema may be a role that is not told how old the transactions of others are.
 sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast, holdfast_private TO plain" >/dev/null
-held="SET ROLE plain; SELECT holdfast_private.is_held('{holdfast_private.leases,holdfast_private.settled}'::regclass[], "
+held="SET ROLE plain; SELECT
+    holdfast_private.is_held('{holdfast_private.leases,holdfast_private.settled}'::regclass[], "
 is "what is not used is not held" "$held '1 hour')" f
 ask old "BEGIN; SELECT count(*) FROM holdfast_private.leases" >/dev/null
 is "who does not end within a moment holds it" "$held '0.1 s')" t
 tell other "$held '1 hour')"
-ok "who may end is waited for" becomes "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = ${session_backend[other]}" t
+ok "who may end is waited for" becomes \
+    "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = ${session_backend[other]}" t
 ask old "COMMIT" >/dev/null
 hears "and does not hold it" other f
 

@@ -15,18 +15,21 @@ beat() {
 }
 # acquire TOKEN PARTITION [MORE]: the call. Partition 1 is that of the second subscription.
 acquire() {
-    echo "SELECT status, epoch, checkpoint, unclean FROM holdfast.change_acquire(1, $(($2 + 1)), $2, '$1', 'node', ${3:-false, NULL, NULL})"
+    echo "SELECT status, epoch, checkpoint, unclean
+        FROM holdfast.change_acquire(1, $(($2 + 1)), $2, '$1', 'node', ${3:-false, NULL, NULL})"
 }
 # settle TOKEN EPOCH CHECKPOINT [OUTCOMES]: the call.
 settle() {
-    echo "SELECT status, message FROM holdfast.change_settle(1, 1, 0, '$1', $2, 0, $3, NULL, $now${4:+, $4})"
+    echo "SELECT status, message
+        FROM holdfast.change_settle(1, 1, 0, '$1', $2, 0, $3, NULL, $now${4:+, $4})"
 }
 # done_ POSITION LANE WAITED, retry_ ..., held_ ..., dead_ ..., block_ ...: one outcome.
 outcome() { # KIND POSITION LANE WAITED ATTEMPTS
     local n=${1//[^,]/}
     n=$((${#n} + 1))
-    echo "'{$1}', '{$2}', '{$3}', '{${5:-0}}', array_fill(0, ARRAY[$n]), array_fill('[]'::text, ARRAY[$n]),
-        array_fill($now, ARRAY[$n]), array_fill('gone'::text, ARRAY[$n]), array_fill('oh'::text, ARRAY[$n]),
+    echo "'{$1}', '{$2}', '{$3}', '{${5:-0}}', array_fill(0, ARRAY[$n]),
+        array_fill('[]'::text, ARRAY[$n]), array_fill($now, ARRAY[$n]),
+        array_fill('gone'::text, ARRAY[$n]), array_fill('oh'::text, ARRAY[$n]),
         array_fill('handler'::text, ARRAY[$n]), NULL, NULL, '{${4:-f}}'"
 }
 
@@ -34,17 +37,21 @@ beat $A a
 beat $B b
 sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[20]), NULL);
      SELECT FROM holdfast.change_subscription_put(1, 'o', '[\"**\"]', '{}', 1, 1, 0, -1, $now);
-     SELECT FROM holdfast.change_subscription_put(1, 'two', '[\"**\"]', '{}', 1, 2, 0, -1, $now)" >/dev/null
+     SELECT FROM holdfast.change_subscription_put(1, 'two', '[\"**\"]', '{}', 1, 2, 0, -1, $now)" \
+         >/dev/null
 
 # ---- Members ------------------------------------------------------------------------------------
 
 D=00000000-0000-4000-8000-00000000000d # which is unknown
 refresh() { # TOKEN: the call, where one member is enough
-    echo "SELECT status, members_version, members FROM holdfast.change_members_refresh(1, 1, '$1', false, 1, NULL, NULL, NULL)"
+    echo "SELECT status, members_version, members
+        FROM holdfast.change_members_refresh(1, 1, '$1', false, 1, NULL, NULL, NULL)"
 }
-sql "INSERT INTO holdfast_private.members (subscription_id, token) VALUES (1, '$A'), (1, '$D')" >/dev/null
+sql "INSERT INTO holdfast_private.members (subscription_id, token) VALUES (1, '$A'),
+    (1, '$D')" >/dev/null
 is "who is one too many is refused" "$(refresh $B)" "11|0|"
-is "and has changed nothing" "SELECT token FROM holdfast_private.members ORDER BY id; SELECT members_version FROM holdfast_private.subscriptions WHERE id = 1" "$A $D 0"
+is "and has changed nothing" "SELECT token FROM holdfast_private.members ORDER BY id;
+    SELECT members_version FROM holdfast_private.subscriptions WHERE id = 1" "$A $D 0"
 is "a member strikes the dead off" "$(refresh $A)" "0|1|{$A}"
 sql "DELETE FROM holdfast_private.members" >/dev/null
 open first
@@ -63,20 +70,25 @@ sql "DELETE FROM holdfast_private.members" >/dev/null
 
 is "a partition without an owner is taken" "$(acquire $A 0)" "0|1|0|f"
 is "by its owner again, with a new epoch" "$(acquire $A 0)" "0|2|0|f"
-is "not by another" "SELECT status, message, owner, owner_renewals FROM holdfast.change_acquire(1, 1, 0, '$B', 'b', false, NULL, NULL)" \
+is "not by another" "SELECT status, message, owner, owner_renewals
+    FROM holdfast.change_acquire(1, 1, 0, '$B', 'b', false, NULL, NULL)" \
     "11|partition 0 is owned by node, which is alive|$A|0"
 is "unless it stands still" "$(acquire $B 0 "false, '{$A}', '{0}'")" "0|3|0|t"
 is "(at another number it does not)" "$(acquire $A 0 "false, '{$B}', '{7}'")" "11|||f"
 is "or by force" "$(acquire $A 0 'true, NULL, NULL')" "0|4|0|f"
-is "no such partition" "SELECT status, message FROM holdfast.change_acquire(1, 2, 2, '$A', 'a', false, NULL, NULL)" "1|partition is 2; the subscription has 2"
+is "no such partition" "SELECT status, message FROM holdfast.change_acquire(1, 2, 2, '$A', 'a',
+    false, NULL, NULL)" "1|partition is 2; the subscription has 2"
 is "no such subscription" "$(acquire $A 0 | sed 's/(1, 1, /(1, 9, /')" "3|||f"
 is "not of another namespace" "$(acquire $A 0 | sed 's/(1, 1, /(9, 1, /')" "3|||f"
 
 C=00000000-0000-4000-8000-00000000000c
 open c
-ask c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
-is "a process that holds its lock is alive" "$(acquire $C 1); $(acquire $A 1); SELECT holdfast.dead_of(1, '{$C}')" "0|1|0|f 11|||f {}"
-is "others see its renewals" "SELECT node_name, renewals, dead FROM holdfast.process_beat(1, '$A', 'a', false) WHERE token = '$C'" "c|0|f"
+ask c "SELECT holdfast.process_lock(1, '$C');
+    SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
+is "a process that holds its lock is alive" \
+    "$(acquire $C 1); $(acquire $A 1); SELECT holdfast.dead_of(1, '{$C}')" "0|1|0|f 11|||f {}"
+is "others see its renewals" "SELECT node_name, renewals, dead
+    FROM holdfast.process_beat(1, '$A', 'a', false) WHERE token = '$C'" "c|0|f"
 open stranger
 lock=$(sql "SELECT lock_key FROM holdfast_private.processes WHERE token = '$C'")
 tell stranger "SELECT FROM pg_advisory_lock($lock)"
@@ -85,58 +97,88 @@ shut c
 hears "(and gets it)" stranger ""
 ok "one whose connection is gone is dead" becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 open c
-asks "who comes back finds another lock" c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true); SELECT holdfast.dead_of(1, '{$C}')" "t {}"
+asks "who comes back finds another lock" c "SELECT holdfast.process_lock(1, '$C');
+    SELECT FROM holdfast.process_beat(1, '$C', 'c', true); SELECT holdfast.dead_of(1, '{$C}')" \
+    "t {}"
 shut c
 shut stranger
 ok "(and dies again)" becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 is "and its partition free, uncleanly" "$(acquire $A 1)" "0|2|0|t"
-is "a dead process that owns nothing is forgotten" "SELECT holdfast.process_sweep(1); SELECT count(*) FROM holdfast_private.processes" "1 2"
-is "a process that closes gives everything back" "SELECT holdfast.process_close(1, '$A', $now); SELECT count(owner) FROM holdfast_private.partitions" "t 0"
+is "a dead process that owns nothing is forgotten" \
+    "SELECT holdfast.process_sweep(1); SELECT count(*) FROM holdfast_private.processes" "1 2"
+is "a process that closes gives everything back" "SELECT holdfast.process_close(1, '$A', $now);
+    SELECT count(owner) FROM holdfast_private.partitions" "t 0"
 beat $A a
-is "giving back" "$(acquire $A 1); SELECT status FROM holdfast.change_give_back(2, 1, '$A', 3); SELECT status FROM holdfast.change_give_back(2, 1, '$A', 3)" "0|3|0|f 0 5"
+is "giving back" "$(acquire $A 1); SELECT status FROM holdfast.change_give_back(2, 1, '$A', 3);
+    SELECT status FROM holdfast.change_give_back(2, 1, '$A', 3)" "0|3|0|f 0 5"
 
 # ---- Settling -----------------------------------------------------------------------------------
 
 sql "$(acquire $A 0)" >/dev/null # epoch 5
-is "a checkpoint" "$(settle $A 5 3); SELECT checkpoint, checkpoint_at = $now FROM holdfast_private.checkpoints WHERE subscription_id = 1" "0| 3|t"
+is "a checkpoint" "$(settle $A 5 3); SELECT checkpoint, checkpoint_at = $now
+    FROM holdfast_private.checkpoints WHERE subscription_id = 1" "0| 3|t"
 is "does not fall back" "$(settle $A 5 2)" "2|checkpoint 2 is below the stored one, 3"
-is "its last event stays" "SELECT status FROM holdfast.change_settle(1, 1, 0, '$A', 5, 1, 3, '$B', $now); $(settle $A 5 3);
+is "its last event stays" "SELECT status
+    FROM holdfast.change_settle(1, 1, 0, '$A', 5, 1, 3, '$B', $now); $(settle $A 5 3);
     SELECT last_event_id FROM holdfast_private.checkpoints WHERE subscription_id = 1" "0 0| $B"
-is "another epoch is stale" "$(settle $A 4 4)" "5|partition 0 was acquired again or sought: its epoch is 5, not 4"
+is "another epoch is stale" "$(settle $A 4 4)" \
+    "5|partition 0 was acquired again or sought: its epoch is 5, not 4"
 is "another owner is stale" "$(settle $B 5 4)" "5|partition 0 now belongs to node"
-is "another generation is a conflict" "SELECT status, message FROM holdfast.change_settle(1, 1, 0, '$A', 5, 2, 4, NULL, $now)" \
+is "another generation is a conflict" \
+    "SELECT status, message FROM holdfast.change_settle(1, 1, 0, '$A', 5, 2, 4, NULL, $now)" \
     "4|the subscription has been changed: its generation is 1, not 2"
-is "done above the checkpoint is remembered" "$(settle $A 5 3 "$(outcome 0,0 '3,5' '1,2' f,f)"); SELECT position FROM holdfast_private.settled" "0| 5"
+is "done above the checkpoint is remembered" "$(settle $A 5 3 "$(outcome 0,0 '3,5' '1,2' f,f)");
+    SELECT position FROM holdfast_private.settled" "0| 5"
 is "and forgotten below it" "$(settle $A 5 5); SELECT count(*) FROM holdfast_private.settled" "0| 0"
 
-kinds="SELECT string_agg(position || ':' || kind, ' ' ORDER BY position) FROM holdfast_private.retries WHERE subscription_id = 1"
-is "a retry, and two held behind it" "$(settle $A 5 8 "$(outcome 1,2,2 6,7,8 1,1,1 f,f,f 1,0,0)"); $kinds" "0| 6:1 7:2 8:2"
-is "done: the next one goes on" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A', 5, 0, -1, NULL, $now, $(outcome 0 6 1 t)); $kinds" "0|{t} 7:1 8:2"
-is "dead: the next one goes on" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A', 5, 0, -1, NULL, $now, $(outcome 3 7 1 t 4)); $kinds" "0|{t} 8:1"
-is "the last one leaves the lane free" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A', 5, 0, -1, NULL, $now, $(outcome 0 8 1 t)); $kinds" "0|{f} "
-is "the dead letter" "SELECT id, position, attempts, reason, error, story FROM holdfast.dead_letters" "1|7|4|gone|oh|[]"
+kinds="SELECT string_agg(position || ':' || kind, ' ' ORDER BY position)
+    FROM holdfast_private.retries WHERE subscription_id = 1"
+is "a retry, and two held behind it" \
+    "$(settle $A 5 8 "$(outcome 1,2,2 6,7,8 1,1,1 f,f,f 1,0,0)"); $kinds" "0| 6:1 7:2 8:2"
+is "done: the next one goes on" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A',
+    5, 0, -1, NULL, $now, $(outcome 0 6 1 t)); $kinds" "0|{t} 7:1 8:2"
+is "dead: the next one goes on" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A',
+    5, 0, -1, NULL, $now, $(outcome 3 7 1 t 4)); $kinds" "0|{t} 8:1"
+is "the last one leaves the lane free" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1,
+    0, '$A', 5, 0, -1, NULL, $now, $(outcome 0 8 1 t)); $kinds" "0|{f} "
+is "the dead letter" "SELECT id, position, attempts, reason, error, story
+    FROM holdfast.dead_letters" "1|7|4|gone|oh|[]"
 is "one held where nothing moves goes on" "$(settle $A 5 9 "$(outcome 2 9 1)"); $kinds" "0| 9:1"
-is "one held behind its own past keeps its attempts" "$(settle $A 5 -1 "$(outcome 1 9 1 t 3)"); $(settle $A 5 -1 "$(outcome 2 9 1 t)");
+is "one held behind its own past keeps its attempts" \
+    "$(settle $A 5 -1 "$(outcome 1 9 1 t 3)"); $(settle $A 5 -1 "$(outcome 2 9 1 t)");
     SELECT kind, attempts FROM holdfast_private.retries" "0| 0| 1|3"
-is "blocked: the lane waits" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A', 5, 0, 10, NULL, $now, $(outcome 4,2 9,10 1,1 t,f 4,0)); $kinds" "0|{t,f} 9:3 10:2"
+is "blocked: the lane waits" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A', 5,
+    0, 10, NULL, $now, $(outcome 4,2 9,10 1,1 t,f 4,0)); $kinds" "0|{t,f} 9:3 10:2"
 is "with a dead letter" "SELECT id, position FROM holdfast.dead_letters ORDER BY id" "1|7 2|9"
-is "resolved: the lane is free" "SELECT status FROM holdfast.change_dead_resolve(1, 2, 'me', 'fixed', $now); $kinds;
+is "resolved: the lane is free" \
+    "SELECT status FROM holdfast.change_dead_resolve(1, 2, 'me', 'fixed', $now); $kinds;
     SELECT status FROM holdfast.change_dead_resolve(1, 2, 'me', 'fixed', $now)" "0 10:1 4"
-is "a dead letter of the same delivery is replaced" "SELECT count FROM holdfast.change_dead_retry(1, '{1}', '\"new\"', $now);
-    $(settle $A 5 -1 "$(outcome 3 7 "(SELECT 1)" t 4 | sed "s/'{(SELECT 1)}'/ARRAY(SELECT lane FROM holdfast_private.retries WHERE position = 7)/")");
+lane="SELECT lane FROM holdfast_private.retries WHERE position = 7"
+is "a dead letter of the same delivery is replaced" \
+    "SELECT count FROM holdfast.change_dead_retry(1, '{1}', '\"new\"', $now);
+    $(settle $A 5 -1 "$(outcome 3 7 LANE t 4 | sed "s/'{LANE}'/ARRAY($lane)/")");
     SELECT id, position, payload FROM holdfast.dead_letters ORDER BY id" '1 0| 2|9|null 3|7|"new"'
 is "(its copy is gone)" "SELECT count(*) FROM holdfast_private.copies" 0
-is "an event that is nowhere cannot die" "$(settle $A 5 -1 "$(outcome 1,3 11,999 1,2 f,f 1,1)"); SELECT count(*) FROM holdfast_private.retries WHERE position = 11" \
+is "an event that is nowhere cannot die" "$(settle $A 5 -1 "$(outcome 1,3 11,999 1,2 f,f 1,1)");
+    SELECT count(*) FROM holdfast_private.retries WHERE position = 11" \
     "14|the event at position 999 is not in the log, so it cannot become a dead letter 0"
-is "what only leases know is refused" "$(settle $A 5 -1 "$(outcome 5 11 1)")" "2|only events of a lease can be released"
-is "retried: back in its lane, with a copy" "SELECT count FROM holdfast.change_dead_retry(1, '{3,77}', NULL, $now);
-    SELECT r.kind, r.attempts, c.payload, r.lane = holdfast_private.lane_of(c.tenant, c.key, c.id) FROM holdfast_private.retries r JOIN holdfast_private.copies c USING (subscription_id, position) WHERE r.position = 7" '1 1|0|"new"|t'
-is "purged" "SELECT count FROM holdfast.change_dead_purge(1, '{2,3,77}', $now); SELECT count(*) FROM holdfast.dead_letters" "1 0"
+is "what only leases know is refused" "$(settle $A 5 -1 "$(outcome 5 11 1)")" \
+    "2|only events of a lease can be released"
+is "retried: back in its lane, with a copy" \
+    "SELECT count FROM holdfast.change_dead_retry(1, '{3,77}', NULL, $now);
+    SELECT r.kind, r.attempts, c.payload, r.lane = holdfast_private.lane_of(c.tenant, c.key, c.id)
+        FROM holdfast_private.retries r JOIN holdfast_private.copies c
+        USING (subscription_id, position) WHERE r.position = 7" '1 1|0|"new"|t'
+is "purged" "SELECT count FROM holdfast.change_dead_purge(1, '{2,3,77}', $now);
+    SELECT count(*) FROM holdfast.dead_letters" "1 0"
 
-is "seeking back clears, and refuses what ran before" "SELECT status FROM holdfast.change_seek(1, 1, 2, $now);
-    SELECT count(*) FROM holdfast_private.retries; SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = 1; $(settle $A 5 12)" \
+is "seeking back clears, and refuses what ran before" \
+    "SELECT status FROM holdfast.change_seek(1, 1, 2, $now);
+    SELECT count(*) FROM holdfast_private.retries; SELECT checkpoint
+        FROM holdfast_private.checkpoints WHERE subscription_id = 1; $(settle $A 5 12)" \
     "0 0 2 5|partition 0 was acquired again or sought: its epoch is 6, not 5"
-is "not beyond the head" "SELECT status, message FROM holdfast.change_seek(1, 1, 21, $now)" "1|position 21 is outside the log, which ends at 20"
+is "not beyond the head" "SELECT status, message FROM holdfast.change_seek(1, 1, 21, $now)" \
+    "1|position 21 is outside the log, which ends at 20"
 
 # ---- At the same time ---------------------------------------------------------------------------
 
@@ -174,16 +216,23 @@ enter() { # TOKEN EPOCH POSITION
     echo "SELECT status FROM holdfast.tx_enter(1, 1, false, 0, '$1', $2, NULL, $3)"
 }
 leave() { # TOKEN EPOCH POSITION LANE WAITED
-    echo "SELECT status, lane_busy[1] FROM holdfast_private.tx_leave(1, 1, false, 0, '$1', $2, NULL, ARRAY[$3], '{${5:-false}}', $now)"
+    echo "SELECT status, lane_busy[1] FROM holdfast_private.tx_leave(1, 1, false, 0, '$1', $2, NULL,
+        ARRAY[$3], '{${5:-false}}', $now)"
 }
-is "a delivery in a transaction" "$(enter $A 9 16); $(leave $A 9 16 5); $(enter $A 9 16); $(leave $A 9 16 5)" "0 0|f 4 4|f"
-is "below the checkpoint only what waits is open" "$(enter $A 9 3); $(leave $A 9 3 5); $(enter $A 9 13); $(leave $A 9 13 3 true); $kinds" "4 4|f 0 0|t 14:1"
+is "a delivery in a transaction" \
+    "$(enter $A 9 16); $(leave $A 9 16 5); $(enter $A 9 16); $(leave $A 9 16 5)" "0 0|f 4 4|f"
+is "below the checkpoint only what waits is open" \
+    "$(enter $A 9 3); $(leave $A 9 3 5); $(enter $A 9 13); $(leave $A 9 13 3 true); $kinds" \
+    "4 4|f 0 0|t 14:1"
 is "a former owner is refused" "$(enter $B 8 17); $(leave $B 8 17 5)" "5 5|f"
 is "of several that one is settled is told, with its place" \
-    "SELECT status, position FROM holdfast_private.tx_leave(1, 1, false, 0, '$A', 9, NULL, '{18,16,19}', '{f,f,f}', $now)" "4|16"
-sql "DELETE FROM holdfast_private.settled WHERE position IN (18, 19)" >/dev/null # the caller would have undone it
+    "SELECT status, position FROM holdfast_private.tx_leave(1, 1, false, 0, '$A', 9, NULL,
+    '{18,16,19}', '{f,f,f}', $now)" "4|16"
+sql "DELETE FROM holdfast_private.settled WHERE position IN (18, 19)" >/dev/null \
+    # the caller would have undone it
 ask a "BEGIN; $(enter $A 9 17)" >/dev/null
-asks "a handler that runs delays no other session" b "$(acquire $B 0 'true, NULL, NULL')" "0|10|14|f"
+asks "a handler that runs delays no other session" b "$(acquire $B 0 'true, NULL, NULL')" \
+    "0|10|14|f"
 asks "but cannot settle any more" a "$(leave $A 9 17 5)" "5|f"
 ask a "ROLLBACK" >/dev/null
 ask a "BEGIN; $(enter $B 10 17); $(leave $B 10 17 5)" >/dev/null
@@ -203,11 +252,15 @@ ask a "COMMIT" >/dev/null
 # ---- The journal --------------------------------------------------------------------------------
 
 is "it is not rotated before it is large" "SELECT holdfast_private.rotate()" f
-is "rotating keeps the newest" "SELECT string_agg(checkpoint::text, ' ' ORDER BY subscription_id, partition) FROM holdfast_private.checkpoints; SELECT holdfast_private.rotate(0);
-    SELECT string_agg(checkpoint::text, ' ' ORDER BY subscription_id, partition) FROM holdfast_private.checkpoints; SELECT count(*) FROM holdfast_private.checkpoints_0;
+is "rotating keeps the newest" "SELECT string_agg(checkpoint::text, ' ' ORDER BY subscription_id,
+    partition) FROM holdfast_private.checkpoints; SELECT holdfast_private.rotate(0);
+    SELECT string_agg(checkpoint::text, ' ' ORDER BY subscription_id, partition)
+        FROM holdfast_private.checkpoints; SELECT count(*) FROM holdfast_private.checkpoints_0;
     SELECT count(*) FROM holdfast_private.checkpoints_1" "15 0 0 t 15 0 0 0 3"
-is "and goes on there, and back" "$(settle $B 10 16); SELECT holdfast_private.rotate(0); SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = 1;
-    $(settle $B 10 17); SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = 1; SELECT count(*) FROM holdfast_private.checkpoints_1" "0| t 16 0| 17 0"
+is "and goes on there, and back" "$(settle $B 10 16); SELECT holdfast_private.rotate(0);
+    SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = 1;
+    $(settle $B 10 17); SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id
+    = 1; SELECT count(*) FROM holdfast_private.checkpoints_1" "0| t 16 0| 17 0"
 ask a "BEGIN; $(settle $B 10 17)" >/dev/null
 asks "not while a session writes" b "SELECT holdfast_private.rotate(0)" f
 ask a "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
@@ -215,48 +268,67 @@ asks "an older snapshot does not keep it from it" b "SELECT holdfast_private.rot
 asks "but is told" a "SELECT (holdfast.journal_newest(1, 0)).checkpoint" "ERROR:  40001"
 ask a "ROLLBACK" >/dev/null
 asks "a later one is right" a "SELECT (holdfast.journal_newest(1, 0)).checkpoint" 17
-is "a removed subscription's rows go" "SELECT FROM holdfast.change_subscription_put(1, 'x', NULL, NULL, 1, 3, 0, -1, $now);
-    SELECT status FROM holdfast.change_subscription_remove(1, 'x'); SELECT holdfast_private.rotate(0);
-    SELECT (SELECT count(*) FROM holdfast_private.checkpoints_0) + (SELECT count(*) FROM holdfast_private.checkpoints_1)" "0 t 3"
+is "a removed subscription's rows go" \
+    "SELECT FROM holdfast.change_subscription_put(1, 'x', NULL, NULL, 1, 3, 0, -1, $now);
+    SELECT status FROM holdfast.change_subscription_remove(1, 'x');
+    SELECT holdfast_private.rotate(0);
+    SELECT (SELECT count(*) FROM holdfast_private.checkpoints_0) + (SELECT count(*)
+        FROM holdfast_private.checkpoints_1)" "0 t 3"
 
 # ---- Subscriptions ------------------------------------------------------------------------------
 
 put() { # NAME PATTERNS OPTIONS MODE PARTITIONS GENERATION
-    echo "SELECT status, message, created FROM holdfast.change_subscription_put(1, '$1', $2, $3, $4, $5, 0, ${6:--1}, $now)"
+    echo "SELECT status, message, created
+        FROM holdfast.change_subscription_put(1, '$1', $2, $3, $4, $5, 0, ${6:--1}, $now)"
 }
-is "put, put again, changed" "$(put p "'[\"a\"]'" "'{}'" 1 2); $(put p "'[\"a\"]'" NULL 1 2); $(put p "'[\"b\"]'" "'{\"x\":1}'" 1 2);
-    SELECT generation, patterns, options FROM holdfast_private.subscriptions WHERE name = 'p'" '0||t 0||f 0||f 2|["b"]|{"x":1}'
-is "only options" "$(put p NULL "'{}'" 1 2 2); SELECT generation, patterns, options FROM holdfast_private.subscriptions WHERE name = 'p'" '0||f 3|["b"]|{}'
-is "another mode" "$(put p NULL NULL 2 2)" "4|subscription p has mode ordered, which cannot be changed|f"
-is "another number of partitions is wished for" "$(put p NULL NULL 1 3); SELECT partitions, wanted FROM holdfast_private.subscriptions WHERE name = 'p'" "0||f 2|3"
-is "changed meanwhile" "$(put p NULL NULL 1 2 2)" "4|subscription p has been changed meanwhile: generation 4, expected 2|f"
+is "put, put again, changed" "$(put p "'[\"a\"]'" \
+        "'{}'" 1 2); $(put p "'[\"a\"]'" NULL 1 2); $(put p "'[\"b\"]'" "'{\"x\":1}'" 1 2);
+    SELECT generation, patterns, options FROM holdfast_private.subscriptions WHERE name = 'p'" \
+        '0||t 0||f 0||f 2|["b"]|{"x":1}'
+is "only options" "$(put p NULL "'{}'" 1 2 2); SELECT generation, patterns, options
+    FROM holdfast_private.subscriptions WHERE name = 'p'" '0||f 3|["b"]|{}'
+is "another mode" "$(put p NULL NULL 2 2)" \
+    "4|subscription p has mode ordered, which cannot be changed|f"
+is "another number of partitions is wished for" "$(put p NULL NULL 1 3); SELECT partitions, wanted
+    FROM holdfast_private.subscriptions WHERE name = 'p'" "0||f 2|3"
+is "changed meanwhile" "$(put p NULL NULL 1 2 2)" \
+    "4|subscription p has been changed meanwhile: generation 4, expected 2|f"
 is "gone meanwhile" "$(put q NULL NULL 1 2 2)" "4|subscription q does not exist any more|f"
 ask a "BEGIN; $(put r NULL NULL 1 1)" >/dev/null
 tell b "$(put r NULL NULL 1 1)"
 ok "two that create the same one" blocked b
 ask a "COMMIT" >/dev/null
 hears "the second only compares" b "0||f"
-is "paused once" "SELECT status FROM holdfast.change_pause(1, 1, true, 'a', 'b', $now); SELECT status FROM holdfast.change_pause(1, 1, true, 'c', 'd', $now);
+is "paused once" "SELECT status FROM holdfast.change_pause(1, 1, true, 'a', 'b', $now);
+    SELECT status FROM holdfast.change_pause(1, 1, true, 'c', 'd', $now);
     SELECT generation, paused_by FROM holdfast_private.subscriptions WHERE id = 1" "0 0 3|a"
-is "resumed, with its breaker" "SELECT status FROM holdfast.change_breaker(1, 1, '{}'); SELECT status FROM holdfast.change_breaker(1, 1, '{}');
-    SELECT status FROM holdfast.change_pause(1, 1, false, NULL, NULL, $now); SELECT generation, paused_at IS NULL, breaker IS NULL FROM holdfast_private.subscriptions WHERE id = 1" "0 0 0 5|t|t"
-is "not one that is not there" "SELECT status FROM holdfast.change_pause(1, 99, true, 'a', 'b', $now); SELECT status FROM holdfast.change_breaker(2, 1, NULL);
-    SELECT status FROM holdfast.change_seek(1, 99, 0, $now); SELECT status FROM holdfast.change_subscription_remove(1, 'nobody')" "3 3 3 3"
+is "resumed, with its breaker" "SELECT status FROM holdfast.change_breaker(1, 1, '{}');
+    SELECT status FROM holdfast.change_breaker(1, 1, '{}');
+    SELECT status FROM holdfast.change_pause(1, 1, false, NULL, NULL, $now);
+    SELECT generation, paused_at IS NULL, breaker IS NULL FROM holdfast_private.subscriptions
+        WHERE id = 1" "0 0 0 5|t|t"
+is "not one that is not there" "SELECT status FROM holdfast.change_pause(1, 99, true, 'a', 'b',
+    $now); SELECT status FROM holdfast.change_breaker(2, 1, NULL);
+    SELECT status FROM holdfast.change_seek(1, 99, 0, $now);
+    SELECT status FROM holdfast.change_subscription_remove(1, 'nobody')" "3 3 3 3"
 
 # ---- Dead rows ----------------------------------------------------------------------------------
 
 # counted: tables with updates and deletes, once the statistics have seen 4000 inserts.
 counted() {
-    becomes "SELECT sum(n_tup_ins) >= 4000 FROM pg_stat_user_tables WHERE schemaname = 'holdfast_private'" t
+    becomes "SELECT sum(n_tup_ins) >= 4000 FROM pg_stat_user_tables
+        WHERE schemaname = 'holdfast_private'" t
     sql "SELECT string_agg(relname || ' ' || n_tup_upd + n_tup_del, ', ') FROM pg_stat_user_tables
         WHERE schemaname = 'holdfast_private' AND n_tup_upd + n_tup_del > 0"
 }
 schema
 beat $B b
-sql "SELECT FROM holdfast.change_subscription_put(1, 'o', NULL, NULL, 1, 1, 0, -1, $now); $(acquire $B 0)" >/dev/null
+sql "SELECT FROM holdfast.change_subscription_put(1, 'o', NULL, NULL, 1, 1, 0, -1, $now);
+    $(acquire $B 0)" >/dev/null
 sql "DO \$\$ BEGIN FOR i IN 1 .. 2000 LOOP
     PERFORM holdfast.change_settle(1, 1, 0, '$B', 1, 0, i, NULL, now());
     PERFORM holdfast.publish('default', 'x'); END LOOP; END \$\$" >/dev/null
-ok "2000 settles and publishes update and delete nothing (two months and an acquisition do)" same "namespaces 2, partitions 1" "$(counted)"
+ok "2000 settles and publishes update and delete nothing (two months and an acquisition do)" same \
+    "namespaces 2, partitions 1" "$(counted)"
 
 done_testing

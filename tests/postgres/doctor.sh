@@ -32,7 +32,10 @@ is "nothing is told of what is not there" \
 # --- The lock that docs/postgres.md speaks of ---
 "$HOLDFAST" work s --on x --from now --exec true >/dev/null 2>&1 </dev/null &
 worker=$!
-locks() { sql "SELECT objsubid, classid::bigint << 32 | objid::bigint <> 0 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = '$base')"; }
+locks() {
+    sql "SELECT objsubid, classid::bigint << 32 | objid::bigint <> 0 FROM pg_locks WHERE locktype
+        = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = '$base')"
+}
 one_lock() { [ "$(locks)" = '1|t' ]; }
 until_true 60 one_lock
 is "a process holds one advisory lock, of the form with one number" "$(locks)" '1|t'
@@ -44,15 +47,18 @@ sql "ALTER DATABASE $base SET synchronous_commit = off"
 sql "ALTER DATABASE $base SET idle_session_timeout = '1h'"
 sql "ALTER TABLE holdfast_private.retries SET (autovacuum_enabled = false)"
 exits 7 "findings have an exit code of their own" doctor --json
-said "a weak default is not ours: commits still wait for the disk" ok synchronous_commit '"value":"on"'
-said "sessions that are ended when they are idle" warn idle_session_timeout 'idle_session_timeout = 0'
+said "a weak default is not ours: commits still wait for the disk" ok synchronous_commit \
+    '"value":"on"'
+said "sessions that are ended when they are idle" warn idle_session_timeout \
+    'idle_session_timeout = 0'
 said "a table that is not vacuumed is named" warn not_vacuumed 'holdfast_private\.retries'
 sql "ALTER DATABASE $base RESET idle_session_timeout"
 sql "ALTER TABLE holdfast_private.retries RESET (autovacuum_enabled)"
 
 # --- Who publishes and does not end ---
 (printf "BEGIN; SELECT FROM holdfast.publish('default', 'a.b', '{}');\n"
- until_true 60 test -e told; echo 'COMMIT;') | PGAPPNAME=billing psql -qX "$HOLDFAST_URL" >/dev/null &
+ until_true 60 test -e told; echo 'COMMIT;') |
+     PGAPPNAME=billing psql -qX "$HOLDFAST_URL" >/dev/null &
 open_publisher() { hf doctor --json; finding warn open_publisher; }
 until_true 60 open_publisher
 said "a transaction that has published and stays open is named" warn open_publisher \
@@ -67,24 +73,31 @@ sql "BEGIN; SET LOCAL holdfast.notify = off; SELECT FROM holdfast.publish('defau
 until_true 60 open_publisher
 said "a prepared one by its name and role" warn open_publisher \
     "\"prepared transaction 'it''s $base' of role holdfast, open for [0-9]+ s\""
-said "with how it is ended" warn open_publisher 'as that role or a superuser, in this database, ROLLBACK PREPARED'
+said "with how it is ended" warn open_publisher \
+    'as that role or a superuser, in this database, ROLLBACK PREPARED'
 sql "ROLLBACK PREPARED 'it''s $base'"
 
 # --- Who does not keep the journal short ---
 is "(nothing is said of upkeep while it is done)" "$(grep -c '"upkeep"' out)" 0
-sql "INSERT INTO holdfast_private.checkpoints_0 (subscription_id, partition, seq, checkpoint) SELECT i, 0, i, 1 FROM generate_series(1000000, 1100000) i"
+sql "INSERT INTO holdfast_private.checkpoints_0 (subscription_id, partition, seq, checkpoint)
+    SELECT i, 0, i, 1 FROM generate_series(1000000, 1100000) i"
 hf doctor --json
 is "a journal that has grown lately is no finding" "$(grep -c '"upkeep"' out)" 0
 sql "UPDATE holdfast_private.turns SET rotated_at = clock_timestamp() - interval '2 hours'"
 hf doctor --json
-said "one that was not rotated for long is" warn upkeep '"the journal of checkpoints has [0-9]+ bytes and was not rotated for 12[0-9] minutes"'
-said "with what to run, as whom" warn upkeep 'run SELECT \* FROM holdfast\.tick\(\) as role holdfast every minute'
+said "one that was not rotated for long is" warn upkeep \
+    '"the journal of checkpoints has [0-9]+ bytes and was not rotated for 12[0-9] minutes"'
+said "with what to run, as whom" warn upkeep \
+    'run SELECT \* FROM holdfast\.tick\(\) as role holdfast every minute'
 sql "SELECT FROM holdfast.tick()" >/dev/null
 hf doctor --json
 is "after a tick of the owner nothing is said" "$(grep -c '"upkeep"' out)" 0
-sql "UPDATE holdfast_private.namespaces SET months_from = months_from - interval '8 months', created_at = created_at - interval '8 months', retained_at = clock_timestamp() - interval '25 hours'"
+sql "UPDATE holdfast_private.namespaces SET months_from = months_from - interval '8 months',
+    created_at = created_at - interval '8 months',
+    retained_at = clock_timestamp() - interval '25 hours'"
 hf doctor --json
-said "retention that does not run is a finding, too" warn upkeep 'retention has not run for more than a day, and a month is due'
+said "retention that does not run is a finding, too" warn upkeep \
+    'retention has not run for more than a day, and a month is due'
 sql "SELECT FROM holdfast.tick()" >/dev/null
 hf doctor --json
 is "until it has" "$(grep -c '"upkeep"' out)" 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Eight months pass on the server, in months that are a moment long for all others: its clock is set
-# ahead (tests/preload/clock.c). Publishing never stops, a worker that runs all the time gets everything,
-# retention keeps its word, a schedule fires each planned time once; and nothing of that is undone when the
-# clock is set back.
+# ahead (tests/preload/clock.c). Publishing never stops, a worker that runs all the time gets
+# everything, retention keeps its word, a schedule fires each planned time once; and nothing of that
+# is undone when the clock is set back.
 . "$(dirname "$0")/lib.sh"
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 cluster --preload clock
@@ -31,11 +31,16 @@ publish_all() {
 # gets: the worker has everything that is in the log.
 gets() { becomes "SELECT lag FROM holdfast.stats('default') WHERE subscription = 'all'" 0; }
 
-ok "the default namespace keeps two months" "$HOLDFAST" namespace set default --retain-age 62d --db "$url"
-is "a schedule fires on the first of each month" "SELECT length(holdfast.create_schedule('default', 'monthly', '0 0 1 * *', 'by.schedule', misfire => 'all')::text) > 0" t
-# It looks each second: publishers ring for who sleeps by the server's clock, and that is ahead of him.
+ok "the default namespace keeps two months" \
+    "$HOLDFAST" namespace set default --retain-age 62d --db "$url"
+is "a schedule fires on the first of each month" "SELECT length(holdfast.create_schedule('default',
+    'monthly', '0 0 1 * *', 'by.schedule', misfire => 'all')::text) > 0" t
+# It looks each second: publishers ring for consumers that sleep by the server's clock, which is
+# ahead of this one's.
 # shellcheck disable=SC2016  # the command's own variables
-"$HOLDFAST" work all --on '**' --from start --wait-period 1s --exec 'echo $HOLDFAST_POSITION $HOLDFAST_TYPE >>"$HANDLED"' --db "$url" >/dev/null 2>"$cluster_dir/work.log" </dev/null &
+"$HOLDFAST" work all --on '**' --from start --wait-period 1s \
+    --exec 'echo $HOLDFAST_POSITION $HOLDFAST_TYPE >>"$HANDLED"' \
+    --db "$url" >/dev/null 2>"$cluster_dir/work.log" </dev/null &
 worker=$!
 
 first=$(sql "SELECT date_trunc('month', now() AT TIME ZONE 'UTC')")
@@ -50,11 +55,15 @@ kill -TERM $worker
 wait $worker
 ok "the worker ends as it should" same 0 $?
 
-is "eight months have passed" "SELECT date_trunc('month', now() AT TIME ZONE 'UTC') >= '$first'::timestamp + interval '8 months'" t
+is "eight months have passed" "SELECT date_trunc('month',
+    now() AT TIME ZONE 'UTC') >= '$first'::timestamp + interval '8 months'" t
 is "the log has what is younger than two months, and at most one month more" \
-    "SELECT min(entered_at) BETWEEN now() - interval '93 days' AND now() - interval '62 days', count(DISTINCT tableoid) <= 4 FROM holdfast_private.events_1" "t|t"
+    "SELECT min(entered_at) BETWEEN now() - interval '93 days' AND now() - interval '62 days',
+    count(DISTINCT tableoid) <= 4 FROM holdfast_private.events_1" "t|t"
 is "the schedule has fired once for each month" \
-    "SELECT count(*) = (SELECT count(*) FROM generate_series('$first'::timestamp + interval '1 month', now() AT TIME ZONE 'UTC', '1 month')), count(*) = count(DISTINCT planned_at) FROM holdfast_private.schedule_runs" "t|t"
+    "SELECT count(*) = (SELECT count(*) FROM generate_series('$first'::timestamp + interval
+    '1 month', now() AT TIME ZONE 'UTC', '1 month')), count(*) = count(DISTINCT planned_at)
+    FROM holdfast_private.schedule_runs" "t|t"
 fired=$(sql "SELECT count(*) FROM holdfast_private.schedule_runs")
 ok "the worker got each event once" same $((8 * 7 + fired)) "$(sort -u "$handled" | wc -l)"
 ok "(and none of them twice)" same "$(sort -u "$handled" | wc -l)" "$(wc -l <"$handled")"
@@ -68,8 +77,10 @@ examined() {
     cat "$cluster_dir/found"
     grep '"level":"warn"' "$cluster_dir/found" | grep -E "$1"
 }
-ok "doctor tells of a forgotten prepared transaction" examined "\"value\":\"'it''s mine' of role holdfast, prepared for [0-9]+ s\""
-ok "and how it is ended, by whom and where" examined "As holdfast or a superuser, in database test1: ROLLBACK PREPARED 'it''s mine'; or COMMIT PREPARED 'it''s mine' if"
+ok "doctor tells of a forgotten prepared transaction" examined \
+    "\"value\":\"'it''s mine' of role holdfast, prepared for [0-9]+ s\""
+ok "and how it is ended, by whom and where" examined \
+    "As holdfast or a superuser, in database test1: ROLLBACK PREPARED 'it''s mine'; or COMMIT PREP"
 ok "which ends it" sql "ROLLBACK PREPARED 'it''s mine'"
 ok "so that nothing is told" same '' "$(examined .)"
 ahead $((8 * 31))

@@ -17,7 +17,8 @@ cluster_dir=
 for ((i = 0; i < 20; i++)); do
     port=$((20000 + RANDOM % 12000))
     cluster_dir=$("$ROOT/scripts/postgres-cluster" start --with $$ --set "port = $port" \
-        --set "listen_addresses = '127.0.0.1${address:+, $address}'" --set "log_min_messages = fatal" 2>start.log) && break
+        --set "listen_addresses = '127.0.0.1${address:+, $address}'" \
+        --set "log_min_messages = fatal" 2>start.log) && break
     cluster_dir=
 done
 if [ -z "$cluster_dir" ]; then
@@ -76,7 +77,8 @@ ok "a wrong PGPASSWORD is refused by the server" \
 ok "a missing password is named" with "${where[@]}" -- refused 'none was given' postgres://
 ok "the URL's host, port, user, password and database win over the environment" \
     with PGHOST=/nonexistent PGPORT=1 PGUSER=nobody PGPASSWORD=wrong PGDATABASE=none -- \
-    reaches shop "postgres:///shop?host=$cluster_dir&port=$port&user=checked&password=${secret//\\/%5C}"
+    reaches shop \
+    "postgres:///shop?host=$cluster_dir&port=$port&user=checked&password=${secret//\\/%5C}"
 ok "the database alone may come from the URL" \
     with "${where[@]}" "PGPASSWORD=$secret" -- reaches other postgres:///other
 
@@ -124,10 +126,12 @@ examined() {
     cat found
     grep -q "\"level\":\"$1\"" found && grep -qE "\"value\":\"$2" found
 }
-printf '%s\n' 'host all holdfast 127.0.0.1/32 trust' ${address:+"host all holdfast $address/32 trust"} \
+printf '%s\n' \
+    'host all holdfast 127.0.0.1/32 trust' ${address:+"host all holdfast $address/32 trust"} \
     >>"$cluster_dir/data/pg_hba.conf"
 admin postgres "SELECT pg_reload_conf()" >/dev/null
-plain="port=$port&user=holdfast&sslmode=disable&options=-crole%3Dchecked" # the schema is of that role
+plain="port=$port&user=holdfast&sslmode=disable&options=-crole%3Dchecked" \
+    # the schema is of that role
 trusts() { psql -qX "postgres:///shop?host=${address:-127.0.0.1}&$plain" -c ''; }
 until_true 60 trusts
 ok "doctor says that a socket is one" examined ok 'none: a Unix socket"' \
@@ -136,7 +140,8 @@ ok "nothing of this machine's own address passes a network" \
     examined ok 'none: 127\.0\.0\.1 is this machine"' "postgres:///shop?host=127.0.0.1&$plain"
 warned="doctor warns of TCP to another machine without encryption"
 if [ -n "$address" ]; then
-    ok "$warned" examined warn "none: TCP to $address\".*sslmode=verify-full" "postgres:///shop?host=$address&$plain"
+    ok "$warned" examined warn "none: TCP to $address\".*sslmode=verify-full" \
+        "postgres:///shop?host=$address&$plain"
 else
     skip "$warned" "this machine has no other address"
 fi

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# How a worker ends whose server does not answer. With nothing in hand it has nothing to wait for. With a
-# command that runs it waits for that, for the time of --drain, and the event comes again.
+# How a worker ends whose server does not answer. With nothing in hand it has nothing to wait for.
+# With a command that runs it waits for that, for the time of --drain, and the event comes again.
 # The test has a cluster of its own, which it freezes and kills.
 . "$(dirname "$0")/../cli/lib.sh"
 
-limit=7 # seconds; a stop with nothing in hand takes one, and took 12 to 60 when it waited for the server
+# seconds; a stop with nothing in hand takes one, and took 12 to 60 when it waited for the server
+limit=7
 cluster=$("$root/scripts/postgres-cluster" start --with $$)
 main=$(head -1 "$cluster/data/postmaster.pid")
 # signal NAME: to every process of the server; to the main one first, which could make others
@@ -15,11 +16,14 @@ signal() {
         kill -"$1" "$child" 2>/dev/null # it may end meanwhile
     done
 }
-trap 'signal CONT 2>/dev/null; "$root/scripts/postgres-cluster" stop "$cluster"; leave; rm -rf "$work"' EXIT
+trap 'signal CONT 2>/dev/null; "$root/scripts/postgres-cluster" stop "$cluster"; leave
+    rm -rf "$work"' EXIT
 "$root/scripts/postgres-cluster" createdb "$cluster" gone
 HOLDFAST_URL=$("$root/scripts/postgres-cluster" url "$cluster" gone)
 
-checkpoint_is() { "$HOLDFAST" sub show "$1" --json 2>/dev/null | grep -q "\"checkpoint\": *$2[,}]"; }
+checkpoint_is() {
+    "$HOLDFAST" sub show "$1" --json 2>/dev/null | grep -q "\"checkpoint\": *$2[,}]"
+}
 # start SUB OPTIONS...: a worker in the background; its process is $worker
 start() {
     "$HOLDFAST" work "$1" --on '*' --from start "${@:2}" >"worked.$1" 2>"said.$1" &
@@ -48,12 +52,14 @@ for mode in ordered shared; do
     true_that "($mode) without waiting for the server" test "$took" -lt "$limit"
     has "($mode) it says what it did" "said.frozen-$mode" ' 1 done, 0 failed attempts'
 done
-has "and what the server was not told" said.frozen-ordered 'what it has cannot be given back; others have it when'
+has "and what the server was not told" said.frozen-ordered \
+    'what it has cannot be given back; others have it when'
 
 start gone --exec true
 true_that "the worker handles an event" until_true 60 checkpoint_is gone 1
 "$root/scripts/postgres-cluster" kill "$cluster"
-true_that "the worker notices that the server is gone" until_true 60 grep -q 'cannot connect' said.gone
+true_that "the worker notices that the server is gone" until_true 60 grep -q 'cannot connect' \
+    said.gone
 stop
 is "the worker ends in peace" "$rc" 0
 true_that "although the server is gone" test "$took" -lt "$limit"

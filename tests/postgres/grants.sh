@@ -5,57 +5,79 @@ cluster
 schema
 if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
     sql "CREATE ROLE some" >/dev/null
-    fails "an old server is told" "SELECT holdfast.namespace_grant('viewer', 'default', 'some')" "HF002: granting needs PostgreSQL 15 or newer*"
+    fails "an old server is told" "SELECT holdfast.namespace_grant('viewer', 'default', 'some')" \
+        "HF002: granting needs PostgreSQL 15 or newer*"
     done_testing
     exit
 fi
 roles="viewer publisher consumer owner"
 
 # Two namespaces with the same things in them; every role has the first one, `other` has the second.
-sql "$(for role in $roles; do echo "CREATE ROLE \"$role's\" LOGIN;"; done) CREATE ROLE other LOGIN; CREATE ROLE nobody LOGIN" >/dev/null
+for role in $roles; do
+    sql "CREATE ROLE \"$role's\" LOGIN"
+done >/dev/null
+sql "CREATE ROLE other LOGIN; CREATE ROLE nobody LOGIN" >/dev/null
 for namespace in 'it"s ours' theirs; do
     sql "SELECT FROM holdfast_private.namespace_put('$namespace');
-         SELECT FROM holdfast.publish_many('$namespace', '[{\"type\": \"t\", \"payload\": \"secret\", \"key\": \"k\", \"expected_version\": 0, \"id\": \"00000000-0000-4000-8000-000000000001\"}, {\"type\": \"t\"}, {\"type\": \"t\"}, {\"type\": \"t\"}]');
-         SELECT holdfast.change_subscription_put(id, 'jobs', '[\"**\"]', '{}', 2, 1, 0, -1, now()), holdfast.change_subscription_put(id, 'audit', '[\"**\"]', '{}', 1, 2, 0, -1, now()),
-             holdfast.process_beat(id, ('00000000-0000-4000-8000-00000000000' || id)::uuid, 'node', false)
+         SELECT FROM holdfast.publish_many('$namespace',
+             '[{\"type\": \"t\", \"payload\": \"secret\", \"key\": \"k\", \"expected_version\": 0,
+                \"id\": \"00000000-0000-4000-8000-000000000001\"},
+               {\"type\": \"t\"}, {\"type\": \"t\"}, {\"type\": \"t\"}]');
+         SELECT holdfast.change_subscription_put(id, 'jobs', '[\"**\"]', '{}', 2, 1, 0, -1, now()),
+             holdfast.change_subscription_put(id, 'audit', '[\"**\"]', '{}', 1, 2, 0, -1, now()),
+             holdfast.process_beat(id, ('00000000-0000-4000-8000-00000000000' || id)::uuid, 'node',
+             false)
          FROM holdfast.read_namespaces() WHERE name = '$namespace'" >/dev/null
     lease=$(sql "SELECT DISTINCT lease FROM holdfast.claim('$namespace', 'jobs', 3, 604800000)")
-    sql "SELECT holdfast.bury('$namespace', 'jobs', '$lease', '{1}'); SELECT holdfast.nack('$namespace', 'jobs', '$lease', '{2}', delay_ms => 3600000)" >/dev/null
+    sql "SELECT holdfast.bury('$namespace', 'jobs', '$lease', '{1}');
+        SELECT holdfast.nack('$namespace', 'jobs', '$lease', '{2}', delay_ms => 3600000)" >/dev/null
     case $namespace in theirs) their_lease=$lease ;; *) our_lease=$lease ;; esac
 done
 ours=$(sql "SELECT id FROM holdfast.read_namespaces() WHERE name = 'it\"s ours'")
 theirs=$(sql "SELECT id FROM holdfast.read_namespaces() WHERE name = 'theirs'")
-our_jobs=$(sql "SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $ours AND name = 'jobs'")
+our_jobs=$(sql "SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $ours
+        AND name = 'jobs'")
 our_letter=$(sql "SELECT id FROM holdfast.read_letters() WHERE namespace_id = $ours")
-their_jobs=$(sql "SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $theirs AND name = 'jobs'")
-their_audit=$(sql "SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $theirs AND name = 'audit'")
+their_jobs=$(sql "SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $theirs
+        AND name = 'jobs'")
+their_audit=$(sql "SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $theirs
+        AND name = 'audit'")
 
 # --- Granting ---
 for role in $roles; do
     is "$role is granted" "SELECT holdfast.namespace_grant('$role', 'it\"s ours', '$role''s')" t
 done
-is "granting again changes nothing" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'viewer''s')" f
-fails "an unknown role" "SELECT holdfast.namespace_grant('admin', 'theirs', 'other')" "HF001: role is admin; it must be viewer, publisher, consumer or owner"
-fails "an unknown namespace" "SELECT holdfast.namespace_grant('viewer', 'nowhere', 'other')" "HF003: there is no namespace nowhere"
-fails "the owner of the schema, who would lose rights" "SELECT holdfast.namespace_grant('owner', 'theirs', current_user)" "HF002: * owns the schema holdfast and has every right in all namespaces; a part in one would take them away"
-fails "an unknown role of the server" "SELECT holdfast.namespace_grant('viewer', 'theirs', 'no\"one')" "HF003: the server has no role no\"one"
+is "granting again changes nothing" \
+    "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'viewer''s')" f
+fails "an unknown role" "SELECT holdfast.namespace_grant('admin', 'theirs', 'other')" \
+    "HF001: role is admin; it must be viewer, publisher, consumer or owner"
+fails "an unknown namespace" "SELECT holdfast.namespace_grant('viewer', 'nowhere', 'other')" \
+    "HF003: there is no namespace nowhere"
+fails "the owner of the schema, who would lose rights" \
+    "SELECT holdfast.namespace_grant('owner', 'theirs', current_user)" \
+    "HF002: * owns the schema holdfast and has every right in all namespaces; a part in one would *"
+fails "an unknown role of the server" "SELECT holdfast.namespace_grant('viewer', 'theirs',
+    'no\"one')" "HF003: the server has no role no\"one"
 sql "SELECT holdfast.namespace_grant('viewer', 'theirs', 'other')" >/dev/null
 
 # Each writes what the server keeps of the same tables, which it does not let two do at once.
 open first
 open second
-asks "a grant that is not committed" first "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'nobody')" t
+asks "a grant that is not committed" first \
+    "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'nobody')" t
 tell second "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'other')"
 ok "(another waits for it)" blocked second
 ask first "COMMIT" >/dev/null
 hears "two grants at once are both made" second t
-asks "one that is not taken back yet" first "BEGIN; SELECT holdfast.namespace_revoke('viewer', 'default', 'nobody')" t
+asks "one that is not taken back yet" first \
+    "BEGIN; SELECT holdfast.namespace_revoke('viewer', 'default', 'nobody')" t
 tell second "SELECT holdfast.namespace_revoke('viewer', 'it\"s ours', 'other')"
 ok "(another waits for it, too)" blocked second
 ask first "COMMIT" >/dev/null
 hears "two are taken back at once" second t
 asks "the journal is being truncated" first "BEGIN; SELECT FROM holdfast_private.rotate(-1)" ""
-tell second "SELECT holdfast.namespace_grant('viewer', 'default', 'nobody'), holdfast.namespace_revoke('viewer', 'default', 'nobody')"
+tell second "SELECT holdfast.namespace_grant('viewer', 'default', 'nobody'),
+    holdfast.namespace_revoke('viewer', 'default', 'nobody')"
 ok "(a grant waits for that)" blocked second
 ask first "COMMIT" >/dev/null
 hears "and is made" second "t|t"
@@ -64,10 +86,13 @@ sql "SELECT holdfast.namespace_grant('viewer', 'short', 'nobody')" >/dev/null
 for _ in 1 2 3 4 5; do
     sql "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true, 0)" >/dev/null
 done
-asks "a grant is made once more" first "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'nobody')" t
-fails "a namespace is not removed in the middle of it" "SELECT FROM holdfast.change_namespace_remove(0, 'short', true, 1000)" "55P03: *"
+asks "a grant is made once more" first \
+    "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'nobody')" t
+fails "a namespace is not removed in the middle of it" \
+    "SELECT FROM holdfast.change_namespace_remove(0, 'short', true, 1000)" "55P03: *"
 ask first "ROLLBACK" >/dev/null
-is "but afterwards" "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true, 1000); SELECT count(*) FROM holdfast.read_grants() WHERE grantee = 'nobody'::regrole" "0|f 0"
+is "but afterwards" "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true,
+    1000); SELECT count(*) FROM holdfast.read_grants() WHERE grantee = 'nobody'::regrole" "0|f 0"
 shut first
 shut second
 
@@ -89,175 +114,281 @@ everything() { # SQL that touches one namespace: rows of a kind of everything
        || (SELECT count(*) FROM holdfast.read_subscriptions() WHERE namespace_id = $2)"
 }
 for role in viewer consumer owner; do
-    may $role "reads the log, dead letters and subscriptions" "SELECT $(everything 'it"s ours' "$ours")" "4 1 2"
-    may $role "reads payloads" "SELECT payload FROM holdfast.event_log WHERE position = 1" '"secret"'
-    may $role "sees numbers" "SELECT subscription, head, retrying, dead FROM holdfast.stats()" "|4|1|1 audit|4|0|0 jobs|4|1|1"
+    may $role "reads the log, dead letters and subscriptions" \
+        "SELECT $(everything 'it"s ours' "$ours")" "4 1 2"
+    may $role "reads payloads" "SELECT payload FROM holdfast.event_log WHERE position = 1" \
+        '"secret"'
+    may $role "sees numbers" "SELECT subscription, head, retrying, dead FROM holdfast.stats()" \
+        "|4|1|1 audit|4|0|0 jobs|4|1|1"
 done
 may publisher "reads none of them" "SELECT $(everything 'it"s ours' "$ours")" "0 0 0"
-may publisher "is told nothing of what it does not see, rather than 0" "SELECT subscription, head, oldest_waiting, in_flight, retrying, held, blocked, dead, rate IS NULL FROM holdfast.stats()" "|4|||||||f"
-may publisher "nor payloads of the log itself" "SELECT payload FROM holdfast_private.events_$ours" "$denied"
-may publisher "reads what waits for its time" "SELECT count(*) FROM holdfast.read_delayed(); SELECT count(*) FROM holdfast.read_schedules()" "0 0"
+may publisher "is told nothing of what it does not see, rather than 0" "SELECT subscription, head,
+    oldest_waiting, in_flight, retrying, held, blocked, dead, rate IS NULL FROM holdfast.stats()" \
+    "|4|||||||f"
+may publisher "nor payloads of the log itself" "SELECT payload FROM holdfast_private.events_$ours" \
+    "$denied"
+may publisher "reads what waits for its time" "SELECT count(*) FROM holdfast.read_delayed();
+    SELECT count(*) FROM holdfast.read_schedules()" "0 0"
 for role in publisher owner; do
     may $role "publishes" "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', key => 'a')" f
-    may $role "publishes many" "SELECT count(*), max(index) FROM holdfast.publish_many('it\"s ours', '{x,y}', NULL)" "2|1"
-    may $role "publishes an id again" "SELECT position, duplicate FROM holdfast.publish('it\"s ours', 't', id => '00000000-0000-4000-8000-000000000001')" "1|t"
-    may $role "publishes an id of another kind" "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', id => gen_random_uuid())" f
-    may $role "publishes for later" "SELECT position, duplicate FROM holdfast.publish_later('it\"s ours', 't', '1', now() + interval '1 d')" "|f"
-    may $role "publishes versions" "SELECT key_version FROM holdfast.publish('it\"s ours', 't', key => '$role', expected_version => 0)" 1
+    may $role "publishes many" \
+        "SELECT count(*), max(index) FROM holdfast.publish_many('it\"s ours', '{x,y}', NULL)" "2|1"
+    may $role "publishes an id again" "SELECT position, duplicate
+        FROM holdfast.publish('it\"s ours', 't', id => '00000000-0000-4000-8000-000000000001')" \
+        "1|t"
+    may $role "publishes an id of another kind" \
+        "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', id => gen_random_uuid())" f
+    may $role "publishes for later" "SELECT position, duplicate
+        FROM holdfast.publish_later('it\"s ours', 't', '1', now() + interval '1 d')" "|f"
+    may $role "publishes versions" "SELECT key_version
+        FROM holdfast.publish('it\"s ours', 't', key => '$role', expected_version => 0)" 1
 done
-may publisher "does not raise the limit of payloads" "SELECT holdfast.limit_payload('it\"s ours', 2000000)" "$denied"
+may publisher "does not raise the limit of payloads" \
+    "SELECT holdfast.limit_payload('it\"s ours', 2000000)" "$denied"
 claim_with() { # PATTERNS FROZEN: a claim with these
-    echo "SELECT status FROM holdfast.change_claim($ours, (SELECT min(id) FROM holdfast.read_subscriptions()), 0, NULL, NULL, 'n', $1, false, 1, 1000, false, false, $2, NULL, NULL, true, now())"
+    echo "SELECT status
+        FROM holdfast.change_claim($ours, (SELECT min(id) FROM holdfast.read_subscriptions()), 0,
+        NULL, NULL, 'n', $1, false, 1, 1000, false, false, $2, NULL, NULL, true, now())"
 }
-may consumer "patterns of a claim are those that subscriptions may have" "$(claim_with "array_fill('a'::text, ARRAY[65])" NULL)" "ERROR:  HF001"
+may consumer "patterns of a claim are those that subscriptions may have" \
+    "$(claim_with "array_fill('a'::text, ARRAY[65])" NULL)" "ERROR:  HF001"
 may consumer "and nothing else" "$(claim_with "'{a.**.b}'" NULL)" "ERROR:  HF001"
-may consumer "nor is a claim given any number of processes" "$(claim_with NULL "array_fill(gen_random_uuid(), ARRAY[10001])")" "ERROR:  HF001"
-may publisher "nor by a setting of the session" "SET holdfast.payload_bytes_max = 2000000; SELECT FROM holdfast.publish('it\"s ours', 't', to_json(repeat('p', 1500000)))" "ERROR:  HF001"
-fails "publisher: nor as the library publishes" "SET ROLE \"publisher's\"; SET holdfast.payload_bytes_max = 2000000; WITH n AS MATERIALIZED (SELECT '$(sql "SELECT holdfast_private.new_id(now())")'::uuid AS id)
-    SELECT p.* FROM n, holdfast.append_$ours(ARRAY[n.id], '{t}', ARRAY[to_json(repeat('p', 1500000))], '{k}', NULL, NULL, NULL, ARRAY[now()], ARRAY[holdfast.id_time(n.id)], '{$(sql "SELECT holdfast_private.hash_of('k')")}', NULL) p" "HF001: event 0: payload is 1500002 bytes; the limit is 1048576 *"
+may consumer "nor is a claim given any number of processes" \
+    "$(claim_with NULL "array_fill(gen_random_uuid(), ARRAY[10001])")" "ERROR:  HF001"
+may publisher "nor by a setting of the session" "SET holdfast.payload_bytes_max = 2000000;
+    SELECT FROM holdfast.publish('it\"s ours', 't', to_json(repeat('p', 1500000)))" "ERROR:  HF001"
+fails "publisher: nor as the library publishes" \
+    "SET ROLE \"publisher's\"; SET holdfast.payload_bytes_max = 2000000;
+    WITH n AS MATERIALIZED (SELECT '$(sql "SELECT holdfast_private.new_id(now())")'::uuid AS id)
+    SELECT p.* FROM n, holdfast.append_$ours(ARRAY[n.id], '{t}',
+        ARRAY[to_json(repeat('p', 1500000))], '{k}', NULL, NULL, NULL, ARRAY[now()],
+        ARRAY[holdfast.id_time(n.id)], '{$(sql "SELECT holdfast_private.hash_of('k')")}',
+        NULL) p" "HF001: event 0: payload is 1500002 bytes; the limit is 1048576 *"
 # Who is a member without inheriting has the part while it has the role, and its ticket as long.
 sql "CREATE ROLE apart LOGIN NOINHERIT IN ROLE \"publisher's\"" >/dev/null
-ok "a member that does not inherit publishes nothing" same "$denied" "$(as apart "SELECT FROM holdfast.publish('it\"s ours', 't')")"
-ok "until it takes the role" same f "$(as apart "SET ROLE \"publisher's\"; SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
-ok "whose ticket is of no use without it" same "$denied" "$(as apart "BEGIN; SET ROLE \"publisher's\"; CREATE TEMP TABLE kept AS SELECT holdfast.ticket() AS ticket; GRANT SELECT ON kept TO PUBLIC; RESET ROLE; SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => (SELECT ticket FROM kept))")"
+ok "a member that does not inherit publishes nothing" same "$denied" \
+    "$(as apart "SELECT FROM holdfast.publish('it\"s ours', 't')")"
+ok "until it takes the role" same f "$(as apart "SET ROLE \"publisher's\"; SELECT duplicate
+        FROM holdfast.publish('it\"s ours', 't')")"
+ok "whose ticket is of no use without it" same "$denied" \
+    "$(as apart "BEGIN; SET ROLE \"publisher's\"; CREATE TEMP TABLE kept AS SELECT holdfast.ticket()
+        AS ticket; GRANT SELECT ON kept TO PUBLIC; RESET ROLE;
+        SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => (SELECT ticket FROM kept))")"
 # What was prepared, or a snapshot of before, does not outlive the grant.
-sql "CREATE ROLE passing LOGIN; SELECT holdfast.namespace_grant('publisher', 'it\"s ours', 'passing')" >/dev/null
+sql "CREATE ROLE passing LOGIN;
+    SELECT holdfast.namespace_grant('publisher', 'it\"s ours', 'passing')" >/dev/null
 PGUSER=passing open passing
 ask passing "PREPARE p AS SELECT duplicate FROM holdfast.publish('it\"s ours', 't')" >/dev/null
 asks "what is prepared is executed" passing "BEGIN ISOLATION LEVEL REPEATABLE READ; EXECUTE p" f
-is "a grant is taken back meanwhile" "SELECT holdfast.namespace_revoke('publisher', 'it\"s ours', 'passing')" t
+is "a grant is taken back meanwhile" \
+    "SELECT holdfast.namespace_revoke('publisher', 'it\"s ours', 'passing')" t
 asks "and is gone for an old snapshot" passing "SAVEPOINT s; EXECUTE p" "$denied"
 asks "and for what was prepared" passing "ROLLBACK; EXECUTE p" "$denied"
 shut passing
 for role in viewer consumer; do
     may $role "does not publish" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
-    may $role "nor for later" "SELECT FROM holdfast.publish_later('it\"s ours', 't', '1', now())" "$denied"
+    may $role "nor for later" "SELECT FROM holdfast.publish_later('it\"s ours', 't', '1', now())" \
+        "$denied"
     may $role "nor many" "SELECT FROM holdfast.publish_many('it\"s ours', '{x}', NULL)" "$denied"
-    may $role "nor into the log itself" "INSERT INTO holdfast_private.events_$ours (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload) VALUES (99, 0, 0, now(), now(), gen_random_uuid(), $ours, 't', '1')" "$denied"
+    may $role "nor into the log itself" "INSERT INTO holdfast_private.events_$ours (position, hash,
+        checksum, emitted_at, entered_at, id, namespace_id, type, payload)
+        VALUES (99, 0, 0, now(), now(), gen_random_uuid(), $ours, 't', '1')" "$denied"
 done
 for role in consumer owner; do
-    ok "$role: claims and settles" same "" "$(as "$role's" "SELECT holdfast.ack('it\"s ours', 'jobs', lease, ARRAY[position]) FROM holdfast.claim('it\"s ours', 'jobs', 1)")"
-    for facts in "'{no}'" "'{handler}', '{1}'" "'{handler}', '{1}', '{1}'" "'{handler}', '{999}', '{2}'"; do
-        may $role "not with a cause or a unit that there is none of: $facts" "SELECT s.status FROM holdfast.claim('it\"s ours', 'jobs', 1) c, holdfast.read_subscriptions() n,
-            holdfast.change_settle_lease($ours, n.id, c.lease::uuid, false, false, NULL, now(), '{1}', ARRAY[c.position], '{1}', '{1}', '{0}', '{[]}', ARRAY[now()], NULL, NULL, $facts) s WHERE n.name = 'jobs'" "ERROR:  HF001"
+    ok "$role: claims and settles" same "" "$(as "$role's" "SELECT holdfast.ack('it\"s ours',
+            'jobs', lease, ARRAY[position]) FROM holdfast.claim('it\"s ours', 'jobs', 1)")"
+    for facts in "'{no}'" "'{handler}', '{1}'" "'{handler}', '{1}', '{1}'" \
+        "'{handler}', '{999}', '{2}'"; do
+        may $role "not with a cause or a unit that there is none of: $facts" "SELECT s.status
+            FROM holdfast.claim('it\"s ours', 'jobs', 1) c, holdfast.read_subscriptions() n,
+            holdfast.change_settle_lease($ours, n.id, c.lease::uuid, false, false, NULL, now(),
+            '{1}', ARRAY[c.position], '{1}', '{1}', '{0}', '{[]}', ARRAY[now()], NULL, NULL,
+            $facts) s WHERE n.name = 'jobs'" "ERROR:  HF001"
     done
-    may $role "subscribes, seeks and unsubscribes" "SELECT status FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now());
-        SELECT s.status FROM holdfast.read_subscriptions() n, holdfast.change_seek($ours, n.id, 1, now()) s WHERE n.name = 'new';
+    may $role "subscribes, seeks and unsubscribes" "SELECT status
+        FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now());
+        SELECT s.status FROM holdfast.read_subscriptions() n,
+            holdfast.change_seek($ours, n.id, 1, now()) s WHERE n.name = 'new';
         SELECT status FROM holdfast.change_subscription_remove($ours, 'new')" "0 0 0"
-    may $role "and by the functions for people" "SELECT holdfast.create_subscription('it\"s ours', 'new', '{**}', 'now', partitions => 2);
-        SELECT FROM holdfast.alter_subscription('it\"s ours', 'new', '{a}', 3, '{\"batch\": 7}'); SELECT FROM holdfast.pause_subscription('it\"s ours', 'new', 'why');
-        SELECT paused_by, patterns, partitions FROM holdfast.read_subscriptions() WHERE name = 'new'; SELECT FROM holdfast.resume_subscription('it\"s ours', 'new');
-        SELECT position FROM holdfast.seek_subscription('it\"s ours', 'new', '2000-01-01'); SELECT FROM holdfast.drop_subscription('it\"s ours', 'new')" "t $role's|[\"a\"]|3 0"
-    may $role "owns partitions and settles" "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000aa', 'n', false);
-        SELECT a.status, t.status FROM holdfast.read_subscriptions() s, holdfast.change_acquire($ours, s.id, 0, '00000000-0000-4000-8000-0000000000aa', 'n', false, NULL, NULL) a,
-            LATERAL holdfast.change_settle($ours, s.id, 0, '00000000-0000-4000-8000-0000000000aa', a.epoch, 0, 1, NULL, now()) t WHERE s.name = 'audit' AND a.status = 0;
-        SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000aa', now())" "0|0"
+    may $role "and by the functions for people" \
+        "SELECT holdfast.create_subscription('it\"s ours', 'new', '{**}', 'now', partitions => 2);
+        SELECT FROM holdfast.alter_subscription('it\"s ours', 'new', '{a}', 3, '{\"batch\": 7}');
+        SELECT FROM holdfast.pause_subscription('it\"s ours', 'new', 'why');
+        SELECT paused_by, patterns, partitions FROM holdfast.read_subscriptions()
+            WHERE name = 'new'; SELECT FROM holdfast.resume_subscription('it\"s ours', 'new');
+        SELECT position FROM holdfast.seek_subscription('it\"s ours', 'new', '2000-01-01');
+        SELECT FROM holdfast.drop_subscription('it\"s ours', 'new')" "t $role's|[\"a\"]|3 0"
+    may $role "owns partitions and settles" "SELECT FROM holdfast.process_beat($ours,
+        '00000000-0000-4000-8000-0000000000aa', 'n', false);
+        SELECT a.status, t.status FROM holdfast.read_subscriptions() s,
+            holdfast.change_acquire($ours, s.id, 0, '00000000-0000-4000-8000-0000000000aa', 'n',
+            false, NULL, NULL) a,
+            LATERAL holdfast.change_settle($ours, s.id, 0, '00000000-0000-4000-8000-0000000000aa',
+            a.epoch, 0, 1, NULL, now()) t WHERE s.name = 'audit' AND a.status = 0;
+        SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000aa',
+            now())" "0|0"
 done
 for role in viewer publisher; do
     may $role "claims nothing" "SELECT FROM holdfast.claim('it\"s ours', 'jobs', 1)" "$denied"
-    may $role "subscribes to nothing" "SELECT FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())" "$denied"
-    for call in "create_subscription('it\"s ours', 'new', '{**}', 'now')" "alter_subscription('it\"s ours', 'jobs', '{a}')" "drop_subscription('it\"s ours', 'jobs')" \
-        "pause_subscription('it\"s ours', 'jobs')" "resume_subscription('it\"s ours', 'jobs')" "seek_subscription('it\"s ours', 'jobs', 'start')"; do
+    may $role "subscribes to nothing" "SELECT FROM holdfast.change_subscription_put($ours, 'new',
+        '[\"**\"]', '{}', 2, 1, 0, -1, now())" "$denied"
+    for call in "create_subscription('it\"s ours', 'new', '{**}', 'now')" \
+        "alter_subscription('it\"s ours', 'jobs', '{a}')" \
+        "drop_subscription('it\"s ours', 'jobs')" \
+        "pause_subscription('it\"s ours', 'jobs')" "resume_subscription('it\"s ours', 'jobs')" \
+        "seek_subscription('it\"s ours', 'jobs', 'start')"; do
         may $role "and cannot: ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
     done
 done
 for role in $roles; do
     may $role "makes no namespace" "SELECT holdfast.create_namespace('mine')" "$denied"
-    may $role "nor changes its own" "SELECT holdfast.alter_namespace('it\"s ours', retention_ms => 1)" "$denied"
+    may $role "nor changes its own" \
+        "SELECT holdfast.alter_namespace('it\"s ours', retention_ms => 1)" "$denied"
     may $role "nor drops it" "CALL holdfast.drop_namespace('it\"s ours', true)" "$denied"
-    may $role "is a node" "SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
+    may $role "is a node" \
+        "SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
         SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
-        SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "00000000-0000-4000-8000-0000000000bb 00000000-0000-4000-8000-0000000000bb t"
+        SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" \
+            "00000000-0000-4000-8000-0000000000bb 00000000-0000-4000-8000-0000000000bb t"
 done
 
-# When the last process left tells whether the clock was set back since; a viewer could pretend that.
+# When the last process left tells whether the clock was set back since; a viewer could pretend
+# that.
 for role in viewer publisher consumer; do
-    sql "SELECT holdfast.namespace_grant('$role', 'default', 'nobody'); UPDATE holdfast_private.namespaces SET closed_at = NULL WHERE id = 1" >/dev/null
-    as nobody "SELECT FROM holdfast.process_beat(1, '00000000-0000-4000-8000-0000000000ee', 'n', false); SELECT FROM holdfast.process_close(1, '00000000-0000-4000-8000-0000000000ee', now())" >/dev/null
-    is "$role: $(case $role in viewer) echo "leaves no sign of when it left" ;; *) echo "leaves a sign of when it left" ;; esac)" \
-        "SELECT closed_at IS NOT NULL, (SELECT count(*) FROM holdfast.read_processes() WHERE namespace_id = 1), holdfast.namespace_revoke('$role', 'default', 'nobody') FROM holdfast.read_namespaces() WHERE id = 1" \
+    sql "SELECT holdfast.namespace_grant('$role', 'default', 'nobody');
+        UPDATE holdfast_private.namespaces SET closed_at = NULL WHERE id = 1" >/dev/null
+    as nobody "SELECT FROM holdfast.process_beat(1, '00000000-0000-4000-8000-0000000000ee', 'n',
+        false); SELECT FROM holdfast.process_close(1, '00000000-0000-4000-8000-0000000000ee',
+        now())" >/dev/null
+    is "$role: $(case $role in viewer) echo "leaves no sign of when it left" ;; *) echo \
+            "leaves a sign of when it left" ;; esac)" \
+        "SELECT closed_at IS NOT NULL, (SELECT count(*) FROM holdfast.read_processes()
+        WHERE namespace_id = 1), holdfast.namespace_revoke('$role', 'default', 'nobody')
+        FROM holdfast.read_namespaces() WHERE id = 1" \
         "$(case $role in viewer) echo f ;; *) echo t ;; esac)|0|t"
 done
 
 # --- Nodes of others, and locks ---
 our_node=00000000-0000-4000-8000-00000000000$ours
-processes="SELECT md5(string_agg(p::text, ' ' ORDER BY p.token)) FROM holdfast.read_processes() p WHERE namespace_id = $ours"
-sql "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000dd', 'dead', true)" >/dev/null
+processes="SELECT md5(string_agg(p::text, ' ' ORDER BY p.token)) FROM holdfast.read_processes() p
+    WHERE namespace_id = $ours"
+sql "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000dd', 'dead',
+    true)" >/dev/null
 before=$(sql "$processes")
 for role in viewer publisher; do
-    for call in "holdfast.process_close($ours, '$our_node', now())" "holdfast.process_beat($ours, '$our_node', 'n', true)" "holdfast.process_sweep($ours)" "holdfast_private.process_give($ours, '$our_node', now())" \
-        "holdfast.heartbeat('it\"s ours', 'node', '$our_node')" "holdfast.goodbye('it\"s ours', 'node', '$our_node')" \
-        "holdfast.node_register($ours, '$our_node', true, true, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)"; do
+    for call in "holdfast.process_close($ours, '$our_node', now())" \
+        "holdfast.process_beat($ours, '$our_node', 'n', true)" "holdfast.process_sweep($ours)" \
+        "holdfast_private.process_give($ours, '$our_node', now())" \
+        "holdfast.heartbeat('it\"s ours', 'node', '$our_node')" \
+        "holdfast.goodbye('it\"s ours', 'node', '$our_node')" \
+        "holdfast.node_register($ours, '$our_node', true, true, 'n', true, 'n', NULL, NULL, NULL,
+            NULL, NULL, 30000)"; do
         echo "SELECT $call;"
     done | tries "$role's" >/dev/null
-    echo "UPDATE holdfast_private.processes SET renewals = 0, seen_at = '-infinity'; DELETE FROM holdfast_private.processes;
-          INSERT INTO holdfast_private.processes (token, started_at, seen_at, namespace_id, locked, node_name, role_id) VALUES (gen_random_uuid(), now(), now(), $ours, false, 'n', 'holdfast'::regrole)" | tries "$role's" >/dev/null
-    is "$role: neither changes nor removes a node of others, nor speaks for one" "$processes" "$before"
+    echo "UPDATE holdfast_private.processes SET renewals = 0, seen_at = '-infinity';
+        DELETE FROM holdfast_private.processes;
+          INSERT INTO holdfast_private.processes (token, started_at, seen_at, namespace_id, locked,
+              node_name, role_id) VALUES (gen_random_uuid(), now(), now(), $ours, false, 'n',
+              'holdfast'::regrole)" | tries "$role's" >/dev/null
+    is "$role: neither changes nor removes a node of others, nor speaks for one" "$processes" \
+        "$before"
 done
 sql "ALTER ROLE \"viewer's\" RENAME TO \"Viewer's.new\"" >/dev/null
-ok "who has another name now" same "" "$(as "Viewer's.new" "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000cc', 'n', false)")"
+ok "who has another name now" same "" "$(as "Viewer's.new" "SELECT FROM holdfast.process_beat($ours,
+        '00000000-0000-4000-8000-0000000000cc', 'n', false)")"
 sql "ALTER ROLE \"Viewer's.new\" RENAME TO \"viewer's\"" >/dev/null
-may viewer "shows signs of life for what it registered under another name" "SELECT count(*) > 0 FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000cc', 'n', false); SELECT renewals FROM holdfast.read_processes() WHERE token = '00000000-0000-4000-8000-0000000000cc'" "t 1"
-may viewer "and takes leave" "SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000cc', now()); SELECT count(*) FROM holdfast.read_processes() WHERE token = '00000000-0000-4000-8000-0000000000cc'" 0
-may viewer "says nothing of which ids are known" "UPDATE holdfast_private.namespaces SET ids_until = 'infinity'" "$denied"
-may viewer "nor when the last process left" "UPDATE holdfast_private.namespaces SET closed_at = now()" "$denied"
+may viewer "shows signs of life for what it registered under another name" "SELECT count(*) > 0
+    FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000cc', 'n', false);
+    SELECT renewals FROM holdfast.read_processes()
+    WHERE token = '00000000-0000-4000-8000-0000000000cc'" "t 1"
+may viewer "and takes leave" "SELECT FROM holdfast.process_close($ours,
+    '00000000-0000-4000-8000-0000000000cc', now()); SELECT count(*) FROM holdfast.read_processes()
+    WHERE token = '00000000-0000-4000-8000-0000000000cc'" 0
+may viewer "says nothing of which ids are known" \
+    "UPDATE holdfast_private.namespaces SET ids_until = 'infinity'" "$denied"
+may viewer "nor when the last process left" \
+    "UPDATE holdfast_private.namespaces SET closed_at = now()" "$denied"
 may consumer "clears up after those that are dead" "SELECT holdfast.process_sweep($ours)" 1
-is "and only after those" "SELECT count(*) FROM holdfast.read_processes() WHERE token = '$our_node'" 1
+is "and only after those" \
+    "SELECT count(*) FROM holdfast.read_processes() WHERE token = '$our_node'" 1
 # lockable ROLE: the tables of the schema that it can lock for all others.
 lockable() {
     for table in $tables; do
         echo "BEGIN; LOCK TABLE ONLY $table; SELECT '${table#*.}'; ROLLBACK;"
     done | tries "$1's" | grep -v ERROR | sort | paste -sd' ' -
 }
-tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p')")
+tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace IN
+        ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p')")
 for role in $roles; do
     ok "$role: locks no table against others" same "" "$(lockable "$role")"
 done
 for role in $roles; do
-    may $role "leaves the journal alone" "SELECT holdfast.upkeep(1000000); SELECT holdfast_private.rotate(0)" "f $denied"
-    may $role "and leases" "SELECT holdfast_private.compact('holdfast_private.leases', -1)" "$denied"
+    may $role "leaves the journal alone" \
+        "SELECT holdfast.upkeep(1000000); SELECT holdfast_private.rotate(0)" "f $denied"
+    may $role "and leases" "SELECT holdfast_private.compact('holdfast_private.leases', -1)" \
+        "$denied"
 done
-lease_ends="SELECT expires_at > now() + interval '30 d' FROM holdfast.read_leases() WHERE subscription_id = (SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $ours AND name = 'jobs') ORDER BY 1 DESC LIMIT 1"
-sql "UPDATE holdfast_private.processes SET seen_at = now() + interval '60 d' WHERE token = '$our_node'; UPDATE holdfast_private.leases SET expires_at = now() + interval '60 d'
-     WHERE subscription_id = (SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $ours AND name = 'jobs')" >/dev/null
+lease_ends="SELECT expires_at > now() + interval '30 d' FROM holdfast.read_leases()
+    WHERE subscription_id = (SELECT id FROM holdfast.read_subscriptions() WHERE namespace_id = $ours
+    AND name = 'jobs') ORDER BY 1 DESC LIMIT 1"
+sql "UPDATE holdfast_private.processes SET seen_at = now() + interval '60 d' WHERE token
+    = '$our_node'; UPDATE holdfast_private.leases SET expires_at = now() + interval '60 d'
+     WHERE subscription_id = (SELECT id FROM holdfast.read_subscriptions()
+         WHERE namespace_id = $ours AND name = 'jobs')" >/dev/null
 for role in viewer publisher; do
-    may $role "lives on when the clock is set back" "SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb') IS NOT NULL; SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "t t"
+    may $role "lives on when the clock is set back" "SELECT holdfast.heartbeat('it\"s ours',
+        '$role', '00000000-0000-4000-8000-0000000000bb') IS NOT NULL; SELECT
+        holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "t t"
 done
 is "and leaves what to do about it" "$lease_ends" t
-may consumer "to a consumer" "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000aa', 'n', false); SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000aa', now())" ""
+may consumer "to a consumer" \
+    "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000aa', 'n', false);
+    SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000aa', now())" ""
 is "(leases end in time again)" "$lease_ends" f
 
 # --- Schedules, events for later and months that are to go, in both ---
 # due NAMESPACE ID: makes the schedule `clock` due, and has an event that is.
 due() {
-    sql "SELECT holdfast.create_schedule('$1', 'clock', '@yearly', 'tock', '\"secret\"', misfire => 'once');
+    sql "SELECT holdfast.create_schedule('$1', 'clock', '@yearly', 'tock', '\"secret\"',
+        misfire => 'once');
          SELECT FROM holdfast.publish_later('$1', 'later', '\"secret\"', now() - interval '1 s');
-         UPDATE holdfast_private.schedules SET next_at = now() - interval '1 hour' WHERE namespace_id = $2 AND name = 'clock'" >/dev/null
+         UPDATE holdfast_private.schedules SET next_at = now() - interval '1 hour'
+             WHERE namespace_id = $2 AND name = 'clock'" >/dev/null
 }
 for id in "$ours" "$theirs"; do
     past 2 3 "$id"
     past 1 0 "$id"
 done
 sql "UPDATE holdfast_private.namespaces SET retention_ms = 3600000" >/dev/null
-old_months="SELECT count(*) FROM pg_inherits i WHERE i.inhparent IN ('holdfast_private.events_$ours'::regclass, 'holdfast_private.events_$theirs'::regclass)
+old_months="SELECT count(*) FROM pg_inherits i WHERE i.inhparent
+    IN ('holdfast_private.events_$ours'::regclass, 'holdfast_private.events_$theirs'::regclass)
     AND right(i.inhrelid::regclass::text, 6) < to_char(now() AT TIME ZONE 'UTC', 'YYYYMM')"
 due theirs "$theirs"
 sql "SELECT FROM holdfast.run_schedule('theirs', 'clock')" >/dev/null
 for role in publisher owner; do
     due 'it"s ours' "$ours"
-    may $role "ticks for its own namespace, with a month due that is not its own to be dropped" "SELECT fired, released, months FROM holdfast.tick()" "1|1|0"
+    may $role "ticks for its own namespace, with a month due that is not its own to be dropped" \
+        "SELECT fired, released, months FROM holdfast.tick()" "1|1|0"
     due 'it"s ours' "$ours"
     may $role "ticks for it by name" "SELECT fired, released FROM holdfast.tick('it\"s ours')" "1|1"
-    may $role "makes, pauses, runs, resumes and drops a schedule" "SELECT holdfast.create_schedule('it\"s ours', '$role', '@hourly', 't') IS NOT NULL; SELECT FROM holdfast.pause_schedule('it\"s ours', '$role');
-        SELECT position > 0 FROM holdfast.run_schedule('it\"s ours', '$role'); SELECT FROM holdfast.resume_schedule('it\"s ours', '$role');
-        SELECT count(*) FROM holdfast.read_schedule_runs() r JOIN holdfast.read_schedules() s ON s.id = r.schedule_id WHERE s.name = '$role'; SELECT FROM holdfast.drop_schedule('it\"s ours', '$role')" "t t 1"
+    may $role "makes, pauses, runs, resumes and drops a schedule" \
+        "SELECT holdfast.create_schedule('it\"s ours', '$role', '@hourly', 't') IS NOT NULL;
+        SELECT FROM holdfast.pause_schedule('it\"s ours', '$role');
+        SELECT position > 0 FROM holdfast.run_schedule('it\"s ours', '$role');
+        SELECT FROM holdfast.resume_schedule('it\"s ours', '$role');
+        SELECT count(*) FROM holdfast.read_schedule_runs() r
+            JOIN holdfast.read_schedules() s ON s.id = r.schedule_id WHERE s.name = '$role';
+        SELECT FROM holdfast.drop_schedule('it\"s ours', '$role')" "t t 1"
 done
 due 'it"s ours' "$ours"
 for role in viewer consumer; do
     may $role "ticks, and fires nothing" "SELECT fired, released FROM holdfast.tick()" "0|0"
-    ok "$role: makes no schedule" like "ERROR:*" "$(as "$role's" "SELECT holdfast.create_schedule('it\"s ours', 'new', '@hourly', 't')")"
-    for call in "run_schedule('it\"s ours', 'clock')" "pause_schedule('it\"s ours', 'clock')" "drop_schedule('it\"s ours', 'clock')" "resume_schedule('it\"s ours', 'clock')" \
-        "change_schedule_remove($ours, 'clock')" "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
+    ok "$role: makes no schedule" like "ERROR:*" \
+        "$(as "$role's" "SELECT holdfast.create_schedule('it\"s ours', 'new', '@hourly', 't')")"
+    for call in "run_schedule('it\"s ours', 'clock')" "pause_schedule('it\"s ours', 'clock')" \
+        "drop_schedule('it\"s ours', 'clock')" "resume_schedule('it\"s ours', 'clock')" \
+        "change_schedule_remove($ours, 'clock')" \
+        "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
         may $role "is told so: $call" "SELECT FROM holdfast.$call" "$denied"
     done
 done
@@ -267,27 +398,43 @@ done
 is "months that are not theirs to drop stay" "$old_months" 4
 
 # --- Nothing in the other one ---
-their_clock=$(sql "SELECT id FROM holdfast.read_schedules() WHERE namespace_id = $theirs AND name = 'clock'")
+their_clock=$(sql "SELECT id FROM holdfast.read_schedules() WHERE namespace_id = $theirs
+        AND name = 'clock'")
 their_node=00000000-0000-4000-8000-00000000000$theirs
-# Every row of every table that is of the other one, but for which side of the journal a checkpoint is on.
-tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_|^secret\$|^tickets\$|^gates\$'")
-for secret in 'SELECT FROM holdfast_private.secret' 'SELECT FROM holdfast_private.tickets' "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => '\\x0000000a')" \
-    "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => NULL)" "SELECT FROM holdfast.tick(p_ticket => NULL)" "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
+# Every row of every table that is of the other one, but for which side of the journal a checkpoint
+# is on.
+tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c
+        WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
+        AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_|^secret\$|^tickets\$|^gates\$'")
+for secret in 'SELECT FROM holdfast_private.secret' 'SELECT FROM holdfast_private.tickets' \
+    "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => '\\x0000000a')" \
+    "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => NULL)" \
+    "SELECT FROM holdfast.tick(p_ticket => NULL)" \
+    "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
     may owner "forges no ticket: $secret" "$secret" "$denied"
 done
 # A role that may read every table can put a view of its own above that of tickets.
 sql "GRANT pg_read_all_data TO \"owner's\"" >/dev/null
-may owner "a view above that of tickets answers those of its reader alone" "CREATE TEMP VIEW mine AS SELECT ticket FROM holdfast_private.tickets; SELECT ticket = holdfast.ticket(), substr(ticket, 1, 4) = oidsend('\"owner''s\"'::regrole::oid) FROM mine" "t|t"
+may owner "a view above that of tickets answers those of its reader alone" "CREATE TEMP VIEW mine
+    AS SELECT ticket FROM holdfast_private.tickets; SELECT ticket = holdfast.ticket(),
+    substr(ticket, 1, 4) = oidsend('\"owner''s\"'::regrole::oid) FROM mine" "t|t"
 sql "GRANT pg_write_all_data TO \"owner's\"" >/dev/null
-may owner "the right to write every table changes no ticket" "UPDATE holdfast_private.tickets SET ticket = ''" "ERROR:  55000"
+may owner "the right to write every table changes no ticket" \
+    "UPDATE holdfast_private.tickets SET ticket = ''" "ERROR:  55000"
 sql "REVOKE pg_read_all_data, pg_write_all_data FROM \"owner's\"" >/dev/null
-of_theirs="to_jsonb(t) @> '{\"namespace_id\": $theirs}' OR to_jsonb(t) @> '{\"namespace\": \"theirs\"}' OR to_jsonb(t) @> '{\"schedule_id\": \"$their_clock\"}'
-    OR to_jsonb(t) @> '{\"subscription_id\": $their_jobs}' OR to_jsonb(t) @> '{\"subscription_id\": $their_audit}'"
-snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t)) FROM (SELECT t::text FROM holdfast.read_namespaces() t WHERE id = $theirs
+of_theirs="to_jsonb(t) @> '{\"namespace_id\": $theirs}'
+    OR to_jsonb(t) @> '{\"namespace\": \"theirs\"}'
+    OR to_jsonb(t) @> '{\"schedule_id\": \"$their_clock\"}'
+    OR to_jsonb(t) @> '{\"subscription_id\": $their_jobs}'
+    OR to_jsonb(t) @> '{\"subscription_id\": $their_audit}'"
+snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t))
+    FROM (SELECT t::text FROM holdfast.read_namespaces() t WHERE id = $theirs
     UNION ALL SELECT q.last_value::text FROM holdfast_private.events_${theirs}_position q
-    UNION ALL SELECT i.inhrelid::regclass::text FROM pg_inherits i WHERE i.inhparent = 'holdfast_private.events_$theirs'::regclass
+    UNION ALL SELECT i.inhrelid::regclass::text FROM pg_inherits i
+    WHERE i.inhparent = 'holdfast_private.events_$theirs'::regclass
     $(for table in $tables; do
-        case $table in *.checkpoints_[01]) ;; *) echo "UNION ALL SELECT '$table' || t::text FROM $table t WHERE $of_theirs" ;; esac
+        case $table in *.checkpoints_[01]) ;; *) echo \
+            "UNION ALL SELECT '$table' || t::text FROM $table t WHERE $of_theirs" ;; esac
     done)) x"
 before=$(sql "$snapshot")
 ok "(what is in the other one is known)" like "????????????????????????????????" "$before"
@@ -295,13 +442,19 @@ said=$(mktemp)
 # any_call ROLE NAME: a call of every function there is, with what is the other one's wherever an
 # argument could name it. What is called name is that of a namespace, a subscription or a schedule.
 any_call() {
-    sql "SELECT format('%s %s.%I(%s);', CASE p.prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT' END, p.pronamespace::regnamespace, p.proname, string_agg(CASE WHEN a.mode = 'v' THEN 'VARIADIC ' ELSE '' END || CASE
+    sql "SELECT format('%s %s.%I(%s);', CASE p.prokind WHEN 'p' THEN 'CALL' ELSE 'SELECT' END,
+        p.pronamespace::regnamespace, p.proname,
+        string_agg(CASE WHEN a.mode = 'v' THEN 'VARIADIC ' ELSE '' END || CASE
             WHEN a.name = 'p_ticket' THEN 'holdfast.ticket()'
             WHEN a.type = 'integer' AND a.name ~ 'namespace_id|^p_id\$|^p_own\$' THEN '$theirs'
-            WHEN a.type = 'holdfast_private.namespaces' THEN (SELECT quote_literal(n) FROM holdfast.read_namespaces() n WHERE n.id = $theirs)
-            WHEN a.type = 'holdfast_private.schedules' THEN (SELECT quote_literal(c) FROM holdfast.read_schedules() c WHERE c.id = '$their_clock')
-            WHEN a.type = 'holdfast_private.processes' THEN (SELECT quote_literal(c) FROM holdfast.read_processes() c WHERE c.token = '$their_node')
-            WHEN a.type = 'holdfast_private.pull' THEN quote_literal(holdfast_private.pull_find(holdfast.ticket(), 'theirs', 'jobs'))
+            WHEN a.type = 'holdfast_private.namespaces' THEN (SELECT quote_literal(n)
+                FROM holdfast.read_namespaces() n WHERE n.id = $theirs)
+            WHEN a.type = 'holdfast_private.schedules' THEN (SELECT quote_literal(c)
+                FROM holdfast.read_schedules() c WHERE c.id = '$their_clock')
+            WHEN a.type = 'holdfast_private.processes' THEN (SELECT quote_literal(c)
+                FROM holdfast.read_processes() c WHERE c.token = '$their_node')
+            WHEN a.type = 'holdfast_private.pull'
+                THEN quote_literal(holdfast_private.pull_find(holdfast.ticket(), 'theirs', 'jobs'))
             WHEN a.name ~ 'subscription_id' THEN '$their_jobs'
             WHEN a.type IN ('integer', 'bigint') THEN '1'
             WHEN a.type = 'boolean' THEN 'true'
@@ -311,66 +464,117 @@ any_call() {
                 WHEN a.type = 'uuid' AND a.name ~ 'schedule|^p_id\$' THEN '$their_clock'
                 WHEN a.type IN ('text', 'uuid') AND a.name ~ 'lease' THEN '$their_lease'
                 WHEN a.type = 'uuid' THEN '$their_node'
-                WHEN a.type = 'uuid[]' THEN CASE WHEN a.name ~ 'schedule' THEN '{$their_clock}' WHEN a.name ~ 'token' THEN '{$their_node}' ELSE '{' || gen_random_uuid() || '}' END
-                WHEN a.type = 'text' THEN CASE WHEN a.name ~ 'namespace' THEN 'theirs' WHEN a.name ~ '^(p_)?name\$' THEN '$2' WHEN a.name ~ 'subscription' THEN 'jobs'
-                    WHEN a.name ~ 'role' THEN 'owner' WHEN a.name ~ 'grantee' THEN '$1''s' WHEN a.name ~ 'expression' THEN '@hourly' WHEN a.name ~ 'zone' THEN 'UTC' ELSE 'x' END
-                WHEN a.type = 'text[]' THEN '{x}' WHEN a.type = 'boolean[]' THEN '{t}' WHEN a.type ~ '^(int|json).*]\$' THEN '{1}' WHEN a.type ~ '^json' THEN '1'
-                WHEN a.type = 'regclass' THEN 'holdfast_private.leases' WHEN a.type = 'regrole' THEN '\"$1''s\"' WHEN a.type = 'interval' THEN '1 s' END) END
+                WHEN a.type = 'uuid[]' THEN CASE WHEN a.name ~ 'schedule' THEN '{$their_clock}' WHEN
+                    a.name ~ 'token' THEN '{$their_node}' ELSE '{' || gen_random_uuid() || '}' END
+                WHEN a.type = 'text' THEN CASE WHEN a.name ~ 'namespace' THEN 'theirs'
+                    WHEN a.name ~ '^(p_)?name\$' THEN '$2' WHEN a.name ~ 'subscription' THEN 'jobs'
+                    WHEN a.name ~ 'role' THEN 'owner' WHEN a.name ~ 'grantee' THEN '$1''s'
+                        WHEN a.name ~ 'expression' THEN '@hourly' WHEN a.name ~ 'zone' THEN 'UTC'
+                        ELSE 'x' END
+                WHEN a.type = 'text[]' THEN '{x}' WHEN a.type = 'boolean[]' THEN '{t}'
+                    WHEN a.type ~ '^(int|json).*]\$' THEN '{1}' WHEN a.type ~ '^json' THEN '1'
+                WHEN a.type = 'regclass' THEN 'holdfast_private.leases' WHEN a.type = 'regrole'
+                    THEN '\"$1''s\"' WHEN a.type = 'interval' THEN '1 s' END) END
             || '::' || a.type, ', ' ORDER BY a.n))
         FROM pg_proc p LEFT JOIN LATERAL (
-            SELECT i.n, p.proargmodes[i.n] AS mode, coalesce(p.proargnames[i.n], '') AS name, format_type(i.t, NULL) AS type
+            SELECT i.n, p.proargmodes[i.n] AS mode, coalesce(p.proargnames[i.n], '') AS name,
+                format_type(i.t, NULL) AS type
             FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY i (t, n)
             WHERE coalesce(p.proargmodes[i.n], 'i') IN ('i', 'b', 'v')) a ON true
-        WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prorettype <> 'trigger'::regtype
+        WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
+            AND p.prorettype <> 'trigger'::regtype
         GROUP BY p.oid ORDER BY p.proname"
 }
 for role in $roles; do
     may $role "sees none of its names" "SELECT name FROM holdfast.read_namespaces()" 'it"s ours'
     may $role "nor what is in it" "SELECT $(everything theirs "$theirs")" "0 0 0"
-    may $role "nor its grants" "SELECT count(*) FROM holdfast.read_grants() WHERE namespace_id = $theirs" 0
+    may $role "nor its grants" \
+        "SELECT count(*) FROM holdfast.read_grants() WHERE namespace_id = $theirs" 0
     may $role "nor its log" "SELECT FROM holdfast_private.events_$theirs" "$denied"
     may $role "nor its head" "SELECT holdfast.head($theirs)" "$denied"
     may $role "nor its numbers" "SELECT FROM holdfast.stats('theirs')" "ERROR:  HF003"
     ok "$role: nor a row of it in any table" same 0 "$(for table in $tables; do
         case $table in
-        holdfast_private.*) echo "SELECT count(*) FROM holdfast.read_${table#*.}() t WHERE $of_theirs;" ;;
+        holdfast_private.*) echo \
+            "SELECT count(*) FROM holdfast.read_${table#*.}() t WHERE $of_theirs;" ;;
         *) echo "SELECT count(*) FROM $table t WHERE $of_theirs;" ;;
         esac
     done | tries "$role's" | sort -u | paste -sd' ' -)"
     for call in \
         "holdfast.publish_later('theirs', 't', '1', now())" "holdfast.heartbeat('theirs', 'n')" \
-        "holdfast.heartbeat('it\"s ours', 'n', '00000000-0000-4000-8000-00000000000$theirs')" "holdfast.goodbye('theirs', 'n', '00000000-0000-4000-8000-00000000000$theirs')" \
+        "holdfast.heartbeat('it\"s ours', 'n', '00000000-0000-4000-8000-00000000000$theirs')" \
+        "holdfast.goodbye('theirs', 'n', '00000000-0000-4000-8000-00000000000$theirs')" \
         "holdfast.goodbye('it\"s ours', 'n', '00000000-0000-4000-8000-00000000000$theirs')" \
         "holdfast.publish('theirs', 't')" "holdfast.publish_many('theirs', '{x}', NULL)" \
         "holdfast.publish('theirs', 't', id => '00000000-0000-4000-8000-000000000001')" \
-        "holdfast.append($theirs, ARRAY[gen_random_uuid()], '{t}', '{1}', '{k}', NULL, NULL, NULL, ARRAY[now()], NULL, '{1}')" \
-        "nextval('holdfast_private.events_${theirs}_position')" "setval('holdfast_private.events_${theirs}_sleep', 1)" \
-        "holdfast.claim('theirs', 'jobs', 1)" "holdfast.change_claim($theirs, $their_jobs, 0, NULL, '00000000-0000-4000-8000-0000000000aa', 'a', NULL, false, 10, 1000, false, false, NULL, NULL, NULL, true, now())" \
-        "holdfast.ack('theirs', 'jobs', '$their_lease')" "holdfast.nack('theirs', 'jobs', '$their_lease')" \
-        "holdfast.bury('theirs', 'jobs', '$their_lease')" "holdfast.release('theirs', 'jobs', '$their_lease')" "holdfast.extend('theirs', 'jobs', '$their_lease')" \
-        "holdfast.change_settle_lease($ours, $their_jobs, '$their_lease', true, false, NULL, now())" \
+        "holdfast.append($theirs, ARRAY[gen_random_uuid()], '{t}', '{1}', '{k}', NULL, NULL, NULL,
+            ARRAY[now()], NULL, '{1}')" \
+        "nextval('holdfast_private.events_${theirs}_position')" \
+        "setval('holdfast_private.events_${theirs}_sleep', 1)" \
+        "holdfast.claim('theirs', 'jobs', 1)" \
+        "holdfast.change_claim($theirs, $their_jobs, 0, NULL,
+            '00000000-0000-4000-8000-0000000000aa', 'a', NULL, false, 10, 1000, false, false, NULL,
+            NULL, NULL, true, now())" \
+        "holdfast.ack('theirs', 'jobs', '$their_lease')" \
+        "holdfast.nack('theirs', 'jobs', '$their_lease')" \
+        "holdfast.bury('theirs', 'jobs', '$their_lease')" \
+        "holdfast.release('theirs', 'jobs', '$their_lease')" \
+        "holdfast.extend('theirs', 'jobs', '$their_lease')" \
+        "holdfast.change_settle_lease($ours, $their_jobs, '$their_lease', true, false, NULL,
+            now())" \
         "holdfast.lease_events($theirs, $their_jobs, '$their_lease')" \
-        "holdfast.change_seek($theirs, $their_jobs, 0, now())" "holdfast.change_pause($theirs, $their_jobs, true, 'x', 'y', now())" \
-        "holdfast.change_acquire($theirs, $their_audit, 0, '00000000-0000-4000-8000-0000000000aa', 'n', true, NULL, NULL)" \
-        "holdfast.change_subscription_put($theirs, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())" "holdfast.change_subscription_remove($theirs, 'jobs')" \
-        "holdfast.create_subscription('theirs', 'new', '{**}', 'start')" "holdfast.create_subscription('theirs', 'jobs', '{a}')" "holdfast.alter_subscription('theirs', 'jobs', '{a}')" \
-        "holdfast.pause_subscription('theirs', 'jobs')" "holdfast.resume_subscription('theirs', 'jobs')" "holdfast.seek_subscription('theirs', 'jobs', 'now')" "holdfast.drop_subscription('theirs', 'jobs')" \
-        "holdfast.create_namespace('theirs', retention_ms => 1)" "holdfast.alter_namespace('theirs', retention_ms => 1)" \
-        "holdfast.change_dead_purge($theirs, '{1,2,3}', now())" "holdfast.change_dead_retry($theirs, '{1,2,3}', NULL, now())" "holdfast.change_dead_resolve($theirs, 2, 'x', 'y', now())" \
-        "holdfast.process_beat($theirs, gen_random_uuid(), 'n', false)" "holdfast.process_beat($ours, '00000000-0000-4000-8000-00000000000$theirs', 'n', false)" \
-        "holdfast.process_close($theirs, '00000000-0000-4000-8000-00000000000$theirs', now())" "holdfast.process_sweep($theirs)" \
-        "holdfast_private.journal_add($their_audit, 0, 4, now(), NULL)" "holdfast_private.subscription_clear($their_jobs)" "holdfast.events_at($theirs, NULL, '{1}')" \
-        "holdfast.create_schedule('theirs', 'new', '@hourly', 't')" "holdfast.create_schedule('theirs', 'clock', '@hourly', 't')" "holdfast.run_schedule('theirs', 'clock')" \
-        "holdfast.pause_schedule('theirs', 'clock')" "holdfast.resume_schedule('theirs', 'clock')" "holdfast.drop_schedule('theirs', 'clock')" "holdfast.fire_schedule('$their_clock')" \
-        "holdfast.change_schedule_pause($theirs, 'clock', true, 'x', 'y', now(), now())" "holdfast.change_schedule_remove($theirs, 'clock')" \
-        "holdfast.change_delay($theirs, now(), ARRAY[gen_random_uuid()], '{t}', '{1}', '{k}', '{NULL}', '{NULL}', '{NULL}', ARRAY[now()], '{1}')" \
-        "holdfast.change_release($theirs, 10, 1000000, now())" "holdfast.tick('theirs')" "holdfast.tick()" \
-        "holdfast.retain('theirs', 0)" "holdfast.retain(NULL, 0)" "holdfast.change_retain($theirs, 100, NULL, 1000, true)" "holdfast_private.retention_ids($theirs, 1000)" \
-        "holdfast.import_table('holdfast.event_log', 'theirs', '{position}', '{\"type\": \"type\", \"payload\": \"payload\"}')" \
-        "holdfast.node_register($theirs, gen_random_uuid(), false, false, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)" \
-        "holdfast.node_register($ours, '$their_node', false, true, 'n', true, 'n', NULL, NULL, NULL, NULL, NULL, 30000)" \
-        "holdfast_private.copy_check('theirs', 'x', false)" "holdfast_private.copy_begin('theirs', 'x', 'y', false)" "holdfast_private.copy_clear('theirs', 'x y', 0, 1000)" "holdfast_private.copy_end(NULL, 'x y')" "holdfast_private.copy_head($theirs, 1)" \
-        "holdfast.change_namespace_remove(0, 'theirs', true, 1000)" "holdfast.namespace_grant('owner', 'theirs', '$role''s')" "holdfast_private.namespace_put('a new one')"; do
+        "holdfast.change_seek($theirs, $their_jobs, 0, now())" \
+        "holdfast.change_pause($theirs, $their_jobs, true, 'x', 'y', now())" \
+        "holdfast.change_acquire($theirs, $their_audit, 0, '00000000-0000-4000-8000-0000000000aa',
+            'n', true, NULL, NULL)" \
+        "holdfast.change_subscription_put($theirs, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())" \
+        "holdfast.change_subscription_remove($theirs, 'jobs')" \
+        "holdfast.create_subscription('theirs', 'new', '{**}', 'start')" \
+        "holdfast.create_subscription('theirs', 'jobs', '{a}')" \
+        "holdfast.alter_subscription('theirs', 'jobs', '{a}')" \
+        "holdfast.pause_subscription('theirs', 'jobs')" \
+        "holdfast.resume_subscription('theirs', 'jobs')" \
+        "holdfast.seek_subscription('theirs', 'jobs', 'now')" \
+        "holdfast.drop_subscription('theirs', 'jobs')" \
+        "holdfast.create_namespace('theirs', retention_ms => 1)" \
+        "holdfast.alter_namespace('theirs', retention_ms => 1)" \
+        "holdfast.change_dead_purge($theirs, '{1,2,3}', now())" \
+        "holdfast.change_dead_retry($theirs, '{1,2,3}', NULL, now())" \
+        "holdfast.change_dead_resolve($theirs, 2, 'x', 'y', now())" \
+        "holdfast.process_beat($theirs, gen_random_uuid(), 'n', false)" \
+        "holdfast.process_beat($ours, '00000000-0000-4000-8000-00000000000$theirs', 'n', false)" \
+        "holdfast.process_close($theirs, '00000000-0000-4000-8000-00000000000$theirs', now())" \
+        "holdfast.process_sweep($theirs)" \
+        "holdfast_private.journal_add($their_audit, 0, 4, now(), NULL)" \
+        "holdfast_private.subscription_clear($their_jobs)" \
+        "holdfast.events_at($theirs, NULL, '{1}')" \
+        "holdfast.create_schedule('theirs', 'new', '@hourly', 't')" \
+        "holdfast.create_schedule('theirs', 'clock', '@hourly', 't')" \
+        "holdfast.run_schedule('theirs', 'clock')" \
+        "holdfast.pause_schedule('theirs', 'clock')" "holdfast.resume_schedule('theirs', 'clock')" \
+        "holdfast.drop_schedule('theirs', 'clock')" "holdfast.fire_schedule('$their_clock')" \
+        "holdfast.change_schedule_pause($theirs, 'clock', true, 'x', 'y', now(), now())" \
+        "holdfast.change_schedule_remove($theirs, 'clock')" \
+        "holdfast.change_delay($theirs, now(), ARRAY[gen_random_uuid()], '{t}', '{1}', '{k}',
+            '{NULL}', '{NULL}', '{NULL}', ARRAY[now()], '{1}')" \
+        "holdfast.change_release($theirs, 10, 1000000, now())" "holdfast.tick('theirs')" \
+        "holdfast.tick()" \
+        "holdfast.retain('theirs', 0)" "holdfast.retain(NULL, 0)" \
+        "holdfast.change_retain($theirs, 100, NULL, 1000, true)" \
+        "holdfast_private.retention_ids($theirs, 1000)" \
+        "holdfast.import_table('holdfast.event_log', 'theirs', '{position}',
+            '{\"type\": \"type\", \"payload\": \"payload\"}')" \
+        "holdfast.node_register($theirs, gen_random_uuid(), false, false, 'n', true, 'n', NULL,
+            NULL, NULL, NULL, NULL, 30000)" \
+        "holdfast.node_register($ours, '$their_node', false, true, 'n', true, 'n', NULL, NULL,
+            NULL, NULL, NULL, 30000)" \
+        "holdfast_private.copy_check('theirs', 'x', false)" \
+        "holdfast_private.copy_begin('theirs', 'x', 'y', false)" \
+        "holdfast_private.copy_clear('theirs', 'x y', 0, 1000)" \
+        "holdfast_private.copy_end(NULL, 'x y')" "holdfast_private.copy_head($theirs, 1)" \
+        "holdfast.change_namespace_remove(0, 'theirs', true, 1000)" \
+        "holdfast.namespace_grant('owner', 'theirs', '$role''s')" \
+        "holdfast_private.namespace_put('a new one')"; do
         echo "SELECT $call;"
     done | tries "$role's" >"$said"
     ok "$role: (all of these functions exist)" same "" "$(grep -E '42883|42601|42725' "$said")"
@@ -378,21 +582,27 @@ for role in $roles; do
     for name in theirs jobs clock; do
         any_call $role $name
     done | tries "$role's" >"$said"
-    ok "$role: (every function was called as it wants to be)" same "" "$(grep -E '42883|42601|42725' "$said")"
+    ok "$role: (every function was called as it wants to be)" same "" \
+        "$(grep -E '42883|42601|42725' "$said")"
     ok "$role: nothing of it was changed by any function" same "$before" "$(sql "$snapshot")"
     {
         for table in $tables; do
-            for column in "namespace_id = $theirs" "subscription_id = $their_jobs" "schedule_id = '$their_clock'"; do
-                echo "DELETE FROM $table WHERE $column; UPDATE $table SET ${column%% *} = ${column%% *} WHERE $column;"
+            for column in "namespace_id = $theirs" "subscription_id = $their_jobs" \
+                "schedule_id = '$their_clock'"; do
+                echo "DELETE FROM $table WHERE $column;
+                    UPDATE $table SET ${column%% *} = ${column%% *} WHERE $column;"
             done
         done
-        echo "UPDATE holdfast_private.namespaces SET ids_until = 'infinity' WHERE id = $theirs; TRUNCATE holdfast_private.leases;
-              INSERT INTO holdfast_private.grants VALUES ($theirs, '\"$role''s\"'::regrole, 'owner');"
+        echo "UPDATE holdfast_private.namespaces SET ids_until = 'infinity' WHERE id = $theirs;
+            TRUNCATE holdfast_private.leases;
+              INSERT INTO holdfast_private.grants
+                  VALUES ($theirs, '\"$role''s\"'::regrole, 'owner');"
     } | tries "$role's" >"$said"
     ok "$role: nothing of it was changed by any statement" same "$before" "$(sql "$snapshot")"
 done
 is "no namespace was made" "SELECT count(*) FROM holdfast.read_namespaces()" 3
-is "a role without rights sees nothing" "SELECT has_schema_privilege('nobody', 'holdfast', 'USAGE')" f
+is "a role without rights sees nothing" \
+    "SELECT has_schema_privilege('nobody', 'holdfast', 'USAGE')" f
 
 # --- The library, as each role ---
 if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
@@ -400,7 +610,8 @@ if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
 run() {
     local role=$1
     shift
-    "$HOLDFAST" "$@" --namespace 'it"s ours' --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=$role%27s" </dev/null >"$said" 2>&1
+    "$HOLDFAST" "$@" --namespace 'it"s ours' \
+        --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=$role%27s" </dev/null >"$said" 2>&1
     echo $?
 }
 for role in publisher owner; do
@@ -414,10 +625,12 @@ for role in viewer consumer; do
     ok "$role: and not to ask for more" sh -c '! grep -q "GRANT CREATE" "$1"' sh "$said"
 done
 for role in consumer owner; do
-    ok "$role: works" same 0 "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
+    ok "$role: works" same 0 \
+        "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
 done
 for role in viewer publisher; do
-    ok "$role: does not work" same 1 "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
+    ok "$role: does not work" same 1 \
+        "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
 done
 for role in $roles; do
     ok "$role: looks at its numbers" same 0 "$(run $role stats)"
@@ -438,65 +651,105 @@ for role in viewer consumer; do
     for list in 'schedule list' 'schedule show clock'; do
         # shellcheck disable=SC2086
         ok "$role: $list is refused, not empty" same 1 "$(run $role $list)"
-        ok "$role: (and told why)" grep -q "may not see the schedules of namespace it\"s ours" "$said"
+        ok "$role: (and told why)" grep -q "may not see the schedules of namespace it\"s ours" \
+            "$said"
     done
 done
-# What is hidden from the reader would be missing in the copy, and the proof would not see it either.
+# What is hidden from the reader would be missing in the copy, and the proof would not see it
+# either.
 for role in viewer owner; do
-    "$HOLDFAST" copy "postgresql:///$PGDATABASE?host=$cluster_dir&user=$role%27s" "$said-$role.db" --namespace 'it"s ours' --live </dev/null >"$said" 2>&1
-    ok "$role: copies nothing rather than a part" grep -q 'schema holdfast_private .42501.*the rest is for the owner of the schema' "$said"
+    "$HOLDFAST" copy "postgresql:///$PGDATABASE?host=$cluster_dir&user=$role%27s" \
+        "$said-$role.db" --namespace 'it"s ours' --live </dev/null >"$said" 2>&1
+    ok "$role: copies nothing rather than a part" grep \
+        -q 'schema holdfast_private .42501.*the rest is for the owner of the schema' "$said"
     rm -f "$said-$role.db"*
 done
 run viewer tail >/dev/null
 ok "viewer: reads the log" grep -q secret "$said"
-admin() { "$HOLDFAST" namespace "$@" --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=holdfast" </dev/null 2>&1; }
-ok "grants are made by a command" same "other is now consumer of namespace theirs." "$(admin grant consumer theirs other)"
-ok "and shown" same '{"role":"consumer","to":"other"} {"role":"viewer","to":"other"}' "$(admin grants theirs --json | tr -d ' ' | paste -sd' ' -)"
-ok "and taken back" same "other is no longer consumer of namespace theirs." "$(admin revoke consumer theirs other)"
-ok "an unknown role is refused" like "*role is admin; it must be viewer, publisher, consumer or owner" "$(admin grant admin theirs other)"
+admin() {
+    "$HOLDFAST" namespace \
+        "$@" --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=holdfast" </dev/null 2>&1
+}
+ok "grants are made by a command" same "other is now consumer of namespace theirs." \
+    "$(admin grant consumer theirs other)"
+ok "and shown" same '{"role":"consumer","to":"other"} {"role":"viewer","to":"other"}' \
+    "$(admin grants theirs --json | tr -d ' ' | paste -sd' ' -)"
+ok "and taken back" same "other is no longer consumer of namespace theirs." \
+    "$(admin revoke consumer theirs other)"
+ok "an unknown role is refused" like \
+    "*role is admin; it must be viewer, publisher, consumer or owner" \
+    "$(admin grant admin theirs other)"
 ok "no role grants to itself" same 1 "$(run owner namespace grant publisher 'it"s ours' "owner's")"
-ok "nor in a namespace that they do not see" same 1 "$(run owner namespace grant owner theirs "owner's")"
+ok "nor in a namespace that they do not see" same 1 \
+    "$(run owner namespace grant owner theirs "owner's")"
 fi
 rm -f "$said"
 
 # --- Several, members, and taking it back ---
 sql "SELECT holdfast.namespace_grant('publisher', 'theirs', 'viewer''s')" >/dev/null
 may viewer "it publishes there" "SELECT duplicate FROM holdfast.publish('theirs', 't')" f
-may viewer "and reads nothing there" "SELECT count(*) FROM holdfast.event_log WHERE namespace = 'theirs'; SELECT count(*) FROM holdfast.read_events() WHERE namespace_id = $theirs" "0 0"
+may viewer "and reads nothing there" "SELECT count(*) FROM holdfast.event_log WHERE namespace
+    = 'theirs'; SELECT count(*) FROM holdfast.read_events() WHERE namespace_id = $theirs" "0 0"
 may viewer "and publishes nothing here" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
-for call in "publish_later('it\"s ours', 't', '1', now())" "create_schedule('it\"s ours', 'new', '@hourly', 't')" "drop_schedule('it\"s ours', 'clock')" "run_schedule('it\"s ours', 'clock')" \
-    "change_schedule_remove($ours, 'clock')" "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
+for call in "publish_later('it\"s ours', 't', '1', now())" \
+    "create_schedule('it\"s ours', 'new', '@hourly', 't')" "drop_schedule('it\"s ours', 'clock')" \
+    "run_schedule('it\"s ours', 'clock')" \
+    "change_schedule_remove($ours, 'clock')" \
+    "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
     may viewer "nor for later, and is told so: ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
 done
 sql "SELECT holdfast.namespace_grant('consumer', 'theirs', 'viewer''s')" >/dev/null
-may viewer "it subscribes there" "SELECT FROM holdfast.pause_subscription('theirs', 'jobs', 'why'); SELECT paused_by FROM holdfast.read_subscriptions() WHERE namespace_id = $theirs AND name = 'jobs';
+may viewer "it subscribes there" \
+    "SELECT FROM holdfast.pause_subscription('theirs', 'jobs', 'why'); SELECT paused_by
+    FROM holdfast.read_subscriptions() WHERE namespace_id = $theirs AND name = 'jobs';
     SELECT FROM holdfast.resume_subscription('theirs', 'jobs')" "viewer's"
-for call in "claim('it\"s ours', 'jobs', 1)" "alter_subscription('it\"s ours', 'jobs', '{a}')" "drop_subscription('it\"s ours', 'jobs')" "pause_subscription('it\"s ours', 'jobs')" \
+for call in "claim('it\"s ours', 'jobs', 1)" "alter_subscription('it\"s ours', 'jobs', '{a}')" \
+    "drop_subscription('it\"s ours', 'jobs')" "pause_subscription('it\"s ours', 'jobs')" \
     "resume_subscription('it\"s ours', 'jobs')" "seek_subscription('it\"s ours', 'jobs', 'start')" \
-    "change_subscription_remove($ours, 'jobs')" "change_seek($ours, $our_jobs, 0, now())" "change_pause($ours, $our_jobs, true, 'x', 'y', now())" "change_breaker($ours, $our_jobs, 'open')" \
-    "ack('it\"s ours', 'jobs', '$our_lease')" "nack('it\"s ours', 'jobs', '$our_lease')" "release('it\"s ours', 'jobs', '$our_lease')" "bury('it\"s ours', 'jobs', '$our_lease')" \
+    "change_subscription_remove($ours, 'jobs')" "change_seek($ours, $our_jobs, 0, now())" \
+    "change_pause($ours, $our_jobs, true, 'x', 'y', now())" \
+    "change_breaker($ours, $our_jobs, 'open')" \
+    "ack('it\"s ours', 'jobs', '$our_lease')" "nack('it\"s ours', 'jobs', '$our_lease')" \
+    "release('it\"s ours', 'jobs', '$our_lease')" "bury('it\"s ours', 'jobs', '$our_lease')" \
     "extend('it\"s ours', 'jobs', '$our_lease')" \
-    "change_dead_retry($ours, '{$our_letter}', NULL, now())" "change_dead_resolve($ours, $our_letter, 'x', 'y', now())" "change_dead_purge($ours, '{$our_letter}', now())"; do
-    may viewer "and is told that here it does not: ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
+    "change_dead_retry($ours, '{$our_letter}', NULL, now())" \
+    "change_dead_resolve($ours, $our_letter, 'x', 'y', now())" \
+    "change_dead_purge($ours, '{$our_letter}', now())"; do
+    may viewer "and is told that here it does not: ${call%%(*}" "SELECT FROM holdfast.$call" \
+        "$denied"
 done
-may viewer "but where it would go" "SELECT position FROM holdfast.seek_subscription('it\"s ours', 'jobs', 'start', dry_run => true)" 0
+may viewer "but where it would go" "SELECT position
+    FROM holdfast.seek_subscription('it\"s ours', 'jobs', 'start', dry_run => true)" 0
 sql "SELECT holdfast.namespace_revoke('consumer', 'theirs', 'viewer''s')" >/dev/null
 sql "GRANT \"publisher's\" TO nobody" >/dev/null
-ok "members of a role may what it may" same f "$(as nobody "SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
-is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s'), holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s')" "t|f"
+ok "members of a role may what it may" same f \
+    "$(as nobody "SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
+is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s'),
+    holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s')" "t|f"
 may viewer "(it publishes no more)" "SELECT FROM holdfast.publish('theirs', 't')" "$denied"
 may viewer "(and still sees its own)" "SELECT name FROM holdfast.read_namespaces()" 'it"s ours'
-is "who has lost everything leaves nothing behind" "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
-sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone'); DROP OWNED BY gone; DROP ROLE gone" >/dev/null
-is "a role that was dropped leaves a grant" "SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" 1
-may viewer "(which no other role has)" "SELECT name FROM holdfast.read_namespaces(); SELECT count(*) FROM holdfast.read_grants()" 'it"s ours 1'
-is "taking back anything takes it away, too" "BEGIN; SELECT holdfast.namespace_revoke('consumer', 'theirs', 'nobody'); SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'; ROLLBACK" "f 0"
-is "the next grant takes it away" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'nobody'); SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" "t 0"
-sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone'); DROP OWNED BY gone; DROP ROLE gone" >/dev/null
+is "who has lost everything leaves nothing behind" \
+    "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
+sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone');
+    DROP OWNED BY gone; DROP ROLE gone" >/dev/null
+is "a role that was dropped leaves a grant" \
+    "SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" 1
+may viewer "(which no other role has)" "SELECT name FROM holdfast.read_namespaces();
+    SELECT count(*) FROM holdfast.read_grants()" 'it"s ours 1'
+is "taking back anything takes it away, too" \
+    "BEGIN; SELECT holdfast.namespace_revoke('consumer', 'theirs', 'nobody');
+    SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'; ROLLBACK" "f 0"
+is "the next grant takes it away" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours',
+    'nobody'); SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" "t 0"
+sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone');
+    DROP OWNED BY gone; DROP ROLE gone" >/dev/null
 for _ in 1 2 3 4 5 6 7 8 9; do
-    removed=$(sql "SELECT message FROM holdfast.change_namespace_remove(0, 'it\"s ours', true, 1000)")
+    removed=$(sql "SELECT message
+            FROM holdfast.change_namespace_remove(0, 'it\"s ours', true, 1000)")
 done
-ok "a namespace is removed with the grants of roles that are gone" same 'there is no namespace it"s ours' "$removed"
-is "and with all others" "SELECT count(*) FROM holdfast.read_grants(); DROP ROLE \"owner's\", \"consumer's\", \"viewer's\"" 0
+ok "a namespace is removed with the grants of roles that are gone" same \
+    'there is no namespace it"s ours' "$removed"
+is "and with all others" "SELECT count(*) FROM holdfast.read_grants(); DROP ROLE \"owner's\",
+    \"consumer's\", \"viewer's\"" 0
 
 done_testing

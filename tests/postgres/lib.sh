@@ -85,19 +85,27 @@ past() {
             v_from timestamp := date_trunc('month', now()) - interval '$1 months';
             v_name text := 'events_${id}_' || to_char(v_from, 'YYYYMM');
         BEGIN
-            EXECUTE format('CREATE TABLE holdfast_private.%I (LIKE holdfast_private.events INCLUDING ALL)', v_name);
+            EXECUTE format('CREATE TABLE holdfast_private.%I (LIKE holdfast_private.events '
+                           'INCLUDING ALL)', v_name);
             EXECUTE format('CREATE UNIQUE INDEX ON holdfast_private.%I (id, guard_at)', v_name);
             EXECUTE format('CREATE INDEX ON holdfast_private.%I (position)', v_name);
-            EXECUTE format('ALTER TABLE holdfast_private.events_$id ATTACH PARTITION holdfast_private.%I FOR VALUES FROM (%L) TO (%L)',
+            EXECUTE format('ALTER TABLE holdfast_private.events_$id '
+                           'ATTACH PARTITION holdfast_private.%I FOR VALUES FROM (%L) TO (%L)',
                            v_name, v_from, v_from + interval '1 month');
-            UPDATE holdfast_private.namespaces SET months_from = least(months_from, v_from) WHERE id = $id;
-            INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, payload)
+            UPDATE holdfast_private.namespaces SET months_from = least(months_from, v_from)
+                WHERE id = $id;
+            INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at,
+                guard_at, id, namespace_id, type, payload)
                 SELECT e.position, holdfast_private.hash_of(id::text),
-                       holdfast_private.checksum_of(holdfast_private.content_of(id, t, 'old', NULL, NULL, NULL, NULL, NULL, e.x),
-                                            holdfast_private.hash_of(id::text), e.position, t, NULL),
+                       holdfast_private.checksum_of(holdfast_private.content_of(id, t, 'old', NULL,
+                       NULL, NULL, NULL, NULL, e.x),
+                                            holdfast_private.hash_of(id::text), e.position, t,
+                                            NULL),
                        t, t, t, id, $id, 'old', e.x
-                FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t, gen_random_uuid() AS id,
-                             holdfast_private.draw(${id}) AS position, to_json(repeat('x', 100)) AS x
+                FROM (SELECT v_from + interval '1 day' + i * interval '1 s' AS t,
+                    gen_random_uuid() AS id,
+                             holdfast_private.draw(${id}) AS position,
+                             to_json(repeat('x', 100)) AS x
                       FROM generate_series(1, $2) i) e;
         END \$\$" >/dev/null
 }
@@ -135,7 +143,8 @@ fails() {
 
 # ---- Node ---------------------------------------------------------------------------------------
 
-# Its driver is Debian's, or, where Node itself is not, the one that npm fetches once into build/node.
+# Its driver is Debian's, or, where Node itself is not, the one that npm fetches once into
+# build/node.
 fetched=$ROOT/build/node
 export NODE_PATH=/usr/share/nodejs:$fetched/node_modules
 
@@ -151,7 +160,8 @@ fetch_pg() {
     mkdir -p "$fetched"
     exec {lock}>"$fetched.lock"
     flock "$lock"
-    finds_pg || timeout 60 npm install --prefix "$fetched" --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
+    finds_pg || timeout 60 npm install --prefix "$fetched" \
+        --ignore-scripts --no-audit --no-fund --fetch-retries=0 pg@8.8.0 >/dev/null 2>&1
     exec {lock}>&-
     finds_pg
 }
@@ -196,7 +206,8 @@ ask() {
 }
 
 blocked() {
-    becomes "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = ${session_backend[$1]}" t
+    becomes "SELECT wait_event_type = 'Lock' FROM pg_stat_activity
+        WHERE pid = ${session_backend[$1]}" t
 }
 
 a_session_waits() {

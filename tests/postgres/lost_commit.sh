@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# publish, whose connection is lost after the server has committed and before it has said so. Events that
-# were stored by the first try are counted as what they are: published. A synchronous standby that is not
-# there holds the commit's answer back; then the session of the publisher is ended.
+# publish, whose connection is lost after the server has committed and before it has said so. Events
+# that were stored by the first try are counted as what they are: published. A synchronous standby
+# that is not there holds the commit's answer back; then the session of the publisher is ended.
 . "$(dirname "$0")/../cli/lib.sh"
 
 cluster=$("$root/scripts/postgres-cluster" start --with $$)
@@ -19,7 +19,8 @@ standby_is() { [ "$(sql 'SHOW synchronous_standby_names')" = "$1" ]; }
 # lose: ends the session whose commit of events waits for the standby
 lose() {
     until_true 60 sql_says "SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity
-        WHERE wait_event = 'SyncRep' AND pid IN (SELECT pid FROM pg_locks WHERE relation = 'holdfast_private.events_1_position'::regclass)"
+        WHERE wait_event = 'SyncRep' AND pid IN (SELECT pid FROM pg_locks
+            WHERE relation = 'holdfast_private.events_1_position'::regclass)"
 }
 sql_says() { [ "$(sql "$1")" = t ]; }
 opened() { sql_says "SELECT count(*) > 0 FROM holdfast_private.processes WHERE locked"; }
@@ -31,12 +32,15 @@ publisher=$!
 exec 3>lines
 true_that "(the publisher is connected)" until_true 60 opened
 standby nobody
-printf '%s\n' '{"type":"a"}' '{"type":"b"}' '{"type":"c","id":"00000000-0000-4000-8000-000000000001"}' '{"type":"d"}' >&3
+printf '%s\n' '{"type":"a"}' '{"type":"b"}' \
+    '{"type":"c","id":"00000000-0000-4000-8000-000000000001"}' '{"type":"d"}' >&3
 true_that "(the commit's answer is lost)" lose
 standby ''
 exec 3>&-
 wait "$publisher"
 is "a file is published although the answer to its commit was lost" $? 0
-is "each event is stored once" "$(sql "SELECT string_agg(type, ' ' ORDER BY position) FROM holdfast_private.events")" "first a b d"
-has "those without an id are published, that which was there is a duplicate" out '^published 3, duplicates 1,'
+is "each event is stored once" "$(sql "SELECT string_agg(type, ' ' ORDER BY position)
+        FROM holdfast_private.events")" "first a b d"
+has "those without an id are published, that which was there is a duplicate" out \
+    '^published 3, duplicates 1,'
 finish

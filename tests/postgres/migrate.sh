@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Migrating with real processes: several at once, killed midway, with few rights, in a database whose
-# settings are hostile.
+# Migrating with real processes: several at once, killed midway, with few rights, in a database
+# whose settings are hostile.
 . "$(dirname "$0")/lib.sh"
 cluster
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
@@ -45,7 +45,8 @@ TMP=$(mktemp -d)
 for count in 2 8; do
     new
     ok "$count processes that migrate at once all succeed" all_publish "$count"
-    is "the schema was made once" "$version; SELECT count(*), max(position) FROM holdfast_private.events" "$latest $count|$count"
+    is "the schema was made once" "$version; SELECT count(*), max(position)
+        FROM holdfast_private.events" "$latest $count|$count"
 done
 rm -rf "$TMP"
 
@@ -54,7 +55,8 @@ rm -rf "$TMP"
 # The first step is held up by a lock on a name that it makes; then its process is killed.
 new
 open other
-ask other "BEGIN; CREATE SCHEMA holdfast_private; CREATE TABLE holdfast_private.turns (i integer)" >/dev/null
+ask other "BEGIN; CREATE SCHEMA holdfast_private;
+    CREATE TABLE holdfast_private.turns (i integer)" >/dev/null
 publishes >/dev/null 2>&1 &
 pid=$!
 ok "a process is in the middle of migrating" a_session_waits
@@ -65,7 +67,8 @@ shut other
 ok "(its session ends)" becomes "SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()" 0
 whole() { # the schema is either not there or complete
-    same t "$(sql "SELECT to_regnamespace('holdfast') IS NULL OR (SELECT count(*) FROM pg_proc WHERE pronamespace = to_regnamespace('holdfast')) > 40")"
+    same t "$(sql "SELECT to_regnamespace('holdfast') IS NULL OR (SELECT count(*) FROM pg_proc
+            WHERE pronamespace = to_regnamespace('holdfast')) > 40")"
 }
 ok "killed midway: all or nothing" whole
 ok "and the next one succeeds" publishes
@@ -74,11 +77,14 @@ ok "and the next one succeeds" publishes
 
 sql "CREATE ROLE maker LOGIN; CREATE ROLE tenant LOGIN; CREATE ROLE nobody_much LOGIN" >/dev/null
 new
-sql "REVOKE ALL ON SCHEMA public FROM PUBLIC; REVOKE TEMPORARY ON DATABASE $PGDATABASE FROM PUBLIC; GRANT CREATE ON DATABASE $PGDATABASE TO maker" >/dev/null
+sql "REVOKE ALL ON SCHEMA public FROM PUBLIC; REVOKE TEMPORARY ON DATABASE $PGDATABASE FROM PUBLIC;
+    GRANT CREATE ON DATABASE $PGDATABASE TO maker" >/dev/null
 ok "CREATE on the database is enough" publishes maker
-is "(neither superuser nor extension)" "SELECT rolsuper FROM pg_roles WHERE rolname = 'maker'; SELECT count(*) FROM pg_extension" "f 1"
+is "(neither superuser nor extension)" \
+    "SELECT rolsuper FROM pg_roles WHERE rolname = 'maker'; SELECT count(*) FROM pg_extension" "f 1"
 new
-sql "CREATE SCHEMA holdfast AUTHORIZATION tenant; CREATE SCHEMA holdfast_private AUTHORIZATION tenant" >/dev/null
+sql "CREATE SCHEMA holdfast AUTHORIZATION tenant;
+    CREATE SCHEMA holdfast_private AUTHORIZATION tenant" >/dev/null
 ok "so are schemas that an administrator has made for the role" publishes tenant
 new
 refused() {
@@ -87,29 +93,42 @@ refused() {
     like '*GRANT CREATE ON DATABASE*' "$said"
 }
 ok "without rights: a sentence that names the missing grant" refused
-is "and nothing is left" "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
+is "and nothing is left" \
+    "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
 
 # ---- Hostile settings ---------------------------------------------------------------------------
 
 new
-sql "CREATE SCHEMA evil; CREATE FUNCTION evil.md5(text) RETURNS text LANGUAGE sql AS 'SELECT ''evil''';
+sql "CREATE SCHEMA evil; CREATE FUNCTION evil.md5(text) RETURNS text
+    LANGUAGE sql AS 'SELECT ''evil''';
      CREATE FUNCTION evil.same(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
      CREATE OPERATOR evil.= (LEFTARG = text, RIGHTARG = text, FUNCTION = evil.same)" >/dev/null
-for setting in "default_transaction_isolation = 'serializable'" "search_path = evil, pg_catalog" "standard_conforming_strings = off" \
-    "bytea_output = 'escape'" "datestyle = 'SQL, DMY'" "intervalstyle = 'sql_standard'" "timezone = 'Asia/Kathmandu'" "synchronous_commit = off" \
-    "lock_timeout = '1ms'" "statement_timeout = '20s'" "row_security = off" "array_nulls = off" "escape_string_warning = off" \
-    "transform_null_equals = on" "check_function_bodies = off" "quote_all_identifiers = on" "extra_float_digits = -15"; do
+for setting in "default_transaction_isolation = 'serializable'" "search_path = evil, pg_catalog" \
+    "standard_conforming_strings = off" \
+    "bytea_output = 'escape'" "datestyle = 'SQL, DMY'" "intervalstyle = 'sql_standard'" \
+    "timezone = 'Asia/Kathmandu'" "synchronous_commit = off" \
+    "lock_timeout = '1ms'" "statement_timeout = '20s'" "row_security = off" "array_nulls = off" \
+    "escape_string_warning = off" \
+    "transform_null_equals = on" "check_function_bodies = off" "quote_all_identifiers = on" \
+    "extra_float_digits = -15"; do
     sql "ALTER DATABASE $PGDATABASE SET $setting" >/dev/null
 done
 ok "a database with hostile settings is migrated and published to" publishes
 export PGOPTIONS='-c client_min_messages=error' # from here on psql has them, too
-is "SQL publishes there, by the short way or the long one" "SELECT position FROM holdfast.publish('default', 'x', '{\"a\": \"\\\\u00e4\"}', key => 'k'); SELECT position FROM holdfast.publish('default', 'x')" "2 3"
-fails "and refuses there" "SELECT holdfast.publish('default', 'a..b')" "HF001: type has an empty segment at byte 2"
+is "SQL publishes there, by the short way or the long one" \
+    "SELECT position FROM holdfast.publish('default', 'x', '{\"a\": \"\\\\u00e4\"}', key => 'k');
+    SELECT position FROM holdfast.publish('default', 'x')" "2 3"
+fails "and refuses there" "SELECT holdfast.publish('default', 'a..b')" \
+    "HF001: type has an empty segment at byte 2"
 hash=$((0x$(printf k | md5sum | cut -c1-16) & 0x7fffffffffffffff))
-is "the hash is the same" "SET search_path = public; SELECT count(*) FROM holdfast_private.events WHERE hash = $hash" 2
-is "and commits are durable" "BEGIN; SELECT FROM holdfast.publish('default', 'x'); SHOW synchronous_commit; COMMIT" on
-is "all functions say what their names mean" "SELECT count(*) FROM pg_proc WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND prosqlbody IS NULL
-    AND NOT coalesce(array_to_string(proconfig, ',') LIKE '%search_path=%', false) AND proname OPERATOR(pg_catalog.<>) 'publish' AND proname OPERATOR(pg_catalog.<>) 'drop_namespace'" 0
+is "the hash is the same" \
+    "SET search_path = public; SELECT count(*) FROM holdfast_private.events WHERE hash = $hash" 2
+is "and commits are durable" \
+    "BEGIN; SELECT FROM holdfast.publish('default', 'x'); SHOW synchronous_commit; COMMIT" on
+is "all functions say what their names mean" "SELECT count(*) FROM pg_proc WHERE pronamespace
+    IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND prosqlbody IS NULL
+    AND NOT coalesce(array_to_string(proconfig, ',') LIKE '%search_path=%', false) AND proname
+        OPERATOR(pg_catalog.<>) 'publish' AND proname OPERATOR(pg_catalog.<>) 'drop_namespace'" 0
 new
 sql "ALTER DATABASE $PGDATABASE SET default_transaction_read_only = on" >/dev/null
 said=$(publishes 2>&1)

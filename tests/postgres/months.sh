@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Months are made ahead and on demand: publishing never stops for want of one, whichever role publishes, however
-# many do, and whatever transactions are open elsewhere. A server whose clock jumps to a later month
-# finds itself without one: that is what taking the months away stands for.
+# Months are made ahead and on demand: publishing never stops for want of one, whichever role
+# publishes, however many do, and whatever transactions are open elsewhere. A server whose clock
+# jumps to a later month finds itself without one: that is what taking the months away stands for.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
@@ -10,16 +10,22 @@ schema
 month=$(date -u +%Y%m)
 next=$(date -u -d "$(date -u +%Y-%m-15) +1 month" +%Y%m)
 lose="DROP TABLE IF EXISTS holdfast_private.events_1_$month, holdfast_private.events_1_$next;
-      UPDATE holdfast_private.namespaces SET months_from = 'infinity', months_to = '-infinity' WHERE id = 1"
-months="SELECT string_agg(relid::regclass::text, ' ' ORDER BY relid::regclass::text) FROM pg_partition_tree('holdfast_private.events_1') WHERE isleaf"
+      UPDATE holdfast_private.namespaces SET months_from = 'infinity', months_to = '-infinity'
+          WHERE id = 1"
+months="SELECT string_agg(relid::regclass::text, ' ' ORDER BY relid::regclass::text)
+    FROM pg_partition_tree('holdfast_private.events_1') WHERE isleaf"
 publish="SELECT duplicate FROM holdfast.publish('default', 'x')"
 
-is "a namespace begins with this month and the next" "$months" "holdfast_private.events_1_$month holdfast_private.events_1_$next"
+is "a namespace begins with this month and the next" "$months" \
+    "holdfast_private.events_1_$month holdfast_private.events_1_$next"
 sql "$lose" >/dev/null
 is "publish makes what it needs" "$publish; $months" "f holdfast_private.events_1_$month"
-is "publish_many, too" "$lose; SELECT count(*) FROM holdfast.publish_many('default', '{a,b}', NULL); $months" "2 holdfast_private.events_1_$month"
-is "and a listed id" "$lose; SELECT duplicate FROM holdfast.publish('default', 'x', id => gen_random_uuid()); $months" "f holdfast_private.events_1_$month"
-is "ensure_months makes the rest, once" "SELECT holdfast.ensure_months(); SELECT holdfast.ensure_months()" "1 0"
+is "publish_many, too" "$lose; SELECT count(*) FROM holdfast.publish_many('default', '{a,b}', NULL);
+    $months" "2 holdfast_private.events_1_$month"
+is "and a listed id" "$lose; SELECT duplicate FROM holdfast.publish('default', 'x',
+    id => gen_random_uuid()); $months" "f holdfast_private.events_1_$month"
+is "ensure_months makes the rest, once" \
+    "SELECT holdfast.ensure_months(); SELECT holdfast.ensure_months()" "1 0"
 if [ -x "$HOLDFAST" ]; then
     url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
     sql "$lose" >/dev/null
@@ -38,28 +44,34 @@ fi
 # A role that may call ensure_month makes nothing that publishing does not need.
 begins="date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'"
 later="(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months') AT TIME ZONE 'UTC'"
-for at in "$later" "'infinity'" "'-infinity'" "NULL" "(now() - interval '1 day') - interval '31 days'" "now() - interval '60 days'"; do
-    fails "the month of $at is not made" "SELECT holdfast_private.ensure_month(1, $at)" "HF001: month of *"
+for at in "$later" "'infinity'" "'-infinity'" "NULL" \
+    "(now() - interval '1 day') - interval '31 days'" "now() - interval '60 days'"; do
+    fails "the month of $at is not made" "SELECT holdfast_private.ensure_month(1, $at)" \
+        "HF001: month of *"
 done
 is "this month and the next may be" \
-    "SELECT holdfast_private.ensure_month(1, $begins), holdfast_private.ensure_month(1, $later - interval '1 us')" "f|f"
+    "SELECT holdfast_private.ensure_month(1, $begins),
+    holdfast_private.ensure_month(1, $later - interval '1 us')" "f|f"
 
 # ---- A month that exists in all caches ---------------------------------------------------------
 
-# The namespace's row says that the month is there, and the log has none: so it is for a session that has
-# not been told yet of one that was just made, and after it was dropped by hand.
-append="SELECT status, positions IS NULL FROM holdfast.append(1, ARRAY[holdfast_private.new_id(clock_timestamp())],
+# The namespace's row says that the month is there, and the log has none: so it is for a session
+# that has not been told yet of one that was just made, and after it was dropped by hand.
+append="SELECT status, positions IS NULL
+    FROM holdfast.append(1, ARRAY[holdfast_private.new_id(clock_timestamp())],
     '{x}', '{1}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', ARRAY[now()], '{-1}', '{1}')"
 vanish="DROP TABLE holdfast_private.events_1_$month"
 sql "SELECT holdfast.ensure_months(1); $vanish" >/dev/null
 is "an append that finds no month where one should be makes it" "$append" "0|f"
 sql "$vanish" >/dev/null
-is "also for events of which one follows another in one transaction" "BEGIN; $append; $append; COMMIT" "0|f 0|f"
+is "also for events of which one follows another in one transaction" \
+    "BEGIN; $append; $append; COMMIT" "0|f 0|f"
 if [ -x "$HOLDFAST" ]; then
     sql "$vanish" >/dev/null
     ok "the library publishes all the same" "$HOLDFAST" --db "$url" publish x 1
 fi
-sql "ALTER TABLE holdfast_private.events_1 DETACH PARTITION holdfast_private.events_1_$month" >/dev/null
+sql "ALTER TABLE holdfast_private.events_1 DETACH PARTITION holdfast_private.events_1_$month" \
+    >/dev/null
 fails "what cannot be put right is tried once more, not for ever" "$append" "23514: no partition*"
 if [ -x "$HOLDFAST" ]; then
     ok "and the library says what to do" \
@@ -75,22 +87,26 @@ open writer
 open a
 open b
 sql "SELECT FROM holdfast_private.namespace_put('other')" >/dev/null
-ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast_private.events_1" >/dev/null
+ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ;
+    SELECT count(*) FROM holdfast_private.events_1" >/dev/null
 ask writer "BEGIN; SELECT FROM holdfast.publish('other', 'x')" >/dev/null
 ask a "BEGIN; $publish" >/dev/null
 ask a "COMMIT" >/dev/null
 ask reader "COMMIT" >/dev/null
 sql "$lose" >/dev/null
-ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM holdfast_private.events_1" >/dev/null
+ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ;
+    SELECT count(*) FROM holdfast_private.events_1" >/dev/null
 asks "a month is made beside readers and writers with open transactions" a "$publish" f
 ask a "BEGIN; $publish" >/dev/null
-asks "the next one is made beside an open publisher of this one" b "SELECT holdfast.ensure_months(1)" 1
+asks "the next one is made beside an open publisher of this one" b \
+    "SELECT holdfast.ensure_months(1)" 1
 asks "who goes on" a "$publish; COMMIT" f
 ask reader "COMMIT" >/dev/null
 ask writer "COMMIT" >/dev/null
 sql "$lose" >/dev/null
 ask a "BEGIN; $publish" >/dev/null
-asks "who must not wait is told that the month is being made" b "SELECT holdfast.try_months(1) IS NULL" t
+asks "who must not wait is told that the month is being made" b \
+    "SELECT holdfast.try_months(1) IS NULL" t
 ask a "ROLLBACK" >/dev/null
 asks "and makes it later" b "SELECT holdfast.try_months(1)" 2
 sql "$lose" >/dev/null
@@ -113,9 +129,12 @@ for round in 1 2 3; do
         pids+=($!)
     done
     for pid in "${pids[@]}"; do wait "$pid"; done
-    ok "eight that find no month all publish (round $round)" same "$(printf 'f\nf\n%.0s' 1 2 3 4 5 6 7 8)" "$(cat "$cluster_dir".?)"
+    ok "eight that find no month all publish (round $round)" same \
+        "$(printf 'f\nf\n%.0s' 1 2 3 4 5 6 7 8)" "$(cat "$cluster_dir".?)"
     rm -f "$cluster_dir".?
-    is "and nothing is lost or twice" "SELECT count(*), count(DISTINCT position) FROM holdfast_private.events_1 WHERE position > $before; SELECT count(*) FROM pg_partition_tree('holdfast_private.events_1') WHERE isleaf" "16|16 1"
+    is "and nothing is lost or twice" "SELECT count(*), count(DISTINCT position)
+        FROM holdfast_private.events_1 WHERE position > $before;
+        SELECT count(*) FROM pg_partition_tree('holdfast_private.events_1') WHERE isleaf" "16|16 1"
 done
 
 done_testing

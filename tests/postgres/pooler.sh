@@ -40,9 +40,11 @@ if [ "$(id -u)" -eq 0 ]; then
     chown "$user" "$dir"
     as=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups)
 fi
-# Before PostgreSQL 15 every role may create in `public`: there the search_path is set as the library demands.
+# Before PostgreSQL 15 every role may create in `public`: there the search_path is set as the
+# library demands.
 path=
-if [ "$(psql -qXAt -h "$TEST_POSTGRES" -U holdfast -d postgres -c "SHOW server_version_num")" -lt 150000 ]; then
+if [ "$(psql -qXAt -h "$TEST_POSTGRES" -U holdfast -d postgres -c "SHOW server_version_num")" \
+    -lt 150000 ]; then
     path=" connect_query='SET search_path = pg_catalog'"
 fi
 cat >"$dir/ini" <<END
@@ -85,13 +87,14 @@ ok "pgbouncer serves the cluster" answers
 
 # ---- The programs -------------------------------------------------------------------------------
 
-# One database for the stores, so that its four server connections have seen everything in the end; a
-# new one for every test of the bus.
+# One database for the stores, so that its four server connections have seen everything in the end;
+# a new one for every test of the bus.
 database=pool_$$
 psql -qX -h "$TEST_POSTGRES" -U holdfast -d postgres -c "CREATE DATABASE $database" || exit 1
 
 run() { # NAME DATABASE [PATTERN]
-    HOLDFAST_TEST_URLS="postgresql:///$2?host=$dir&port=$PORT&user=holdfast" "$programs/$1" ${3:+"$3"}
+    HOLDFAST_TEST_URLS="postgresql:///$2?host=$dir&port=$PORT&user=holdfast" "$programs/$1" \
+        ${3:+"$3"}
 }
 for name in test_append test_claim test_settle; do
     ok "store/$name passes through a pooler" run "store/$name" "$database"
@@ -142,7 +145,8 @@ ok "no advisory lock is left" nothing \
 # What pgbouncer itself sets for each client is no leak.
 ok "no setting is left" nothing "SELECT name, setting, reset_val FROM pg_settings
     WHERE source = 'session' AND setting IS DISTINCT FROM reset_val
-      AND name NOT IN (${path:+'search_path',} 'application_name', 'client_encoding', 'DateStyle', 'TimeZone',
+      AND name NOT IN (${path:+'search_path',} 'application_name', 'client_encoding', 'DateStyle',
+          'TimeZone',
                        'standard_conforming_strings')"
 ok "no temporary table is left" nothing \
     "SELECT relname FROM pg_class WHERE relpersistence = 't' AND relnamespace = pg_my_temp_schema()"
@@ -163,7 +167,8 @@ if [ -x "$BUILD/holdfast" ] && [ -z "$path" ]; then
     ok "doctor says that there is a pooler" says '*"name":"pooler"*"value":"yes"*' doctor --json
     server "GRANT CREATE ON SCHEMA public TO PUBLIC"
     ok "a search_path in which others may create functions is refused" \
-        says "*is a transaction pooler, where search_path cannot be set*schema public, in which other roles may create functions: ALTER ROLE holdfast SET search_path = pg_catalog*" \
+        says "*is a transaction pooler, where search_path cannot be set*schema public, in which $(
+            )other roles may create functions: ALTER ROLE holdfast SET search_path = pg_catalog*" \
         publish a.b '{}'
     server "ALTER ROLE holdfast IN DATABASE $database SET search_path = pg_catalog"
     through pgbouncer "RECONNECT" >/dev/null

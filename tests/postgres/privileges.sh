@@ -1,33 +1,42 @@
 #!/usr/bin/env bash
-# Every right that a role gets is explained by a line of the table in docs/postgres.md, and every line is true.
+# Every right that a role gets is explained by a line of the table in docs/postgres.md, and every
+# line is true.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
 parts="viewer publisher consumer owner"
 
-# What the server knows, as "kind name part right"; the part of namespace 1 is told as <n>. What is everybody's
-# by default is told once.
+# What the server knows, as "kind name part right"; the part of namespace 1 is told as <n>. What is
+# everybody's by default is told once.
 catalog() {
-    sql "WITH schemas AS (SELECT n.oid, n.nspname, n.nspacl, CASE n.nspname WHEN 'holdfast' THEN '' ELSE 'of' || n.nspname END AS of
+    sql "WITH schemas AS (SELECT n.oid, n.nspname, n.nspacl, CASE n.nspname WHEN 'holdfast' THEN ''
+        ELSE 'of' || n.nspname END AS of
                           FROM pg_namespace n WHERE n.nspname IN ('holdfast', 'holdfast_private')),
         acl (kind, name, acl) AS (
             SELECT 'schema', n.nspname::text, n.nspacl FROM schemas n
             UNION ALL
-            SELECT CASE c.relkind WHEN 'S' THEN 'sequences' WHEN 'v' THEN 'views' ELSE 'tables' END || n.of, c.relname, c.relacl
+            SELECT CASE c.relkind WHEN 'S' THEN 'sequences' WHEN 'v' THEN 'views' ELSE 'tables' END
+                || n.of, c.relname, c.relacl
             FROM pg_class c JOIN schemas n ON n.oid = c.relnamespace
             UNION ALL
             SELECT 'columns' || n.of, c.relname || '.' || a.attname, a.attacl
-            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN schemas n ON n.oid = c.relnamespace
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+                JOIN schemas n ON n.oid = c.relnamespace
             UNION ALL
-            SELECT 'functions' || n.of, CASE WHEN x.grantee = 0 AND NOT p.prosecdef THEN 'all that run with their caller''s rights' ELSE p.proname END,
+            SELECT 'functions' || n.of, CASE WHEN x.grantee = 0 AND NOT p.prosecdef
+                THEN 'all that run with their caller''s rights' ELSE p.proname END,
                    ARRAY[makeaclitem(x.grantee, p.proowner, x.privilege_type, x.is_grantable)]
-            FROM pg_proc p JOIN schemas n ON n.oid = p.pronamespace, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
+            FROM pg_proc p JOIN schemas n ON n.oid = p.pronamespace,
+                aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
             UNION ALL
-            SELECT 'types' || n.of, 'all', coalesce(t.typacl, acldefault('T', t.typowner)) FROM pg_type t JOIN schemas n ON n.oid = t.typnamespace
+            SELECT 'types' || n.of, 'all', coalesce(t.typacl, acldefault('T', t.typowner))
+                FROM pg_type t JOIN schemas n ON n.oid = t.typnamespace
             UNION ALL
             SELECT 'defaults', d.defaclobjtype::text, d.defaclacl FROM pg_default_acl d)
-        SELECT DISTINCT concat_ws(' ', a.kind, regexp_replace(a.name, '^(events|append|claim)_1(_position|_sleep|\..*)?\$', '\1_<n>\2'),
-                                  CASE WHEN x.grantee = 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END, x.privilege_type)
+        SELECT DISTINCT concat_ws(' ', a.kind, regexp_replace(a.name,
+            '^(events|append|claim)_1(_position|_sleep|\..*)?\$', '\1_<n>\2'),
+                                  CASE WHEN x.grantee = 0 THEN 'PUBLIC'
+                                  ELSE x.grantee::regrole::text END, x.privilege_type)
                || CASE WHEN x.is_grantable THEN ' with grant option' ELSE '' END
         FROM acl a, aclexplode(a.acl) x WHERE x.grantee <> 'holdfast'::regrole" | sort
 }
@@ -38,7 +47,8 @@ document() {
         inside && !/^\|/ { inside = 0 }
         inside && !/^\|---/ {
             kind = $2; gsub(/`/, "", kind); names = $3; who = $4; right = $5
-            gsub(/ /, "", kind); gsub(/^ +| +$|`/, "", names); gsub(/ /, "", who); gsub(/ /, "", right)
+            gsub(/ /, "", kind); gsub(/^ +| +$|`/, "", names)
+            gsub(/ /, "", who); gsub(/ /, "", right)
             if (who == "everypart") who = "viewer,publisher,consumer,owner"
             count = split(names, name, /, /); whos = split(who, grantee, ",")
             for (i = 1; i <= count; i++)
@@ -48,7 +58,8 @@ document() {
 }
 
 ok "(the table is found)" like "*schema holdfast viewer USAGE*" "$(document "")"
-ok "nobody has a right in a new schema but what is everybody's" same "$(document PUBLIC)" "$(catalog)"
+ok "nobody has a right in a new schema but what is everybody's" same "$(document PUBLIC)" \
+    "$(catalog)"
 if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
     done_testing
     exit
@@ -60,8 +71,10 @@ done
 rights=$(mktemp)
 catalog >"$rights.found"
 document "" >"$rights.told"
-ok "every right of every part is explained in docs/postgres.md" same "" "$(comm -23 "$rights.found" "$rights.told")"
-ok "and there is no right in it that they do not have" same "" "$(comm -13 "$rights.found" "$rights.told")"
+ok "every right of every part is explained in docs/postgres.md" same "" \
+    "$(comm -23 "$rights.found" "$rights.told")"
+ok "and there is no right in it that they do not have" same "" \
+    "$(comm -13 "$rights.found" "$rights.told")"
 sql "SELECT FROM holdfast.publish('default', 't')" >/dev/null
 sql "SELECT FROM holdfast.create_namespace('other')" >/dev/null
 catalog >"$rights.found"
@@ -71,11 +84,15 @@ for part in $parts; do
 done
 ok "what is taken back is gone" same "$(document PUBLIC)" "$(catalog)"
 is "functions with their owner's rights, which nobody else has, name their search_path" \
-    "SELECT count(*) FROM pg_proc p WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosecdef AND NOT coalesce(p.proconfig, '{}') @> '{\"search_path=pg_catalog, holdfast_private, holdfast, pg_temp\"}'" 0
-# publishing_now tells which transactions publish, and nothing that pg_locks does not show to everybody; cron_next
-# reads nothing.
+    "SELECT count(*) FROM pg_proc p WHERE p.pronamespace IN ('holdfast'::regnamespace,
+    'holdfast_private'::regnamespace) AND p.prosecdef AND NOT coalesce(p.proconfig,
+    '{}') @> '{\"search_path=pg_catalog, holdfast_private, holdfast, pg_temp\"}'" 0
+# publishing_now tells which transactions publish, and nothing that pg_locks does not show to
+# everybody; cron_next reads nothing.
 is "and each that roles may call asks who calls" \
-    "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosecdef AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('publishing_now', 'cron_next')
+    "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace
+    IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosecdef
+    AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('publishing_now', 'cron_next')
      AND p.prosrc !~ '(admit|enter|holder|pull_find|schedule_find|subscription_pause)\(p_ticket'" ""
 rm -f "$rights" "$rights.found" "$rights.told"
 done_testing

@@ -1,35 +1,44 @@
 #!/usr/bin/env bash
-# claim, ack, nack, release, bury, touch as SQL functions: what they hand out, what becomes of it, what
-# they refuse, and that C and SQL settle each other's leases.
+# claim, ack, nack, release, bury, touch as SQL functions: what they hand out, what becomes of it,
+# what they refuse, and that C and SQL settle each other's leases.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
 
-# fresh COUNT [OPTIONS] [PATTERNS]: a new shared subscription s<n> that begins before COUNT new events.
+# fresh COUNT [OPTIONS] [PATTERNS]: a new shared subscription s<n> that begins before COUNT new
+# events.
 number=0
 fresh() {
     number=$((number + 1))
     S="'default', 's$number'"
     sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[$1]), NULL);
-         SELECT FROM holdfast.change_subscription_put(1, 's$number', '${3:-[\"**\"]}', '${2:-{\}}', 2, 1,
+         SELECT FROM holdfast.change_subscription_put(1, 's$number', '${3:-[\"**\"]}', '${2:-{\}}',
+             2, 1,
              holdfast.head(1) - $1, -1, now())" >/dev/null
 }
-# claimed [ARGUMENTS]: positions relative to where the subscription began, with attempts from the second on.
+# claimed [ARGUMENTS]: positions relative to where the subscription began, with attempts from the
+# second on.
 claimed() {
-    echo "SELECT string_agg(c.position - s.start || CASE WHEN attempt > 1 THEN '(' || attempt || ')' ELSE '' END, ' ' ORDER BY c.position)
-        FROM holdfast.claim($S${1:+, $1}) c, holdfast_private.subscriptions s WHERE s.name = 's$number'"
+    echo "SELECT string_agg(c.position - s.start || CASE WHEN attempt > 1 THEN '(' || attempt || ')'
+        ELSE '' END, ' ' ORDER BY c.position)
+        FROM holdfast.claim($S${1:+, $1}) c, holdfast_private.subscriptions s
+            WHERE s.name = 's$number'"
 }
 lease() { # the lease of the subscription's latest claim
-    sql "SELECT replace(token::text, '-', '') FROM holdfast_private.leases WHERE piece IS NULL AND subscription_id =
-        (SELECT id FROM holdfast_private.subscriptions WHERE name = 's$number') ORDER BY expires_at DESC LIMIT 1"
+    sql "SELECT replace(token::text, '-', '') FROM holdfast_private.leases WHERE piece IS NULL
+        AND subscription_id =
+        (SELECT id FROM holdfast_private.subscriptions WHERE name = 's$number')
+        ORDER BY expires_at DESC LIMIT 1"
 }
 at() { # positions counted from the subscription's beginning, as an array
-    sql "SELECT array_agg(start + p) FROM holdfast_private.subscriptions, unnest('{$1}'::bigint[]) p WHERE name = 's$number'"
+    sql "SELECT array_agg(start + p) FROM holdfast_private.subscriptions, unnest('{$1}'::bigint[]) p
+        WHERE name = 's$number'"
 }
 left="SELECT coalesce(sum(count), 0) FROM holdfast_private.leases"
 # passed: what waits is due, and leases are over. (The tests do not wait.)
 passed() {
-    sql "UPDATE holdfast_private.retries SET next_attempt_at = now() - interval '1 s' WHERE kind = 1;
+    sql "UPDATE holdfast_private.retries SET next_attempt_at = now() - interval '1 s'
+        WHERE kind = 1;
          UPDATE holdfast_private.leases SET expires_at = now() - interval '1 s';
          UPDATE holdfast_private.checkpoints_0 SET leases_from = '-infinity'" >/dev/null
 }
@@ -39,66 +48,95 @@ passed() {
 fresh 5
 is "a claim hands out what there is, up to max" "$(claimed 3); $(claimed)" "1 2 3 4 5"
 is "and nothing when nothing is left" "SELECT count(*) FROM holdfast.claim($S)" 0
-is "a row has what was published" "SELECT FROM holdfast.publish('default', 'a.b', '{\"x\":  1}', key => 'k', tenant => 'n', metadata => '{\"m\": 2}', producer => 'p');
-    SELECT type, payload, key, tenant, metadata, producer, attempt, length(lease), expires_at > now() + interval '29 s' FROM holdfast.claim($S)" \
+is "a row has what was published" "SELECT FROM holdfast.publish('default', 'a.b', '{\"x\":  1}',
+    key => 'k', tenant => 'n', metadata => '{\"m\": 2}', producer => 'p');
+    SELECT type, payload, key, tenant, metadata, producer, attempt, length(lease),
+        expires_at > now() + interval '29 s' FROM holdfast.claim($S)" \
     'a.b|{"x":  1}|k|n|{"m": 2}|p|1|32|t'
 is "all of the lease is done" "SELECT holdfast.ack($S, '$(lease)')" ""
-fails "an ack twice is refused" "SELECT holdfast.ack($S, '$(printf '0%.0s' {1..32})')" "HF005: the lease has ended: its events were handed out again or are settled"
+fails "an ack twice is refused" "SELECT holdfast.ack($S, '$(printf '0%.0s' {1..32})')" \
+    "HF005: the lease has ended: its events were handed out again or are settled"
 
 fresh 5
 sql "$(claimed)" >/dev/null
 l=$(lease)
-is "some of it, named twice or not" "SELECT holdfast.ack($S, '$l', '$(at 1,2,2)'); SELECT holdfast.ack($S, '$l', '{}'); SELECT count FROM holdfast_private.leases WHERE subscription_id = $number" "  3"
-fails "not what is done already, and then nothing" "SELECT holdfast.ack($S, '$l', '$(at 2,3)')" "HF005: position $(at 2 | tr -d '{}') is not in the lease"
-is "given back: at once anybody's, and not counted" "SELECT holdfast.release($S, '$l', '$(at 3)'); $(claimed)" " 3"
-is "failed: waits by the policy" "SELECT holdfast.nack($S, '$l', '$(at 4)', 'no luck'); SELECT kind, attempts, next_attempt_at > now() + interval '800 ms',
-    next_attempt_at < clock_timestamp() + interval '1200 ms', story::json -> 0 ->> 'error', story::json -> 0 ->> 'node' LIKE 'sql:%' FROM holdfast_private.retries WHERE subscription_id = $number" \
-    " 1|1|t|t|no luck|t"
-is "or as long as it is told" "SELECT holdfast.nack($S, '$l', '$(at 5)', 'later', 60000, 'me'); SELECT next_attempt_at > now() + interval '59 s', story::json -> 0 ->> 'node'
-    FROM holdfast_private.retries WHERE position = ('$(at 5)'::bigint[])[1] AND subscription_id = $number" " t|me"
-is "a lease of which nothing is left is over" "SELECT count(*) FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 0
+is "some of it, named twice or not" \
+    "SELECT holdfast.ack($S, '$l', '$(at 1,2,2)'); SELECT holdfast.ack($S, '$l', '{}');
+    SELECT count FROM holdfast_private.leases WHERE subscription_id = $number" "  3"
+fails "not what is done already, and then nothing" "SELECT holdfast.ack($S, '$l', '$(at 2,3)')" \
+    "HF005: position $(at 2 | tr -d '{}') is not in the lease"
+is "given back: at once anybody's, and not counted" \
+    "SELECT holdfast.release($S, '$l', '$(at 3)'); $(claimed)" " 3"
+is "failed: waits by the policy" "SELECT holdfast.nack($S, '$l', '$(at 4)', 'no luck');
+    SELECT kind, attempts, next_attempt_at > now() + interval '800 ms',
+    next_attempt_at < clock_timestamp() + interval '1200 ms', story::json -> 0 ->> 'error',
+    story::json -> 0 ->> 'node' LIKE 'sql:%' FROM holdfast_private.retries
+    WHERE subscription_id = $number" " 1|1|t|t|no luck|t"
+is "or as long as it is told" "SELECT holdfast.nack($S, '$l', '$(at 5)', 'later', 60000, 'me');
+    SELECT next_attempt_at > now() + interval '59 s', story::json -> 0 ->> 'node'
+    FROM holdfast_private.retries WHERE position = ('$(at 5)'::bigint[])[1]
+        AND subscription_id = $number" " t|me"
+is "a lease of which nothing is left is over" \
+    "SELECT count(*) FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 0
 sql "SELECT holdfast.ack($S, '$(lease)')" >/dev/null
 passed
 is "then again, with its number" "$(claimed)" "4(2) 5(2)"
 
 fresh 2 '{"attempts_max": 2, "lease_ms": 5000, "batch": 1}'
-is "the subscription's batch and lease count" "SELECT count(*), max(expires_at) <= clock_timestamp() + interval '5 s' FROM holdfast.claim($S)" "1|t"
-is "the last attempt that fails is a dead letter" "SELECT holdfast.nack($S, '$(lease)', NULL, 'first', 0)" ""
+is "the subscription's batch and lease count" "SELECT count(*),
+    max(expires_at) <= clock_timestamp() + interval '5 s' FROM holdfast.claim($S)" "1|t"
+is "the last attempt that fails is a dead letter" \
+    "SELECT holdfast.nack($S, '$(lease)', NULL, 'first', 0)" ""
 is "(the second attempt)" "$(claimed)" "1(2)"
 sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'second')" >/dev/null
-is "with every attempt's error" "SELECT reason, cause, attempts, error, story::json -> 0 ->> 'error', story::json -> 1 ->> 'error' FROM holdfast.dead_letters WHERE subscription = 's$number'" \
+is "with every attempt's error" \
+    "SELECT reason, cause, attempts, error, story::json -> 0 ->> 'error',
+    story::json -> 1 ->> 'error' FROM holdfast.dead_letters WHERE subscription = 's$number'" \
     "attempts|handler|2|second|first|second"
 is "buried: dead at once" "$(claimed)" "2"
 sql "SELECT holdfast.bury($S, '$(lease)', error => 'no good')" >/dev/null
-is "for a reason of its own" "SELECT reason, attempts, error FROM holdfast.dead_letters WHERE subscription = 's$number' AND reason <> 'attempts'" "rejected|1|no good"
+is "for a reason of its own" "SELECT reason, attempts, error FROM holdfast.dead_letters
+    WHERE subscription = 's$number' AND reason <> 'attempts'" "rejected|1|no good"
 
 fresh 1 '{"attempts_max": 2}'
 is "(an error that reads like ours)" "$(claimed)" "1"
 sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'the lease expired without an answer', 0);
-     UPDATE holdfast_private.subscriptions SET options = '{\"attempts_max\": 1}' WHERE name = 's$number'" >/dev/null
-is "is the handler's: no lease has expired" "$(claimed); SELECT reason, cause, error FROM holdfast.dead_letters WHERE subscription = 's$number'" \
+     UPDATE holdfast_private.subscriptions SET options = '{\"attempts_max\": 1}'
+         WHERE name = 's$number'" >/dev/null
+is "is the handler's: no lease has expired" "$(claimed); SELECT reason, cause, error
+    FROM holdfast.dead_letters WHERE subscription = 's$number'" \
     " attempts|handler|the lease expired without an answer"
 
 fresh 1 '{"on_poison": "halt"}'
 sql "$(claimed)" >/dev/null
-is "a death may stop the subscription" "SELECT holdfast.bury($S, '$(lease)'); SELECT paused_reason LIKE 'the event at position % died (on_poison=halt)' FROM holdfast_private.subscriptions WHERE name = 's$number'" " t"
-is "a paused one hands out nothing" "SELECT FROM holdfast.publish('default', 't'); SELECT count(*) FROM holdfast.claim($S)" "0"
+is "a death may stop the subscription" "SELECT holdfast.bury($S, '$(lease)');
+    SELECT paused_reason LIKE 'the event at position % died (on_poison=halt)'
+    FROM holdfast_private.subscriptions WHERE name = 's$number'" " t"
+is "a paused one hands out nothing" \
+    "SELECT FROM holdfast.publish('default', 't'); SELECT count(*) FROM holdfast.claim($S)" "0"
 
 fresh 2 '{"attempts_max": 1}'
 is "a lease that ends counts as an attempt of one event" "$(claimed 1)" "1"
 passed
 is "and one without attempts left is not handed out, but buried" "$(claimed)" "2"
-is "as lost with its lease" "SELECT reason, attempts, error FROM holdfast.dead_letters WHERE subscription = 's$number'" "lease|1|the lease expired without an answer"
+is "as lost with its lease" "SELECT reason, attempts, error FROM holdfast.dead_letters
+    WHERE subscription = 's$number'" "lease|1|the lease expired without an answer"
 
 fresh 3 '{"on_unhandled": "dead_letter"}' '["a"]'
 sql "SELECT FROM holdfast.publish('default', 'a')" >/dev/null
-is "types outside the patterns are buried where that is wished" "$(claimed); SELECT count(*), max(reason) FROM holdfast.dead_letters WHERE subscription = 's$number'" "4 3|no_handler"
+is "types outside the patterns are buried where that is wished" "$(claimed); SELECT count(*),
+    max(reason) FROM holdfast.dead_letters WHERE subscription = 's$number'" "4 3|no_handler"
 
 fresh 1
 sql "$(claimed 'NULL, 1000')" >/dev/null
-is "extend makes a lease longer" "SELECT holdfast.extend($S, '$(lease)', 60000) > now() + interval '59 s'; SELECT expires_at > now() + interval '59 s' FROM holdfast_private.leases WHERE subscription_id = $number" "t t"
-is "or as long as the subscription says" "SELECT holdfast.extend($S, '$(lease)') <= clock_timestamp() + interval '30 s'" "t"
-is "an error is cut between characters" "SELECT holdfast.nack($S, '$(lease)', NULL, 'x' || repeat('ä', 2000)); SELECT octet_length(story::json -> 0 ->> 'error'), right(story::json -> 0 ->> 'error', 1)
+is "extend makes a lease longer" \
+    "SELECT holdfast.extend($S, '$(lease)', 60000) > now() + interval '59 s'; SELECT expires_at
+    > now() + interval '59 s' FROM holdfast_private.leases WHERE subscription_id = $number" "t t"
+is "or as long as the subscription says" \
+    "SELECT holdfast.extend($S, '$(lease)') <= clock_timestamp() + interval '30 s'" "t"
+is "an error is cut between characters" \
+    "SELECT holdfast.nack($S, '$(lease)', NULL, 'x' || repeat('ä', 2000));
+    SELECT octet_length(story::json -> 0 ->> 'error'), right(story::json -> 0 ->> 'error', 1)
     FROM holdfast_private.retries WHERE subscription_id = $number" " 2047|ä"
 
 # ---- Work and ack in one transaction ------------------------------------------------------------
@@ -107,11 +145,14 @@ fresh 1
 sql "CREATE TABLE effects (position bigint); $(claimed)" >/dev/null
 l=$(lease)
 sql "BEGIN; INSERT INTO effects VALUES (1); SELECT holdfast.ack($S, '$l'); ROLLBACK" >/dev/null
-is "undone together" "SELECT count(*) FROM effects; SELECT count FROM holdfast_private.leases WHERE subscription_id = $number" "0 1"
+is "undone together" "SELECT count(*) FROM effects; SELECT count FROM holdfast_private.leases
+    WHERE subscription_id = $number" "0 1"
 sql "BEGIN; INSERT INTO effects VALUES (1); SELECT holdfast.ack($S, '$l'); COMMIT" >/dev/null
-is "done together" "SELECT count(*) FROM effects; SELECT count(*) FROM holdfast_private.leases WHERE subscription_id = $number" "1 0"
+is "done together" "SELECT count(*) FROM effects; SELECT count(*) FROM holdfast_private.leases
+    WHERE subscription_id = $number" "1 0"
 fresh 2
-is "a claim that is rolled back has not happened" "BEGIN; $(claimed); ROLLBACK; $(claimed)" "1 2 1 2"
+is "a claim that is rolled back has not happened" "BEGIN; $(claimed); ROLLBACK; $(claimed)" \
+    "1 2 1 2"
 
 # ---- Refused ------------------------------------------------------------------------------------
 
@@ -119,25 +160,43 @@ fresh 1
 sql "$(claimed)" >/dev/null
 l=$(lease)
 number=$((number + 1)) # ids are counted, too
-sql "SELECT FROM holdfast.change_subscription_put(1, 'ordered', NULL, NULL, 1, 1, 0, -1, now())" >/dev/null
-fails "no such namespace" "SELECT FROM holdfast.claim('nowhere', 's')" "HF003: there is no namespace nowhere"
-fails "none that is being removed" "BEGIN; UPDATE holdfast_private.namespaces SET removing_at = now() WHERE id = 1; SELECT FROM holdfast.claim('default', 's')" "HF003: there is no namespace default"
-fails "no such subscription" "SELECT FROM holdfast.ack('default', 'nobody', '$l')" "HF003: there is no subscription nobody"
-fails "an ordered one" "SELECT FROM holdfast.claim('default', 'ordered')" "HF002: subscription ordered is ordered; only shared ones hand out leases"
+sql "SELECT FROM holdfast.change_subscription_put(1, 'ordered', NULL, NULL, 1, 1, 0, -1, now())" \
+    >/dev/null
+fails "no such namespace" "SELECT FROM holdfast.claim('nowhere', 's')" \
+    "HF003: there is no namespace nowhere"
+fails "none that is being removed" "BEGIN; UPDATE holdfast_private.namespaces
+    SET removing_at = now() WHERE id = 1; SELECT FROM holdfast.claim('default', 's')" \
+    "HF003: there is no namespace default"
+fails "no such subscription" "SELECT FROM holdfast.ack('default', 'nobody', '$l')" \
+    "HF003: there is no subscription nobody"
+fails "an ordered one" "SELECT FROM holdfast.claim('default', 'ordered')" \
+    "HF002: subscription ordered is ordered; only shared ones hand out leases"
 fails "max 0" "SELECT FROM holdfast.claim($S, 0)" "HF001: max is 0; it must be 1 to 10000"
-fails "max 10001" "SELECT FROM holdfast.claim($S, 10001)" "HF001: max is 10001; it must be 1 to 10000"
-fails "lease_ms 0" "SELECT FROM holdfast.claim($S, 1, 0)" "HF001: lease_ms is 0; it must be 1 to 604800000"
-fails "lease_ms of more than a week" "SELECT FROM holdfast.extend($S, '$l', 604800001)" "HF001: lease_ms is 604800001; it must be NULL (as stored) or 1 to 604800000"
-fails "a lease that is too short" "SELECT holdfast.ack($S, 'abc')" "HF001: lease is 3 characters; it has 32 hexadecimal digits"
-fails "one in upper case" "SELECT holdfast.ack($S, repeat('A', 32))" "HF001: lease has a character that is no lower-case hexadecimal digit"
+fails "max 10001" "SELECT FROM holdfast.claim($S, 10001)" \
+    "HF001: max is 10001; it must be 1 to 10000"
+fails "lease_ms 0" "SELECT FROM holdfast.claim($S, 1, 0)" \
+    "HF001: lease_ms is 0; it must be 1 to 604800000"
+fails "lease_ms of more than a week" "SELECT FROM holdfast.extend($S, '$l', 604800001)" \
+    "HF001: lease_ms is 604800001; it must be NULL (as stored) or 1 to 604800000"
+fails "a lease that is too short" "SELECT holdfast.ack($S, 'abc')" \
+    "HF001: lease is 3 characters; it has 32 hexadecimal digits"
+fails "one in upper case" "SELECT holdfast.ack($S, repeat('A', 32))" \
+    "HF001: lease has a character that is no lower-case hexadecimal digit"
 fails "no lease" "SELECT holdfast.ack($S, NULL)" "HF001: lease is NULL"
-fails "a delay below 0" "SELECT holdfast.nack($S, '$l', NULL, 'x', -1)" "HF001: delay_ms is -1; it must be NULL (by the retry policy) or 0 to 31622400000"
-fails "too many positions" "SELECT holdfast.ack($S, '$l', array_fill(1::bigint, ARRAY[10001]))" "HF001: there are 10001 positions; the limit is 10000"
-fails "a position that is not there" "SELECT holdfast.nack($S, '$l', '{999999}')" "HF005: position 999999 is not in the lease (any more)"
-fails "another subscription's lease" "SELECT holdfast.ack('default', 's1', '$l')" "HF005: the lease has ended: its events were handed out again or are settled"
-fails "an older snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM holdfast.claim($S)" "HF002: leases need a transaction that is READ COMMITTED, not REPEATABLE READ"
-fails "a node's name that is too long" "SELECT FROM holdfast.claim($S, node => repeat('n', 256))" "HF001: node is 256 bytes; the limit is 255"
-is "and nothing of it changed anything" "SELECT count FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 1
+fails "a delay below 0" "SELECT holdfast.nack($S, '$l', NULL, 'x', -1)" \
+    "HF001: delay_ms is -1; it must be NULL (by the retry policy) or 0 to 31622400000"
+fails "too many positions" "SELECT holdfast.ack($S, '$l', array_fill(1::bigint, ARRAY[10001]))" \
+    "HF001: there are 10001 positions; the limit is 10000"
+fails "a position that is not there" "SELECT holdfast.nack($S, '$l', '{999999}')" \
+    "HF005: position 999999 is not in the lease (any more)"
+fails "another subscription's lease" "SELECT holdfast.ack('default', 's1', '$l')" \
+    "HF005: the lease has ended: its events were handed out again or are settled"
+fails "an older snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM holdfast.claim($S)" \
+    "HF002: leases need a transaction that is READ COMMITTED, not REPEATABLE READ"
+fails "a node's name that is too long" "SELECT FROM holdfast.claim($S, node => repeat('n', 256))" \
+    "HF001: node is 256 bytes; the limit is 255"
+is "and nothing of it changed anything" \
+    "SELECT count FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 1
 
 # ---- At the same time ---------------------------------------------------------------------------
 
@@ -155,7 +214,8 @@ tell b "$(claimed 2)"
 blocked b >/dev/null
 ask a "ROLLBACK" >/dev/null
 hears "or the same ones, if the first is undone" b "1 2"
-sql "SELECT FROM holdfast.change_seek(1, $number, (SELECT start FROM holdfast_private.subscriptions WHERE id = $number), now())" >/dev/null
+sql "SELECT FROM holdfast.change_seek(1, $number,
+    (SELECT start FROM holdfast_private.subscriptions WHERE id = $number), now())" >/dev/null
 is "a seek ends leases" "$(claimed 1)" "1"
 
 # ---- C and SQL ----------------------------------------------------------------------------------
@@ -163,11 +223,13 @@ is "a seek ends leases" "$(claimed 1)" "1"
 if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
     url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
     fresh 4
-    l=$("$HOLDFAST" --db "$url" claim "s$number" --max 2 --json | sed -n 's,.*"lease": *"\([0-9a-f]*\)".*,\1,p' | head -1)
+    l=$("$HOLDFAST" --db "$url" claim "s$number" --max 2 --json |
+            sed -n 's,.*"lease": *"\([0-9a-f]*\)".*,\1,p' | head -1)
     is "what C has claimed SQL settles" "SELECT holdfast.ack($S, '$l')" ""
     sql "$(claimed)" >/dev/null
     ok "what SQL has claimed C settles" "$HOLDFAST" --db "$url" ack "s$number" "$(lease)"
-    is "(both are done)" "SELECT count(*) FROM holdfast_private.leases WHERE subscription_id = $number" 0
+    is "(both are done)" \
+        "SELECT count(*) FROM holdfast_private.leases WHERE subscription_id = $number" 0
 else
     skip "C and SQL settle each other's leases" "the command is not built"
 fi

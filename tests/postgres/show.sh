@@ -54,13 +54,16 @@ for sub in o s t; do
     "$HOLDFAST" work $sub --exec true >work_$sub.out 2>&1 &
     workers+=($!)
 done
-told() { "$HOLDFAST" sub show "$1" --json >told_$1 && grep -q "position $drawn may still come" told_$1; }
+told() {
+    "$HOLDFAST" sub show "$1" --json >told_$1 && grep -q "position $drawn may still come" told_$1
+}
 for sub in o s t; do
     until_true 60 told $sub
     is "$sub says which position its checkpoint waits for" "$?" 0
     has "and who holds it" told_$sub "pid $pid \(billing\), idle in transaction for [0-9]+ s"
 done
-has "in relaxed order later events are delivered" told_o 'later events are delivered, the checkpoint waits'
+has "in relaxed order later events are delivered" told_o \
+    'later events are delivered, the checkpoint waits'
 has "in strict order they wait" told_t 'order is strict, so later events wait for it'
 # It may come while the numbers are being read.
 told_owner() { told o && grep -qE '"owner":"[^"]+","owner_alive":true' told_o; }
@@ -81,7 +84,9 @@ hf publish a.b
 say "PREPARE TRANSACTION 'forgotten $base';"
 "$HOLDFAST" work o --exec true >/dev/null 2>&1 &
 worker=$!
-told_prepared() { told o && grep -q "prepared transaction 'forgotten $base' of role holdfast" told_o; }
+told_prepared() {
+    told o && grep -q "prepared transaction 'forgotten $base' of role holdfast" told_o
+}
 until_true 60 told_prepared
 is "a prepared transaction is told by its name and role" "$?" 0
 say "ROLLBACK PREPARED 'forgotten $base';"
@@ -98,7 +103,9 @@ owned() { "$HOLDFAST" sub show o --json | grep -q '"owner_alive":true'; }
 until_true 60 owned
 kill -9 $worker
 { wait $worker; } 2>/dev/null
-dead() { "$HOLDFAST" sub show o | grep -q '^Not moving: its owner .* is dead and no other process'; }
+dead() {
+    "$HOLDFAST" sub show o | grep -q '^Not moving: its owner .* is dead and no other process'
+}
 until_true 60 dead
 is "a dead owner is told at once" "$?" 0
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Claims at the tip of the log, where positions are drawn, committed and rolled back while claimers look:
-# never past what can be seen, never what another one has, nothing lost, nothing twice. And gapless
-# namespaces, whose publishers come one after another.
+# Claims at the tip of the log, where positions are drawn, committed and rolled back while claimers
+# look: never past what can be seen, never what another one has, nothing lost, nothing twice. And
+# gapless namespaces, whose publishers come one after another.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
 
-sql "SELECT FROM holdfast.change_subscription_put(1, 's', '[\"**\"]', '{}', 2, 1, 0, -1, now())" >/dev/null
+sql "SELECT FROM holdfast.change_subscription_put(1, 's', '[\"**\"]', '{}', 2, 1, 0, -1, now())" \
+    >/dev/null
 claim="SELECT string_agg(position::text, ' ' ORDER BY position) FROM holdfast.claim('default', 's')"
 cursor="SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = 1"
 publish="SELECT FROM holdfast.publish('default', 'x')"
@@ -33,16 +34,22 @@ both() { # two claimers at once: what they got together
 }
 ok "of two that claim at once each event goes to one" same "1 5" "$(both | tr '\n' ' ' | xargs)"
 no_holes="SELECT holes IS NULL FROM holdfast_private.checkpoints WHERE subscription_id = 1"
-gives_up() { rows_are "$no_holes" t || { sql "$claim" && false; }; } # by claiming, until there is no hole
+gives_up() { rows_are "$no_holes" t || { sql "$claim" &&
+    false; }; } # by claiming, until there is no hole
 until_true 60 gives_up
 is "and the numbers that were rolled back are given up" "$cursor; $no_holes" "5 t"
 ask a "BEGIN; SELECT holdfast_private.draw(1)" >/dev/null # 6 is drawn long before it is used
 ask b "$publish" >/dev/null
 asks "a number that was drawn early is waited for" c "$claim" "7"
-asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast_private.checkpoints, unnest(holes) h WHERE subscription_id = 1" " 6"
-ask a "INSERT INTO holdfast_private.events SELECT 6, hash, holdfast_private.checksum_of(holdfast_private.content_of(i, emitted_at, type, key, tenant, metadata, producer, schedule_id, payload), hash, 6, entered_at, key_version),
-              emitted_at, entered_at, guard_at, i, namespace_id, type, key_version, schedule_id, producer, key, tenant, metadata, payload
-       FROM holdfast_private.events, (SELECT gen_random_uuid() AS i OFFSET 0) new WHERE position = 7; COMMIT" >/dev/null
+asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast_private.checkpoints,
+    unnest(holes) h WHERE subscription_id = 1" " 6"
+ask a "INSERT INTO holdfast_private.events SELECT 6, hash,
+    holdfast_private.checksum_of(holdfast_private.content_of(i, emitted_at, type, key, tenant,
+    metadata, producer, schedule_id, payload), hash, 6, entered_at, key_version),
+              emitted_at, entered_at, guard_at, i, namespace_id, type, key_version, schedule_id,
+              producer, key, tenant, metadata, payload
+       FROM holdfast_private.events, (SELECT gen_random_uuid() AS i OFFSET 0) new
+           WHERE position = 7; COMMIT" >/dev/null
 asks "however late it comes" c "$claim" "6"
 ask a "BEGIN; $publish; PREPARE TRANSACTION 'p'" >/dev/null # 8
 ask b "$publish" >/dev/null
@@ -53,7 +60,8 @@ for session in a b c; do shut $session; done
 
 # ---- A storm ------------------------------------------------------------------------------------
 
-sql "CREATE TABLE acknowledged (id uuid); CREATE TABLE delivered (id uuid, lease text); CREATE TABLE finished (seed double precision)" >/dev/null
+sql "CREATE TABLE acknowledged (id uuid); CREATE TABLE delivered (id uuid, lease text);
+    CREATE TABLE finished (seed double precision)" >/dev/null
 sql "CREATE PROCEDURE publisher(p_seed double precision, p_count integer) LANGUAGE plpgsql AS \$\$
      DECLARE v_id uuid;
      BEGIN
@@ -80,7 +88,8 @@ sql "CREATE PROCEDURE publisher(p_seed double precision, p_count integer) LANGUA
                  PERFORM holdfast.ack('default', 's', v_lease);
                  v_idle := 0;
              ELSE
-                 v_idle := v_idle + (NOT EXISTS (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered)
+                 v_idle := v_idle +
+                     (NOT EXISTS (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered)
                                      AND (SELECT count(*) FROM finished) = 4)::integer;
                  PERFORM pg_sleep(0.01);
              END IF;
@@ -100,9 +109,12 @@ for pid in "${pids[@]}"; do wait "$pid"; done
 ok "no claimer failed" same "" "$(cat "$cluster_dir".claimer.?)"
 rm -f "$cluster_dir".claimer.?
 is "every acknowledged event was delivered, once, and nothing else was" \
-    "SELECT count(*) FROM (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered) lost; SELECT count(*) - count(DISTINCT id) FROM delivered;
-     SELECT count(*) FROM (SELECT id FROM delivered EXCEPT SELECT id FROM acknowledged) invented; SELECT count(*) > 900 FROM acknowledged" "0 0 0 t"
-is "the cursor is not past the tip" "SELECT checkpoint <= holdfast.head(1) FROM holdfast_private.checkpoints WHERE subscription_id = 1" t
+    "SELECT count(*) FROM (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered) lost;
+    SELECT count(*) - count(DISTINCT id) FROM delivered;
+     SELECT count(*) FROM (SELECT id FROM delivered EXCEPT SELECT id FROM acknowledged) invented;
+     SELECT count(*) > 900 FROM acknowledged" "0 0 0 t"
+is "the cursor is not past the tip" "SELECT checkpoint <= holdfast.head(1)
+    FROM holdfast_private.checkpoints WHERE subscription_id = 1" t
 
 # ---- Gapless ------------------------------------------------------------------------------------
 
@@ -120,7 +132,8 @@ tell b "$put"
 blocked b >/dev/null
 ask a "ROLLBACK" >/dev/null
 hears "a transaction that was rolled back leaves none" b 4
-is "many, too" "SELECT min(position), max(position) FROM holdfast.publish_many('gapless', array_fill('t'::text, ARRAY[10]), NULL)" "5|14"
+is "many, too" "SELECT min(position), max(position)
+    FROM holdfast.publish_many('gapless', array_fill('t'::text, ARRAY[10]), NULL)" "5|14"
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ -x "$HOLDFAST" ]; then
     url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
@@ -131,7 +144,9 @@ if [ -x "$HOLDFAST" ]; then
     ask a "ROLLBACK" >/dev/null
     wait "$pid"
     ok "the library waits for it, too" same 0 $?
-    is "and there is no gap, nor one at the head" "SELECT count(*) = max(position) FROM holdfast_private.events WHERE namespace_id = 2; SELECT max(position) - holdfast.head(2) FROM holdfast_private.events WHERE namespace_id = 2" "t 0"
+    is "and there is no gap, nor one at the head" "SELECT count(*) = max(position)
+        FROM holdfast_private.events WHERE namespace_id = 2; SELECT max(position) - holdfast.head(2)
+        FROM holdfast_private.events WHERE namespace_id = 2" "t 0"
 fi
 
 done_testing
