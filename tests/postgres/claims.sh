@@ -1,43 +1,57 @@
 #!/usr/bin/env bash
-# Claims of shared subscriptions: leases and how they end, holes in the log and how they end, alone and
-# beside others.
+# Claims of shared subscriptions: leases and how they end, holes in the log and how they end, alone
+# and beside others.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
 
 A=00000000-0000-4000-8000-00000000000a
 B=00000000-0000-4000-8000-00000000000b
-sql "SELECT FROM holdfast.process_beat(1, '$A', 'a', false); SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" >/dev/null
+sql "SELECT FROM holdfast.process_beat(1, '$A', 'a', false);
+    SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" >/dev/null
 # What a claim hands out, as one line: positions (with attempts), then the answer.
-sql "CREATE FUNCTION claim(p_max integer, p_at text DEFAULT '0', p_token uuid DEFAULT '$A', p_patterns text[] DEFAULT NULL,
+sql "CREATE FUNCTION claim(p_max integer, p_at text DEFAULT '0', p_token uuid DEFAULT '$A',
+    p_patterns text[] DEFAULT NULL,
     p_bound boolean DEFAULT false, p_kept boolean DEFAULT false, p_frozen uuid[] DEFAULT NULL,
-    p_renewals bigint[] DEFAULT NULL, p_ms bigint[] DEFAULT NULL, p_unhandled boolean DEFAULT false) RETURNS text
+    p_renewals bigint[] DEFAULT NULL, p_ms bigint[] DEFAULT NULL, p_unhandled boolean DEFAULT false)
+    RETURNS text
     LANGUAGE plpgsql AS \$\$
     DECLARE
         v_id bigint := (SELECT max(id) FROM holdfast_private.subscriptions);
         b    holdfast.claim_batch := holdfast.change_claim(
-            1, v_id, 0, NULL, p_token, 'node', p_patterns, p_unhandled, p_max, 10000, p_bound, p_kept, p_frozen,
-            p_renewals, p_ms, true, '2026-01-01 00:00:00+00'::timestamptz + p_at::float8 * interval '1 s');
+            1, v_id, 0, NULL, p_token, 'node', p_patterns, p_unhandled, p_max, 10000, p_bound,
+            p_kept, p_frozen,
+            p_renewals, p_ms, true,
+            '2026-01-01 00:00:00+00'::timestamptz + p_at::float8 * interval '1 s');
     BEGIN
         RETURN concat_ws(' ',
-            (SELECT string_agg(position || CASE WHEN attempts > 0 THEN '(' || attempts || ')' ELSE '' END
+            (SELECT string_agg(position || CASE WHEN attempts > 0 THEN '(' || attempts || ')'
+            ELSE '' END
                  || CASE WHEN position = ANY (b.unhandled) THEN '!' ELSE '' END, ' ')
              FROM holdfast.lease_events(1, v_id, b.lease)),
             '/' || CASE WHEN b.status <> 0 THEN b.status || ' ' || b.message ELSE '' END
-            || CASE WHEN b.paused THEN ' paused' ELSE '' END || CASE WHEN b.more THEN ' more' ELSE '' END
-            || coalesce(' wake ' || extract(epoch FROM b.wake_at - '2026-01-01 00:00:00+00')::float8, ''));
+            || CASE WHEN b.paused THEN ' paused' ELSE '' END || CASE WHEN b.more THEN ' more'
+            ELSE '' END
+            || coalesce(' wake '
+            || extract(epoch FROM b.wake_at - '2026-01-01 00:00:00+00')::float8, ''));
     END \$\$" >/dev/null
 # fresh [COUNT]: COUNT more events, and a new subscription that begins before them.
 fresh() {
     sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[${1:-0}]), NULL);
-         SELECT FROM holdfast.change_subscription_put(1, 's' || (SELECT count(*) FROM holdfast_private.subscriptions), '[\"**\"]', '{}', 2, 1,
+         SELECT FROM holdfast.change_subscription_put(1, 's'
+             || (SELECT count(*) FROM holdfast_private.subscriptions), '[\"**\"]', '{}', 2, 1,
              holdfast.head(1) - ${1:-0}, -1, now())" >/dev/null
 }
-leases="SELECT string_agg(positions || coalesce('/' || piece, ''), ' ' ORDER BY positions) FROM holdfast_private.leases WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)"
+leases="SELECT string_agg(positions || coalesce('/' || piece, ''), ' ' ORDER BY positions)
+    FROM holdfast_private.leases
+    WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)"
 # settle POSITION [MORE]: the call, for the lease that holds it.
 settle() {
-    echo "SELECT status, message FROM holdfast.change_settle_lease(1, (SELECT max(id) FROM holdfast_private.subscriptions),
-        (SELECT token FROM holdfast_private.leases WHERE positions @> $1::bigint AND subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)), ${2:-true, false, NULL, '2026-01-01'})"
+    echo "SELECT status, message
+        FROM holdfast.change_settle_lease(1, (SELECT max(id) FROM holdfast_private.subscriptions),
+        (SELECT token FROM holdfast_private.leases WHERE positions @> $1::bigint
+        AND subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)),
+        ${2:-true, false, NULL, '2026-01-01'})"
 }
 
 # ---- Leases -------------------------------------------------------------------------------------
@@ -47,92 +61,147 @@ is "a claim takes from the log" "SELECT claim(3); $leases" "1 2 3 / more {[1,4)}
 is "the next one goes on" "SELECT claim(100); $leases" "4 5 6 7 8 9 10 / wake 10 {[1,4)} {[4,11)}"
 is "nothing is left" "SELECT claim(100)" "/ wake 10"
 is "done" "$(settle 1); $leases" "0| {[4,11)}"
-is "not twice" "$(settle 1)" "5|the lease has ended: its events were handed out again or are settled"
+is "not twice" \
+    "$(settle 1)" "5|the lease has ended: its events were handed out again or are settled"
 is "some of it, released, failed, dead, extended" \
-    "$(settle 4 "false, false, '2026-01-01 00:00:20+00', '2026-01-01 00:00:00+00', '{0,5,1,3}', '{4,5,6,7}', '{1,1,1,1}', '{0,0,1,4}', '{0,0,0,0}', '{NULL,NULL,[1],[4]}', ARRAY[now(), now(), '2026-01-01 00:00:05+00', now()], '{NULL,NULL,NULL,gone}', '{NULL,NULL,NULL,NULL}'"); $leases" \
+    "$(settle 4 "false, false, '2026-01-01 00:00:20+00', '2026-01-01 00:00:00+00', '{0,5,1,3}',
+        '{4,5,6,7}', '{1,1,1,1}', '{0,0,1,4}', '{0,0,0,0}', '{NULL,NULL,[1],[4]}',
+        ARRAY[now(), now(), '2026-01-01 00:00:05+00', now()], '{NULL,NULL,NULL,gone}',
+        '{NULL,NULL,NULL,NULL}'"); $leases" \
     "0| {[5,6)}/0 {[8,11)}"
-is "a position that is not there" "$(settle 8 "false, false, NULL, '2026-01-01', '{0,0}', '{8,12}'"); $leases" "5|position 12 is not in the lease {[5,6)}/0 {[8,11)}"
-is "one that is named twice" "$(settle 8 "false, false, NULL, '2026-01-01', '{0,0}', '{8,8}'")" "5|position 8 is not in the lease"
-is "what was released comes first, then what is due" "SELECT claim(10); SELECT claim(10, '6')" "5 / wake 5 6(1) / wake 10"
-is "the dead letter" "SELECT position, attempts, reason, story FROM holdfast.dead_letters" "7|4|gone|[4]"
+is "a position that is not there" \
+    "$(settle 8 "false, false, NULL, '2026-01-01', '{0,0}', '{8,12}'"); $leases" \
+    "5|position 12 is not in the lease {[5,6)}/0 {[8,11)}"
+is "one that is named twice" "$(settle 8 "false, false, NULL, '2026-01-01', '{0,0}', '{8,8}'")" \
+    "5|position 8 is not in the lease"
+is "what was released comes first, then what is due" "SELECT claim(10); SELECT claim(10, '6')" \
+    "5 / wake 5 6(1) / wake 10"
+is "the dead letter" "SELECT position, attempts, reason, story FROM holdfast.dead_letters" \
+    "7|4|gone|[4]"
 is "a lease that the caller names" "SELECT FROM holdfast.publish('default', 't');
-    SELECT lease = '$B' FROM holdfast.change_claim(1, 1, 0, '$B', '$A', 'node', NULL, false, 1, 1000, false, false, NULL, NULL, NULL, false, now()) WHERE lease IS NOT NULL;
+    SELECT lease = '$B' FROM holdfast.change_claim(1, 1, 0, '$B', '$A', 'node', NULL, false, 1,
+        1000, false, false, NULL, NULL, NULL, false, now()) WHERE lease IS NOT NULL;
     SELECT count(*) FROM holdfast_private.leases WHERE token = '$B'" "t 1"
 
 fresh 4
-is "a lease of several ends: halves, apart" "SELECT claim(4); SELECT claim(10, '10'); SELECT claim(10, '10'); SELECT claim(10, '10'); $leases" \
+is "a lease of several ends: halves, apart" "SELECT claim(4); SELECT claim(10, '10');
+    SELECT claim(10, '10'); SELECT claim(10, '10'); $leases" \
     "12 13 14 15 / more 12 13 / more 14 15 / more / wake 20 {[12,14)} {[14,16)}"
-is "and quarters" "SELECT claim(10, '20'); SELECT claim(10, '20'); SELECT claim(10, '20'); SELECT claim(10, '20'); SELECT claim(10, '20')" \
+is "and quarters" "SELECT claim(10, '20'); SELECT claim(10, '20'); SELECT claim(10, '20');
+    SELECT claim(10, '20'); SELECT claim(10, '20')" \
     "12 / more 14 / more 13 / more 15 / more / wake 30"
-is "then failed attempts, alone" "SELECT claim(10, '30'); SELECT claim(10, '30'); SELECT claim(10, '30'); SELECT claim(10, '30'); SELECT claim(10, '30')" \
+is "then failed attempts, alone" "SELECT claim(10, '30'); SELECT claim(10, '30');
+    SELECT claim(10, '30'); SELECT claim(10, '30'); SELECT claim(10, '30')" \
     "12(1) / more 13(1) / more 14(1) / more 15(1) / more / wake 40"
 sql "SELECT FROM holdfast.publish_many('default', '{t,t}', NULL)" >/dev/null
-is "they take turns with the others" "SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40')" \
+is "they take turns with the others" "SELECT claim(10, '40'); SELECT claim(10, '40');
+    SELECT claim(10, '40'); SELECT claim(10, '40'); SELECT claim(10, '40')" \
     "16 17 / more 12(2) / more 13(2) / more 14(2) / more 15(2) / more"
-is "their story" "SELECT attempts, cause, story::json -> 0 ->> 'error', story::json -> 1 ->> 'attempt', story::json -> 1 ->> 'node' FROM holdfast_private.retries WHERE position = 12" \
+is "their story" "SELECT attempts, cause, story::json -> 0 ->> 'error', story::json -> 1
+    ->> 'attempt', story::json -> 1 ->> 'node' FROM holdfast_private.retries WHERE position = 12" \
     "2|lease_expired|the lease expired without an answer|2|node"
-is "an expired lease that was not taken is still good" "$(settle 16 "true, false, NULL, '2026-01-01 00:00:55+00'")" "0|"
+is "an expired lease that was not taken is still good" \
+    "$(settle 16 "true, false, NULL, '2026-01-01 00:00:55+00'")" "0|"
 
 fresh 3
 open c
 C=00000000-0000-4000-8000-00000000000c
-ask c "SELECT holdfast.process_lock(1, '$C'); SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
-is "a bound lease holds while its owner lives" "SELECT claim(1, '0', '$C', p_bound => true); SELECT claim(1, '0', '$C', p_kept => true); SELECT claim(1); SELECT claim(1)" \
+ask c "SELECT holdfast.process_lock(1, '$C');
+    SELECT FROM holdfast.process_beat(1, '$C', 'c', true)" >/dev/null
+is "a bound lease holds while its owner lives" "SELECT claim(1, '0', '$C', p_bound => true);
+    SELECT claim(1, '0', '$C', p_kept => true); SELECT claim(1); SELECT claim(1)" \
     "18 / more 19 / more 20 / more / wake 0.8"
-is "a claim that does not look for dead processes requests a look soon" "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, '$A', 'a', NULL,
+is "a claim that does not look for dead processes requests a look soon" \
+    "SELECT wake_at - '2026-01-01 00:00:00+00' FROM holdfast.change_claim(1,
+    (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, '$A', 'a', NULL,
     false, 1, 1000, false, false, NULL, NULL, NULL, false, '2026-01-01 00:00:00+00')" "00:00:00.8"
-is "a kept one also after its time; one that is only bound ends" "$(settle 20); SELECT claim(9, '11'); $(settle 18)" \
+is "a kept one also after its time; one that is only bound ends" \
+    "$(settle 20); SELECT claim(9, '11'); $(settle 18)" \
     "0| 18(1) / more 0|"
-is "the claim names those who keep" "SELECT owners, owner_renewals FROM holdfast.change_claim(1, (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, '$A', 'a', NULL,
-    false, 1, 1000, false, false, NULL, NULL, NULL, true, '2026-01-01 00:00:11+00') WHERE status = 0" "{$C}|{0}"
-is "silence for less than the lease is not enough" "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{0}', p_ms => '{9999}')" "/"
-is "nor at another number" "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{3}', p_ms => '{10000}')" "/"
-is "for as long as that it is" "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{0}', p_ms => '{10000}'); $(settle 19)" "19(1) / more 0|"
+is "the claim names those who keep" "SELECT owners, owner_renewals FROM holdfast.change_claim(1,
+    (SELECT max(id) FROM holdfast_private.subscriptions), 0, NULL, '$A', 'a', NULL,
+    false, 1, 1000, false, false, NULL, NULL, NULL, true, '2026-01-01 00:00:11+00')
+    WHERE status = 0" "{$C}|{0}"
+is "silence for less than the lease is not enough" \
+    "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{0}', p_ms => '{9999}')" "/"
+is "nor at another number" \
+    "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{3}', p_ms => '{10000}')" "/"
+is "for as long as that it is" "SELECT claim(9, '12', p_frozen => '{$C}', p_renewals => '{0}',
+    p_ms => '{10000}'); $(settle 19)" "19(1) / more 0|"
 fresh 3
-is "(what the owner has, bound and kept)" "SELECT claim(1, '0', '$C', p_bound => true, p_kept => true); SELECT claim(2, '0', '$C', p_bound => true)" \
+is "(what the owner has, bound and kept)" "SELECT claim(1, '0', '$C', p_bound => true,
+    p_kept => true); SELECT claim(2, '0', '$C', p_bound => true)" \
     "21 / more 22 23 / more"
 shut c
 becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
-is "when the owner is dead, all of it ends at once" "SELECT claim(9, '1'); SELECT claim(9, '1'); SELECT claim(9, '1')" \
+is "when the owner is dead, all of it ends at once" \
+    "SELECT claim(9, '1'); SELECT claim(9, '1'); SELECT claim(9, '1')" \
     "21(1) / more 22 / more 23 / more"
-is "as failed attempts" "SELECT cause, story::json -> 0 ->> 'error' FROM holdfast_private.retries WHERE position = 21" "process_died|the process died during this attempt"
-is "a process that closes gives leases back" "SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" ""
+is "as failed attempts" "SELECT cause, story::json -> 0 ->> 'error' FROM holdfast_private.retries
+    WHERE position = 21" "process_died|the process died during this attempt"
+is "a process that closes gives leases back" \
+    "SELECT FROM holdfast.process_beat(1, '$B', 'b', false)" ""
 fresh 3
-is "(they are had)" "SELECT claim(2, '0', '$B', p_kept => true); SELECT claim(1, '0', '$A', p_kept => true)" "24 25 / more 26 / more"
-is "free for the next claim, whenever it comes" "SELECT holdfast.process_close(1, '$B', '2026-01-01 00:00:01+00'); SELECT claim(9, '1')" "t 24 25 / wake 11"
+is "(they are had)" "SELECT claim(2, '0', '$B', p_kept => true);
+    SELECT claim(1, '0', '$A', p_kept => true)" "24 25 / more 26 / more"
+is "free for the next claim, whenever it comes" "SELECT holdfast.process_close(1, '$B',
+    '2026-01-01 00:00:01+00'); SELECT claim(9, '1')" "t 24 25 / wake 11"
 
 fresh 3
-is "a claim looks where leases begin" "SELECT claim(1); SELECT claim(1); $(settle 27); SELECT claim(1);
-    SELECT leases_from FROM holdfast_private.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" \
+is "a claim looks where leases begin" \
+    "SELECT claim(1); SELECT claim(1); $(settle 27); SELECT claim(1);
+    SELECT leases_from FROM holdfast_private.checkpoints
+        WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" \
     "27 / more 28 / more 0| 29 / more 2026-01-01 00:00:10+00"
-is "a lease that is made shorter is seen" "$(settle 29 "false, false, '2026-01-01 00:00:01+00', '2026-01-01'"); SELECT claim(1, '2')" "0| 29(1) / more"
-is "one that is released before that, too" "$(settle 28 "false, true, NULL, '2025-01-01'"); SELECT claim(1, '2')" "0| 28 / more"
+is "a lease that is made shorter is seen" \
+    "$(settle 29 "false, false, '2026-01-01 00:00:01+00', '2026-01-01'"); SELECT claim(1, '2')" \
+    "0| 29(1) / more"
+is "one that is released before that, too" \
+    "$(settle 28 "false, true, NULL, '2025-01-01'"); SELECT claim(1, '2')" "0| 28 / more"
 
 fresh 0
 sql "SELECT FROM holdfast.publish_many('default', '{a.b,a.b.c,b,a.x,käse}', NULL)" >/dev/null
-is "patterns" "SELECT claim(9, p_patterns => '{a.*}'); SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" "30 33 / wake 10 34"
-for pattern in 'a.**:30 31 33' '**:30 31 32 33 34' '*:30 31 32 33 34' '*.b:30' '*.*.*:31' 'a.b.*:31' 'käse:34' 'a:' 'a.x}:' 'k.se:' 'b,a.x:32 33'; do
-    sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 29, now())" >/dev/null
-    ok "pattern ${pattern%%:*}" like "${pattern#*:}*/*" "$(sql "SELECT ' ' || claim(9, p_patterns => '{\"${pattern%%:*}\"}')" | sed 's/^ //;s/,/","/' |
-        if [ "${pattern%%:*}" = b,a.x ]; then sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 29, now());
+is "patterns" "SELECT claim(9, p_patterns => '{a.*}');
+    SELECT checkpoint FROM holdfast_private.checkpoints WHERE subscription_id = (SELECT max(id)
+    FROM holdfast_private.subscriptions)" "30 33 / wake 10 34"
+for pattern in 'a.**:30 31 33' '**:30 31 32 33 34' '*:30 31 32 33 34' '*.b:30' '*.*.*:31' \
+    'a.b.*:31' 'käse:34' 'a:' 'a.x}:' 'k.se:' 'b,a.x:32 33'; do
+    sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions),
+        29, now())" >/dev/null
+    ok "pattern ${pattern%%:*}" like "${pattern#*:}*/*" "$(sql "SELECT ' '
+            || claim(9, p_patterns => '{\"${pattern%%:*}\"}')" | sed 's/^ //;s/,/","/' |
+        if [ "${pattern%%:*}" = b,a.x ]; then sql "SELECT FROM holdfast.change_seek(1,
+        (SELECT max(id) FROM holdfast_private.subscriptions), 29, now());
             SELECT claim(9, p_patterns => '{b,a.x}')"; else cat; fi | tail -1)"
 done
-sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 29, now())" >/dev/null
-is "the others, marked" "SELECT claim(9, p_patterns => '{b}', p_unhandled => true)" "30! 31! 32 33! 34! / wake 10"
-is "paused" "SELECT FROM holdfast.change_pause(1, (SELECT max(id) FROM holdfast_private.subscriptions), true, 'a', NULL, now()); SELECT claim(9)" "/ paused"
-is "limits" "SELECT claim(0), claim(10001)" "/1 max is 0; the limits are 1 and 10000|/1 max is 10001; the limits are 1 and 10000"
+sql "SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 29,
+    now())" >/dev/null
+is "the others, marked" "SELECT claim(9, p_patterns => '{b}', p_unhandled => true)" \
+    "30! 31! 32 33! 34! / wake 10"
+is "paused" "SELECT FROM holdfast.change_pause(1, (SELECT max(id)
+    FROM holdfast_private.subscriptions), true, 'a', NULL, now()); SELECT claim(9)" "/ paused"
+is "limits" "SELECT claim(0), claim(10001)" \
+    "/1 max is 0; the limits are 1 and 10000|/1 max is 10001; the limits are 1 and 10000"
 fresh 3
-sql "UPDATE holdfast_private.events SET payload = to_json(repeat('x', 3000000)) WHERE position IN (35, 36, 37)" >/dev/null
+sql "UPDATE holdfast_private.events SET payload = to_json(repeat('x', 3000000))
+    WHERE position IN (35, 36, 37)" >/dev/null
 is "a batch stops at 4 MiB" "SELECT claim(9); SELECT claim(9)" "35 36 / more 37 / wake 10"
-is "also of a lease" "$(settle 35 "false, true, NULL, '2026-01-01'"); $(settle 37 "false, true, NULL, '2026-01-01'"); SELECT claim(9); SELECT claim(9)" "0| 0| 35 36 / more 37 / wake 10"
-is "also of retries" "$(settle 35 "false, false, NULL, '2026-01-01', '{1,1}', '{35,36}', '{1,1}', '{1,1}', '{0,0}', '{[],[]}', '{2026-01-01,2026-01-01}', '{NULL,NULL}', '{NULL,NULL}'");
-    $(settle 37 "false, false, NULL, '2026-01-01', '{1}', '{37}', '{1}', '{1}', '{0}', '{[]}', '{2026-01-01}', '{NULL}', '{NULL}'");
+is "also of a lease" "$(settle 35 "false, true, NULL, '2026-01-01'");
+    $(settle 37 "false, true, NULL, '2026-01-01'"); SELECT claim(9); SELECT claim(9)" \
+    "0| 0| 35 36 / more 37 / wake 10"
+is "also of retries" \
+    "$(settle 35 "false, false, NULL, '2026-01-01', '{1,1}', '{35,36}', '{1,1}', '{1,1}', '{0,0}',
+        '{[],[]}', '{2026-01-01,2026-01-01}', '{NULL,NULL}', '{NULL,NULL}'");
+    $(settle 37 "false, false, NULL, '2026-01-01', '{1}', '{37}', '{1}', '{1}', '{0}', '{[]}',
+        '{2026-01-01}', '{NULL}', '{NULL}'");
     SELECT claim(9); SELECT claim(9)" "0| 0| 35(1) 36(1) / more 37(1) / wake 10"
 
 # ---- Holes --------------------------------------------------------------------------------------
 
-holes="SELECT coalesce(string_agg(h.low || '-' || h.high || CASE WHEN h.witnesses IS NULL THEN '' ELSE ' seen' END, ' '), 'none') FROM holdfast_private.checkpoints c
-    CROSS JOIN LATERAL unnest(c.holes) h WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)"
+holes="SELECT coalesce(string_agg(h.low || '-' || h.high || CASE WHEN h.witnesses IS NULL THEN ''
+    ELSE ' seen' END, ' '), 'none') FROM holdfast_private.checkpoints c
+    CROSS JOIN LATERAL unnest(c.holes) h
+    WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)"
 settled() { # PATTERN: claims until the holes are as wanted; prints what they handed out
     local i all=
     for ((i = 0; i < 1500; i++)); do
@@ -151,7 +220,8 @@ fresh 0
 is "(where the log ends)" "SELECT holdfast.head(1)" 37
 ask a "BEGIN; $publish" >/dev/null              # 38
 sql "$publish" >/dev/null                       # 39
-is "a claim passes what it cannot see, and remembers it" "SELECT claim(9); $holes" "39 / wake 0.1 38-38"
+is "a claim passes what it cannot see, and remembers it" "SELECT claim(9); $holes" \
+    "39 / wake 0.1 38-38"
 ok "it finds out who may still fill it" same "" "$(settled '38-38 seen')"
 sql "$publish" >/dev/null                       # 40
 is "it goes on meanwhile" "SELECT claim(9)" "40 / wake 0.1"
@@ -165,19 +235,22 @@ ok "is given up when no process is left" same "" "$(settled none)"
 
 ask a "BEGIN; SAVEPOINT s; $publish; ROLLBACK TO s; $publish" >/dev/null # 43, 44
 sql "$publish" >/dev/null                       # 45
-ok "rolled back to a savepoint: not before the whole transaction ends" same "45 " "$(settled '43-44 seen')"
+ok "rolled back to a savepoint: not before the whole transaction ends" same "45 " \
+    "$(settled '43-44 seen')"
 ask b "BEGIN; $publish" >/dev/null              # 46
 sql "$publish" >/dev/null                       # 47
 ok "(another one)" same "47 " "$(settled '43-44 seen 46-46 seen')"
 ask a "COMMIT" >/dev/null
-ok "then what was kept is there, and the rest is given up, whatever came later" same "44 " "$(settled '46-46 seen')"
+ok "then what was kept is there, and the rest is given up, whatever came later" same "44 " \
+    "$(settled '46-46 seen')"
 ask b "ROLLBACK" >/dev/null
 ok "and that, too" same "" "$(settled none)"
 
 ask a "BEGIN; SELECT holdfast_private.draw(1)" >/dev/null # 48
 sql "$publish" >/dev/null                       # 49
 ok "a number that was drawn long before" same "49 " "$(settled '48-48 seen')"
-ask a "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
+ask a "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, id,
+    namespace_id, type, payload)
     SELECT 48, 1, 0, now(), now(), gen_random_uuid(), 1, 't', '1'; COMMIT" >/dev/null
 ok "is handed out" same "48 " "$(settled none)"
 
@@ -198,55 +271,75 @@ ok "then it is handed out, and the other one is given up" same "52 " "$(settled 
 ask a "BEGIN; SELECT count(holdfast_private.draw(1)) FROM generate_series(1, 5000)" >/dev/null
 head=$(sql "SELECT holdfast.head(1)")
 sql "$publish" >/dev/null
-is "many numbers are one hole" "SELECT claim(9); $holes" "$((head + 1)) / wake 0.1 $((head - 4999))-$head"
-ask a "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, id, namespace_id, type, payload)
-    SELECT i, 1, 0, now(), now(), gen_random_uuid(), 1, CASE WHEN i % 1000 = 0 THEN 't' ELSE 'u' END, '1' FROM generate_series($head - 4000, $head - 1000) i; COMMIT" >/dev/null
-is "of which some come" "SELECT claim(2, p_patterns => '{t}')" "$(((head - 4000 + 999) / 1000 * 1000)) $(((head - 4000 + 999) / 1000 * 1000 + 1000)) / more"
-ok "and the rest is given up" same "$(((head - 4000 + 999) / 1000 * 1000 + 2000)) " "$(sql "SELECT claim(9, p_patterns => '{t}')" | sed 's,/.*,,')$(settled none | sed 's/.*//')"
+is "many numbers are one hole" "SELECT claim(9); $holes" \
+    "$((head + 1)) / wake 0.1 $((head - 4999))-$head"
+ask a "INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, id,
+    namespace_id, type, payload)
+    SELECT i, 1, 0, now(), now(), gen_random_uuid(), 1, CASE WHEN i % 1000 = 0 THEN 't'
+        ELSE 'u' END, '1' FROM generate_series($head - 4000, $head - 1000) i; COMMIT" >/dev/null
+is "of which some come" "SELECT claim(2, p_patterns => '{t}')" \
+    "$(((head - 4000 + 999) / 1000 * 1000)) $(((head - 4000 + 999) / 1000 * 1000 + 1000)) / more"
+ok "and the rest is given up" same "$(((head - 4000 + 999) / 1000 * 1000 + 2000)) " \
+    "$(sql "SELECT claim(9, p_patterns => '{t}')" | sed 's,/.*,,')$(settled none | sed 's/.*//')"
 
 fresh 0
 ask a "BEGIN; $publish" >/dev/null
 sql "$publish" >/dev/null
 sql "SELECT claim(9)" >/dev/null
 settled '* seen' >/dev/null
-is "witnesses of another server are gone" "UPDATE holdfast_private.checkpoints_0 SET holes[1].server_start = '2000-01-01', holes[1].probed_at = '2000-01-01' WHERE holes IS NOT NULL;
+is "witnesses of another server are gone" \
+    "UPDATE holdfast_private.checkpoints_0 SET holes[1].server_start = '2000-01-01',
+    holes[1].probed_at = '2000-01-01' WHERE holes IS NOT NULL;
     SELECT claim(9); $holes" "/ wake 10 none"
 ask a "ROLLBACK" >/dev/null
 
 fresh 0
 ask a "BEGIN; $publish" >/dev/null
 sql "$publish" >/dev/null
-is "a seek clears holes" "SELECT claim(9) LIKE '%wake 0.1'; SELECT FROM holdfast.change_seek(1, (SELECT max(id) FROM holdfast_private.subscriptions), 10, now()); $holes" "t none"
+is "a seek clears holes" "SELECT claim(9) LIKE '%wake 0.1'; SELECT FROM holdfast.change_seek(1,
+    (SELECT max(id) FROM holdfast_private.subscriptions), 10, now()); $holes" "t none"
 ask a "ROLLBACK" >/dev/null
 
 # ---- What one claim may read --------------------------------------------------------------------
 
 fresh 0
 head=$(sql "SELECT holdfast.head(1)")
-ask a "BEGIN; SELECT count(*) FROM holdfast.publish_many('default', array_fill('u'::text, ARRAY[12000]), NULL)" >/dev/null
+ask a "BEGIN; SELECT count(*)
+    FROM holdfast.publish_many('default', array_fill('u'::text, ARRAY[12000]), NULL)" >/dev/null
 sql "$publish" >/dev/null
 unseen="SELECT replace(x, ' seen', '') FROM ($holes) h (x)"
-is "(a hole of many)" "SELECT claim(9, p_patterns => '{t}'); $unseen" "$((head + 12001)) / wake 0.1 $((head + 1))-$((head + 12000))"
+is "(a hole of many)" "SELECT claim(9, p_patterns => '{t}'); $unseen" \
+    "$((head + 12001)) / wake 0.1 $((head + 1))-$((head + 12000))"
 ask a "COMMIT" >/dev/null
-is "of events that fill a hole and are not wanted a claim reads 10000" "SELECT claim(9, p_patterns => '{t}'); $unseen" "/ more $((head + 10001))-$((head + 12000))"
-is "to the end" "SELECT claim(9, p_patterns => '{t}'); SELECT claim(9, p_patterns => '{t}'); $unseen" "/ wake 10 / wake 10 none"
+is "of events that fill a hole and are not wanted a claim reads 10000" \
+    "SELECT claim(9, p_patterns => '{t}'); $unseen" "/ more $((head + 10001))-$((head + 12000))"
+is "to the end" "SELECT claim(9, p_patterns => '{t}'); SELECT claim(9, p_patterns => '{t}');
+    $unseen" "/ wake 10 / wake 10 none"
 
 fresh 0
 head=$(sql "SELECT holdfast.head(1)")
-sql "SELECT FROM holdfast.publish_many('default', array_fill('u'::text, ARRAY[12000]), NULL); $publish" >/dev/null
-is "so is the log" "SELECT claim(9, p_patterns => '{t}'); SELECT claim(9, p_patterns => '{t}')" "/ more $((head + 12001)) / wake 10"
+sql "SELECT FROM holdfast.publish_many('default', array_fill('u'::text, ARRAY[12000]), NULL);
+    $publish" >/dev/null
+is "so is the log" "SELECT claim(9, p_patterns => '{t}'); SELECT claim(9, p_patterns => '{t}')" \
+    "/ more $((head + 12001)) / wake 10"
 
 fresh 10001
-is "a claim hands out as many as it is asked for, up to 10000" "SELECT claim(1000) LIKE '% more', claim(9001) LIKE '% more';
-    SELECT count FROM holdfast_private.leases WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions) ORDER BY count" "t|t 1000 9001"
+is "a claim hands out as many as it is asked for, up to 10000" \
+    "SELECT claim(1000) LIKE '% more', claim(9001) LIKE '% more';
+    SELECT count FROM holdfast_private.leases WHERE subscription_id = (SELECT max(id)
+        FROM holdfast_private.subscriptions) ORDER BY count" "t|t 1000 9001"
 
-# Patterns as long as they may be, and types that they match to the last segment: each comparison takes long.
+# Patterns as long as they may be, and types that they match to the last segment: each comparison
+# takes long.
 fresh 0
 head=$(sql "SELECT holdfast.head(1)")
-sql "SELECT FROM holdfast.publish_many('default', array_fill(rtrim(repeat('a.', 127), '.'), ARRAY[3000]), NULL)" >/dev/null
+sql "SELECT FROM holdfast.publish_many('default',
+    array_fill(rtrim(repeat('a.', 127), '.'), ARRAY[3000]), NULL)" >/dev/null
 worst="(SELECT array_agg(rtrim(repeat('*.', 125), '.') || '.x' || i) FROM generate_series(1, 64) i)"
-is "with long patterns a claim compares few rows" "SET statement_timeout = '40s'; SELECT claim(10000, p_patterns => $worst);
-    SELECT checkpoint - $head FROM holdfast_private.checkpoints WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" "/ more 71"
+is "with long patterns a claim compares few rows" \
+    "SET statement_timeout = '40s'; SELECT claim(10000, p_patterns => $worst);
+    SELECT checkpoint - $head FROM holdfast_private.checkpoints
+        WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" "/ more 71"
 
 # ---- At the same time ---------------------------------------------------------------------------
 
@@ -256,7 +349,8 @@ tell b "SELECT claim(3)"
 ok "claims come one after another" blocked b
 ask a "COMMIT" >/dev/null
 two=$(hear b)
-ok "and share nothing" same 6 "$(printf '%s\n' "$one" "$two" | sed 's,/.*,,' | tr ' ' '\n' | grep . | sort -u | wc -l)"
+ok "and share nothing" same 6 \
+    "$(printf '%s\n' "$one" "$two" | sed 's,/.*,,' | tr ' ' '\n' | grep . | sort -u | wc -l)"
 ask a "BEGIN; SELECT claim(1, '10')" >/dev/null
 tell b "SELECT claim(1, '10')"
 blocked b >/dev/null
@@ -280,8 +374,11 @@ hears "one does" b "5|the lease has ended: its events were handed out again or a
 fresh 2
 sql "SELECT claim(2)" >/dev/null
 lease=$(sql "SELECT token FROM holdfast_private.leases WHERE positions @> holdfast.head(1)")
-enter="SELECT status FROM holdfast.tx_enter(1, (SELECT max(id) FROM holdfast_private.subscriptions), true, 0, '$A', 0, '$lease', holdfast.head(1))"
-leave="SELECT status FROM holdfast_private.tx_leave(1, (SELECT max(id) FROM holdfast_private.subscriptions), true, 0, '$A', 0, '$lease', ARRAY[holdfast.head(1)], '{f}', now())"
+enter="SELECT status FROM holdfast.tx_enter(1, (SELECT max(id) FROM holdfast_private.subscriptions),
+    true, 0, '$A', 0, '$lease', holdfast.head(1))"
+leave="SELECT status
+    FROM holdfast_private.tx_leave(1, (SELECT max(id) FROM holdfast_private.subscriptions), true, 0,
+    '$A', 0, '$lease', ARRAY[holdfast.head(1)], '{f}', now())"
 asks "a delivery in a transaction" a "BEGIN; $enter; $leave; $leave; ROLLBACK" "0 0 4"
 asks "undone with it" a "BEGIN; $enter; $leave; COMMIT; $enter; $leave" "0 0 4 4"
 sql "SELECT claim(9, '10')" >/dev/null
@@ -291,18 +388,25 @@ asks "an ended lease is stale" a "$enter; $leave" "5 5"
 
 head=$(sql "SELECT holdfast.head(1)")
 fresh 4
+first="$((head + 1)) $((head + 2))"
+second="$((head + 3)) $((head + 4))"
 is "what a dead one kept is handed on in parts, and the rest is found, however long ago it ended" \
-    "SELECT claim(4, '0', '$C', p_kept => true); SELECT claim(2, '20', p_kept => true); SELECT claim(3, '20', p_kept => true)" \
-    "$((head + 1)) $((head + 2)) $((head + 3)) $((head + 4)) / more $((head + 1)) $((head + 2)) / more $((head + 3)) $((head + 4)) / more"
+    "SELECT claim(4, '0', '$C', p_kept => true); SELECT claim(2, '20', p_kept => true);
+    SELECT claim(3, '20', p_kept => true)" \
+    "$first $second / more $first / more $second / more"
 
 fresh 0
 sql "CREATE FUNCTION work(p_count integer) RETURNS void LANGUAGE plpgsql AS \$\$
     DECLARE v_id bigint := (SELECT max(id) FROM holdfast_private.subscriptions); v_lease uuid;
     BEGIN FOR i IN 1 .. p_count LOOP
-        SELECT lease INTO v_lease FROM holdfast.change_claim(1, v_id, 0, NULL, '$A', 'a', NULL, false, 10, 30000, true, false, NULL, NULL, NULL, false, clock_timestamp()) WHERE status = 0;
-        PERFORM holdfast.change_settle_lease(1, v_id, v_lease, true, false, NULL, clock_timestamp());
+        SELECT lease INTO v_lease FROM holdfast.change_claim(1, v_id, 0, NULL, '$A', 'a', NULL,
+            false, 10, 30000, true, false, NULL, NULL, NULL, false, clock_timestamp())
+            WHERE status = 0;
+        PERFORM holdfast.change_settle_lease(1, v_id, v_lease, true, false, NULL,
+            clock_timestamp());
     END LOOP; END \$\$;
-    SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[30000]), NULL)" >/dev/null
+    SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[30000]), NULL)" \
+        >/dev/null
 time_of() { # SQL: milliseconds, of three times the fastest
     local i begin spent best=
     for i in 1 2 3; do

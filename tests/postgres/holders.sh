@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Only a session that can publish counts as a publisher: consumers wait for no other, whatever locks others hold.
+# Only a session that can publish counts as a publisher: consumers wait for no other, whatever locks
+# others hold.
 . "$(dirname "$0")/lib.sh"
 cluster max_prepared_transactions=5
 schema
 sql "CREATE ROLE stranger LOGIN; CREATE ROLE neighbour LOGIN; CREATE ROLE seller LOGIN;
-     SELECT FROM holdfast_private.namespace_put('other'); SELECT FROM holdfast_private.namespace_put('exact', true);
+     SELECT FROM holdfast_private.namespace_put('other');
+     SELECT FROM holdfast_private.namespace_put('exact', true);
      SELECT holdfast.create_subscription('default', 'jobs', '{**}', 'start', 'shared');
      SELECT holdfast.namespace_grant('publisher', 'other', 'neighbour');
      SELECT holdfast.namespace_grant('publisher', 'default', 'seller')" >/dev/null
@@ -27,13 +29,16 @@ asks "who has published and has not ended is one" a "$holders" "1|1"
 asks "in its own namespace" a "SELECT count(*) FROM holdfast.publishing_now(2)" "0"
 ask s "COMMIT" >/dev/null
 asks "until it has ended" a "$holders" "0|0"
-ask s "BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x'); RELEASE SAVEPOINT p" >/dev/null
+ask s "BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x');
+    RELEASE SAVEPOINT p" >/dev/null
 asks "also who has published below a savepoint" a "$holders" "1|1"
-ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x'); ROLLBACK TO SAVEPOINT p" >/dev/null
+ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x');
+    ROLLBACK TO SAVEPOINT p" >/dev/null
 asks "but not who has taken it back" a "$holders" "0|0"
 ask s "SELECT position FROM holdfast.publish('default', 'x')" >/dev/null
 asks "unless it publishes again" a "$holders" "1|1"
-ask s "ROLLBACK; BEGIN; SET LOCAL holdfast.notify = off; SELECT position FROM holdfast.publish('default', 'x'); PREPARE TRANSACTION 'p'" >/dev/null
+ask s "ROLLBACK; BEGIN; SET LOCAL holdfast.notify = off;
+    SELECT position FROM holdfast.publish('default', 'x'); PREPARE TRANSACTION 'p'" >/dev/null
 asks "a prepared transaction counts, too" a "$holders" "1|0"
 sql "COMMIT PREPARED 'p'" >/dev/null
 asks "until it has ended" a "$holders" "0|0"
@@ -41,15 +46,18 @@ open b
 ask b "BEGIN; SELECT holdfast_private.publishing(1)" >/dev/null
 asks "it counts before it draws" a "$holders" "1|1"
 ask b "ROLLBACK" >/dev/null
-for call in "holdfast.publish_many('default', '{a,b}', NULL)" "holdfast.publish('default', 'x', expected_version => 0, key => 'new')" \
+for call in "holdfast.publish_many('default', '{a,b}', NULL)" \
+    "holdfast.publish('default', 'x', expected_version => 0, key => 'new')" \
     "holdfast.publish('default', 'x', id => gen_random_uuid())" \
-    "holdfast.append_1(ARRAY[holdfast_private.new_id(now())], '{x}', '{1}', NULL, NULL, NULL, NULL, ARRAY[now()], ARRAY[date_trunc('ms', now())], '{1}', '{1}')"; do
+    "holdfast.append_1(ARRAY[holdfast_private.new_id(now())], '{x}', '{1}', NULL, NULL, NULL,
+        NULL, ARRAY[now()], ARRAY[date_trunc('ms', now())], '{1}', '{1}')"; do
     ask b "BEGIN; SELECT count(*) FROM $call" >/dev/null
     asks "who publishes by ${call%%(*} counts" a "$holders" "1|1"
     ask b "ROLLBACK" >/dev/null
 done
 ask b "BEGIN; SELECT FROM holdfast.publish('exact', 'x')" >/dev/null
-asks "so does who publishes into a gapless namespace" a "SELECT count(*) FROM holdfast.publishing_now(3)" "1"
+asks "so does who publishes into a gapless namespace" a \
+    "SELECT count(*) FROM holdfast.publishing_now(3)" "1"
 asks "and not for others" a "$holders" "0|0"
 ask b "ROLLBACK" >/dev/null
 
@@ -58,7 +66,8 @@ ask b "ROLLBACK" >/dev/null
 sequence=$(sql "SELECT 'holdfast_private.events_1_position'::regclass::oid")
 table=$(sql "SELECT 'holdfast_private.events_1'::regclass::oid")
 heads=$(sql "SELECT 'holdfast_private.heads'::regclass::oid")
-held="SELECT count(*) FROM pg_locks WHERE relation IN ($sequence, $table, $heads) AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()"
+held="SELECT count(*) FROM pg_locks WHERE relation IN ($sequence, $table, $heads)
+    AND mode = 'RowExclusiveLock' AND pid <> pg_backend_pid()"
 open_as c stranger
 open_as n neighbour
 ask c "BEGIN" >/dev/null
@@ -74,18 +83,21 @@ ask n "PREPARE mine AS SELECT FROM holdfast_private.events_1 FOR UPDATE" >/dev/n
 asks "(refused calls of nextval keep locks)" a "$held" "6"
 asks "who was refused does not count" a "$holders" "0|0"
 ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
-key=$(ask a "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND pid = (SELECT pid FROM holdfast.publishing_now(1))")
+key=$(ask a "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype
+        = 'advisory' AND mode = 'ShareLock' AND pid = (SELECT pid FROM holdfast.publishing_now(1))")
 ask c "SELECT pg_advisory_xact_lock_shared($key), pg_current_xact_id()" >/dev/null
 asks "nor who locks what a publisher has locked" a "$holders" "1|1"
 tell n "SELECT pg_advisory_xact_lock($key)"
 blocked n
 ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
-asks "a publisher whose lock others want" s "SELECT duplicate FROM holdfast.publish('default', 'x')" "f"
+asks "a publisher whose lock others want" s \
+    "SELECT duplicate FROM holdfast.publish('default', 'x')" "f"
 ask s "ROLLBACK" >/dev/null
 # A stranger takes every key that a rolled back savepoint frees: there is always another one.
 open_as g stranger
 ask s "BEGIN; SELECT pg_current_xact_id()" >/dev/null
-mine="SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND pid = ${session_backend[s]}"
+mine="SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory'
+    AND mode = 'ShareLock' AND pid = ${session_backend[s]}"
 taken=
 for _ in $(seq 12); do
     ask s "SAVEPOINT p; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
@@ -94,8 +106,11 @@ for _ in $(seq 12); do
     ask s "ROLLBACK TO SAVEPOINT p" >/dev/null
     taken="$taken$(hear g)"
 done
-asks "(a stranger has taken 12 keys of a transaction)" a "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND pid = ${session_backend[g]}" 12
-asks "who publishes after that takes another one" s "SELECT duplicate FROM holdfast.publish('default', 'x'); SELECT duplicate FROM holdfast.publish('default', 'x')" "f f"
+asks "(a stranger has taken 12 keys of a transaction)" a "SELECT count(*) FROM pg_locks
+    WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND pid = ${session_backend[g]}" 12
+asks "who publishes after that takes another one" s "SELECT duplicate
+    FROM holdfast.publish('default', 'x'); SELECT duplicate FROM holdfast.publish('default', 'x')" \
+    "f f"
 asks "one for all that follows" a "SELECT count(*) FROM ($mine) m" 1
 asks "and counts" a "$holders" "1|1"
 ask s "ROLLBACK" >/dev/null
@@ -103,7 +118,8 @@ asks "until it has ended" a "$holders" "0|0"
 ask g "SELECT pg_advisory_unlock_all()" >/dev/null
 shut g
 
-fails "no role declares itself a publisher" "SET ROLE neighbour; SELECT holdfast_private.publishing(1)" "42501: *holdfast_private*"
+fails "no role declares itself a publisher" \
+    "SET ROLE neighbour; SELECT holdfast_private.publishing(1)" "42501: *holdfast_private*"
 fails "or computes the key" "SET ROLE neighbour; SELECT holdfast_private.draw(1)" "42501: *"
 
 # A gap, while they hold all this: it ends.
@@ -116,21 +132,26 @@ for session in a s b c n; do shut $session; done
 
 # ---- While it is being prepared -----------------------------------------------------------------
 
-# PREPARE TRANSACTION hands locks over in several steps, and a look may come between two of them. Many locks
-# make that likelier. The first of them is taken after the event was published.
+# PREPARE TRANSACTION hands locks over in several steps, and a look may come between two of them.
+# Many locks make that likelier. The first of them is taken after the event was published.
 for _ in $(seq 20000); do
-    echo "BEGIN; SET LOCAL holdfast.notify = off; SELECT FROM holdfast.publish('default', 'x'); SELECT count(pg_advisory_xact_lock_shared(i)) FROM generate_series(1, 600) i; PREPARE TRANSACTION 'q'; ROLLBACK PREPARED 'q';"
+    echo "BEGIN; SET LOCAL holdfast.notify = off; SELECT FROM holdfast.publish('default', 'x');
+        SELECT count(pg_advisory_xact_lock_shared(i)) FROM generate_series(1, 600) i;
+        PREPARE TRANSACTION 'q'; ROLLBACK PREPARED 'q';"
 done | psql -qXAt >/dev/null 2>&1 &
 preparer=$!
-missed=$(sql "CREATE PROCEDURE look(INOUT looks integer, INOUT missed integer) LANGUAGE plpgsql AS \$\$
+missed=$(sql "CREATE PROCEDURE look(INOUT looks integer, INOUT missed integer)
+        LANGUAGE plpgsql AS \$\$
     DECLARE
         v_until timestamptz := clock_timestamp() + interval '5 s';
         v_id    xid8;
         v_seen  bigint;
     BEGIN
         WHILE clock_timestamp() < v_until LOOP
-            SELECT x.transactionid::text::xid8 INTO v_id FROM pg_locks l JOIN pg_locks x USING (virtualtransaction)
-                WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = 1 AND x.locktype = 'transactionid' LIMIT 1;
+            SELECT x.transactionid::text::xid8 INTO v_id FROM pg_locks l JOIN pg_locks x
+                USING (virtualtransaction)
+                WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = 1
+                    AND x.locktype = 'transactionid' LIMIT 1;
             CONTINUE WHEN v_id IS NULL;
             v_seen := (SELECT count(*) FROM holdfast.publishing_now(1));
             IF pg_xact_status(v_id) = 'in progress' THEN

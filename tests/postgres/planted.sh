@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What others have put into schemas of a role's search_path is never called, and a schema that others could
-# have prepared is not used.
+# What others have put into schemas of a role's search_path is never called, and a schema that
+# others could have prepared is not used.
 #
-# The first half plants functions and operators in `public`, one for each of the server's own that has
-# ordinary types, and some for pairs of types that the server would convert, in a database where `public`
-# comes before pg_catalog. Each of them counts its calls in a sequence, which no rollback takes back.
+# The first half plants functions and operators in `public`, one for each of the server's own that
+# has ordinary types, and some for pairs of types that the server would convert, in a database where
+# `public` comes before pg_catalog. Each of them counts its calls in a sequence, which no rollback
+# takes back.
 . "$(dirname "$0")/lib.sh"
 cluster
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
@@ -19,7 +20,8 @@ out=$cluster_dir.out
 hf() {
     local role=$1 code=0
     shift
-    env -u PGOPTIONS "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=$role" "$@" >"$out" 2>&1 || code=$?
+    env -u PGOPTIONS "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=$role" \
+        "$@" >"$out" 2>&1 || code=$?
     [ "$code" = 0 ] || cat "$out"
     return "$code"
 }
@@ -30,7 +32,8 @@ database() { psql -qX -d postgres -c "CREATE DATABASE $1" || exit 1; export PGDA
 # ---- Planted in public --------------------------------------------------------------------------
 
 database planted
-sql "CREATE ROLE app LOGIN; CREATE ROLE seller LOGIN; GRANT CREATE ON DATABASE planted TO app" >/dev/null
+sql "CREATE ROLE app LOGIN; CREATE ROLE seller LOGIN;
+    GRANT CREATE ON DATABASE planted TO app" >/dev/null
 sql "ALTER DATABASE planted SET search_path = public, pg_catalog; CREATE SEQUENCE public.calls;
      GRANT ALL ON SEQUENCE public.calls TO PUBLIC; GRANT ALL ON SCHEMA public TO PUBLIC;
      CREATE TABLE public.called (name text); GRANT ALL ON public.called TO PUBLIC" >/dev/null
@@ -39,49 +42,62 @@ SET check_function_bodies = off;
 DO $$
 DECLARE
     v record;
-    v_body text := 'BEGIN PERFORM pg_catalog.nextval(''public.calls''); RAISE WARNING ''planted: %s''; RETURN NULL; END';
+    v_body text := 'BEGIN PERFORM pg_catalog.nextval(''public.calls''); '
+                   'RAISE WARNING ''planted: %s''; RETURN NULL; END';
 BEGIN
     FOR v IN
-        SELECT p.proname, pg_get_function_identity_arguments(p.oid) AS args, p.prorettype::regtype AS result,
+        SELECT p.proname, pg_get_function_identity_arguments(p.oid) AS args,
+            p.prorettype::regtype AS result,
                p.proretset
         FROM pg_proc p
         WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.prokind = 'f' AND p.provariadic = 0
             AND p.proargmodes IS NULL AND p.prorettype <> 'internal'::regtype
-            AND NOT EXISTS (SELECT FROM unnest(p.proargtypes || p.prorettype) t (oid) JOIN pg_type USING (oid)
+            AND NOT EXISTS (SELECT FROM unnest(p.proargtypes || p.prorettype) t (oid) JOIN pg_type
+                USING (oid)
                             WHERE typtype = 'p' AND (typname <> 'void' OR p.prorettype <> t.oid))
             AND NOT 'void'::regtype = ANY (p.proargtypes)
     LOOP
-        EXECUTE format('CREATE FUNCTION public.%I (%s) RETURNS %s%s LANGUAGE plpgsql AS %L', v.proname, v.args,
+        EXECUTE format('CREATE FUNCTION public.%I (%s) RETURNS %s%s LANGUAGE plpgsql AS %L',
+            v.proname, v.args,
                        CASE WHEN v.proretset THEN 'SETOF ' ELSE '' END, v.result,
                        CASE WHEN v.proretset OR v.result = 'void'::regtype
                             THEN replace(format(v_body, v.proname), 'RETURN NULL', 'RETURN')
                             ELSE format(v_body, v.proname) END);
     END LOOP;
     FOR v IN
-        SELECT o.oprname, o.oprleft::regtype AS l, o.oprright::regtype AS r, o.oprresult::regtype AS result,
+        SELECT o.oprname, o.oprleft::regtype AS l, o.oprright::regtype AS r,
+            o.oprresult::regtype AS result,
                row_number() OVER () AS n
         FROM (SELECT oprname, oprleft, oprright, oprresult FROM pg_operator
               WHERE oprnamespace = 'pg_catalog'::regnamespace AND oprkind = 'b' AND oprresult <> 0
-                  AND NOT EXISTS (SELECT FROM unnest(ARRAY[oprleft, oprright]) t (oid) JOIN pg_type USING (oid)
+                  AND NOT EXISTS (SELECT FROM unnest(ARRAY[oprleft, oprright]) t (oid) JOIN pg_type
+                      USING (oid)
                                   WHERE typtype = 'p')
               UNION
               SELECT name, l, r, result FROM
                   (VALUES ('*'), ('/'), ('+'), ('-')) a (name),
-                  (VALUES ('float8'::regtype, 'int4'::regtype, 'float8'::regtype), ('float8', 'int8', 'float8'),
-                          ('numeric', 'int4', 'numeric'), ('numeric', 'int8', 'numeric'), ('int8', 'interval', 'interval'),
-                          ('int4', 'interval', 'interval'), ('numeric', 'interval', 'interval')) b (l, r, result)
+                  (VALUES ('float8'::regtype, 'int4'::regtype, 'float8'::regtype),
+                      ('float8', 'int8', 'float8'),
+                          ('numeric', 'int4', 'numeric'), ('numeric', 'int8', 'numeric'),
+                              ('int8', 'interval', 'interval'),
+                          ('int4', 'interval', 'interval'),
+                              ('numeric', 'interval', 'interval')) b (l, r, result)
               UNION
               SELECT '||', 'text'::regtype, r, 'text'::regtype
               FROM unnest('{int4,int8,uuid,name,oid,regclass,timestamptz}'::regtype[]) r
               UNION
               SELECT name, l, r, 'bool'::regtype FROM
                   (VALUES ('='), ('<>'), ('<'), ('>'), ('<='), ('>=')) a (name),
-                  (VALUES ('numeric'::regtype, 'int4'::regtype), ('numeric', 'int8'), ('float8', 'int4'), ('text', 'name'),
+                  (VALUES ('numeric'::regtype, 'int4'::regtype), ('numeric', 'int8'),
+                      ('float8', 'int4'), ('text', 'name'),
                           ('int8', 'numeric'), ('regclass', 'oid'), ('oid', 'regclass')) b (l, r)) o
     LOOP
-        EXECUTE format('CREATE FUNCTION public.planted_%s (%s, %s) RETURNS %s LANGUAGE plpgsql AS %L', v.n, v.l, v.r,
+        EXECUTE
+            format('CREATE FUNCTION public.planted_%s (%s, %s) RETURNS %s LANGUAGE plpgsql AS %L',
+            v.n, v.l, v.r,
                        v.result, format(v_body, 'operator ' || replace(v.oprname, '%', '%%')));
-        EXECUTE format('CREATE OPERATOR public.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = public.planted_%s)',
+        EXECUTE format('CREATE OPERATOR public.%s (LEFTARG = %s, RIGHTARG = %s, '
+                       'FUNCTION = public.planted_%s)',
                        v.oprname, v.l, v.r, v.n);
     END LOOP;
 END
@@ -90,12 +106,14 @@ S
 )
 ok "functions and operators are planted" sql "$plant"
 is "(many)" "SELECT count(*) > 1500 FROM pg_proc WHERE pronamespace = 'public'::regnamespace" t
-is "(operators, too)" "SELECT count(*) > 600 FROM pg_operator WHERE oprnamespace = 'public'::regnamespace" t
+is "(operators, too)" \
+    "SELECT count(*) > 600 FROM pg_operator WHERE oprnamespace = 'public'::regnamespace" t
 clean() { # CLAIM
     is "$1" "SELECT last_value, is_called FROM public.calls" "1|f"
     sql "SELECT setval('public.calls', 1, false)" >/dev/null
 }
-like "*planted*" "$(as app "SELECT now() > now()")" || echo "# (they are not called by a session that looks there first)"
+like "*planted*" "$(as app "SELECT now() > now()")" ||
+    echo "# (they are not called by a session that looks there first)"
 is "who looks there first calls them" "SELECT is_called FROM public.calls" t
 sql "SELECT setval('public.calls', 1, false)" >/dev/null
 
@@ -110,7 +128,8 @@ for role in app seller; do
     ok "$role publishes later" hf $role --namespace shop publish a.b 1 --delay 1h
     clean "which calls none of them ($role)"
     ok "$role publishes in SQL" as $role "SELECT count(*) FROM holdfast.publish('shop', 'a.b', '1')"
-    ok "one with everything" as $role "SELECT 1 FROM holdfast.publish('shop', 'a.b', '1', pg_catalog.gen_random_uuid(), 'k', 't', '{}', 'p')"
+    ok "one with everything" as $role "SELECT 1 FROM holdfast.publish('shop', 'a.b', '1',
+        pg_catalog.gen_random_uuid(), 'k', 't', '{}', 'p')"
     ok "many" as $role "SELECT 1 FROM holdfast.publish_many('shop', '{a,b}', '{1,2}')"
     ok "and later" as $role "SELECT holdfast.publish_later('shop', 'a.b', '1', '2099-01-01')"
     clean "which calls none of them, either ($role)"
@@ -155,16 +174,21 @@ V
 
 refused() { # CLAIM ROLE PATTERN
     local code=0
-    "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=$2" migrate >"$out" 2>&1 || code=$?
+    "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=$2" migrate >"$out" 2>&1 ||
+        code=$?
     ok "$1" like "$3" "$code: $(cat "$out")"
 }
 database prepared
 sql "GRANT CREATE ON DATABASE prepared TO app; SET ROLE app; CREATE SCHEMA holdfast;
-     CREATE FUNCTION holdfast.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS 'BEGIN ALTER ROLE app SUPERUSER; RETURN now(); END';
+     CREATE FUNCTION holdfast.clock_timestamp() RETURNS timestamptz
+         LANGUAGE plpgsql AS 'BEGIN ALTER ROLE app SUPERUSER; RETURN now(); END';
      GRANT ALL ON SCHEMA holdfast TO PUBLIC" >/dev/null
-refused "a superuser does not use a schema of somebody else" holdfast "1: *belongs to role app*holdfast is a superuser*connect as app*"
-refused "nor does any other role make tables in it" seller "1: *belongs to role app: connect as app*"
-refused "its owner does not while others may create in it" app "1: *role PUBLIC may create*REVOKE CREATE ON SCHEMA holdfast FROM PUBLIC*"
+refused "a superuser does not use a schema of somebody else" holdfast \
+    "1: *belongs to role app*holdfast is a superuser*connect as app*"
+refused "nor does any other role make tables in it" seller \
+    "1: *belongs to role app: connect as app*"
+refused "its owner does not while others may create in it" app \
+    "1: *role PUBLIC may create*REVOKE CREATE ON SCHEMA holdfast FROM PUBLIC*"
 sql "REVOKE ALL ON SCHEMA holdfast FROM PUBLIC" >/dev/null
 refused "or while something lies in it" app "1: *has the function clock_timestamp*role app made it*"
 is "nobody became a superuser" "SELECT rolsuper FROM pg_roles WHERE rolname = 'app'" f
@@ -172,12 +196,16 @@ sql "DROP FUNCTION holdfast.clock_timestamp()" >/dev/null
 ok "an empty schema of one's own will do" hf app migrate --namespace default
 refused "but is not for a superuser" holdfast "1: *is a superuser*"
 is "(who can act as the owner)" "SELECT 1" 1
-ok "with options=-crole=app it is" "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast&options=-crole%3Dapp" stats
-sql "UPDATE holdfast_private.meta SET value = '1' WHERE name = 'schema_version'; CREATE TABLE holdfast.other ()" >/dev/null
-refused "what is there is not changed while something of others lies in it" app "1: *has the relation other*role holdfast made it*"
+ok "with options=-crole=app it is" "$HOLDFAST" \
+    --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast&options=-crole%3Dapp" stats
+sql "UPDATE holdfast_private.meta SET value = '1' WHERE name = 'schema_version';
+    CREATE TABLE holdfast.other ()" >/dev/null
+refused "what is there is not changed while something of others lies in it" app \
+    "1: *has the relation other*role holdfast made it*"
 
 database given
-sql "CREATE SCHEMA holdfast AUTHORIZATION seller; CREATE SCHEMA holdfast_private AUTHORIZATION seller" >/dev/null
+sql "CREATE SCHEMA holdfast AUTHORIZATION seller;
+    CREATE SCHEMA holdfast_private AUTHORIZATION seller" >/dev/null
 ok "schemas that were made for a role are used by it" hf seller migrate
 
 done_testing

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Functions and the command give the same answers whatever a role has set for its sessions (ALTER ROLE ... SET), or
-# refuse and say why: functions with their owner's rights run with the settings of their caller.
+# Functions and the command give the same answers whatever a role has set for its sessions (ALTER
+# ROLE ... SET), or refuse and say why: functions with their owner's rights run with the settings of
+# their caller.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/neighbours.sh"
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
@@ -8,7 +9,8 @@ neighbours
 work=$(mktemp -d)
 house still
 scenario 1 b "$b_role" >"$work/still"
-ok "(the scenario works)" sh -c '! grep -q ERROR "$1" && [ "$(wc -l <"$1")" -gt 40 ]' sh "$work/still"
+ok "(the scenario works)" sh -c '! grep -q ERROR "$1" && [ "$(wc -l <"$1")" -gt 40 ]' sh \
+    "$work/still"
 house first
 
 # with NAME=VALUE ...: a new database, and the role of b with these settings.
@@ -16,7 +18,8 @@ count=0
 with() {
     local setting
     count=$((count + 1))
-    psql -qX -d postgres -c "ALTER ROLE $b_role RESET ALL" -c "CREATE DATABASE with$count TEMPLATE first" || return 1
+    psql -qX -d postgres -c "ALTER ROLE $b_role RESET ALL" \
+        -c "CREATE DATABASE with$count TEMPLATE first" || return 1
     for setting in "$@"; do
         psql -qX -d postgres -c "ALTER ROLE $b_role SET ${setting%%=*} = ${setting#*=}" || return 1
     done
@@ -28,7 +31,8 @@ works() {
     [ -x "$HOLDFAST" ] || return 0
     "$HOLDFAST" --db "$url" --namespace b publish command.run '{"n": 1}' --key k || return 1
     # shellcheck disable=SC2016
-    answer=$("$HOLDFAST" --db "$url" --namespace b work reader --on 'command.**' --from start --until-empty --exec 'echo "got $HOLDFAST_KEY"') || return 1
+    answer=$("$HOLDFAST" --db "$url" --namespace b work reader --on 'command.**' --from start \
+            --until-empty --exec 'echo "got $HOLDFAST_KEY"') || return 1
     same "got k" "$answer" || return 1
     "$HOLDFAST" --db "$url" --namespace b sub show reader >"$work/show"
 }
@@ -43,40 +47,59 @@ answers() {
 }
 
 # --- The same answers ---
-answers "how texts and values are read and written" "TimeZone='Asia/Kathmandu'" "DateStyle='SQL,DMY'" "IntervalStyle='sql_standard'" "bytea_output='escape'" extra_float_digits=-15 \
-    standard_conforming_strings=off escape_string_warning=off transform_null_equals=on quote_all_identifiers=on "xmloption='document'" "client_encoding='LATIN1'" "search_path='pg_temp,public'"
-answers "how statements are planned" "plan_cache_mode='force_generic_plan'" enable_indexscan=off enable_bitmapscan=off enable_hashjoin=off enable_nestloop=off enable_sort=off enable_hashagg=off \
-    enable_partition_pruning=off join_collapse_limit=1 geqo_threshold=2 constraint_exclusion=on "work_mem='64kB'" jit_above_cost=0 parallel_setup_cost=0 min_parallel_table_scan_size=0 cursor_tuple_fraction=0
-answers "how transactions end" synchronous_commit=off default_transaction_deferrable=on "idle_in_transaction_session_timeout='1ms'" holdfast.notify=off "temp_tablespaces='nowhere'" "default_toast_compression='pglz'"
+answers "how texts and values are read and written" "TimeZone='Asia/Kathmandu'" \
+    "DateStyle='SQL,DMY'" "IntervalStyle='sql_standard'" \
+    "bytea_output='escape'" extra_float_digits=-15 \
+    standard_conforming_strings=off escape_string_warning=off transform_null_equals=on \
+    quote_all_identifiers=on "xmloption='document'" "client_encoding='LATIN1'" \
+    "search_path='pg_temp,public'"
+answers "how statements are planned" \
+    "plan_cache_mode='force_generic_plan'" enable_indexscan=off enable_bitmapscan=off \
+    enable_hashjoin=off enable_nestloop=off enable_sort=off enable_hashagg=off \
+    enable_partition_pruning=off join_collapse_limit=1 geqo_threshold=2 constraint_exclusion=on \
+    "work_mem='64kB'" jit_above_cost=0 parallel_setup_cost=0 min_parallel_table_scan_size=0 \
+    cursor_tuple_fraction=0
+answers "how transactions end" synchronous_commit=off default_transaction_deferrable=on \
+    "idle_in_transaction_session_timeout='1ms'" holdfast.notify=off "temp_tablespaces='nowhere'" \
+    "default_toast_compression='pglz'"
 
 # --- A reason ---
 with "default_transaction_isolation='serializable'"
 ok "the command works although the role's transactions are SERIALIZABLE" works
 scenario 1 b boss >"$work/answer"
-is "who publishes in such a transaction does" "SET ROLE $b_role; SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT duplicate FROM holdfast.publish('b', 'x')" f
-for call in "claim('b', 'jobs1')" "create_subscription('b', 'new', '{**}', 'start')" "heartbeat('b', 'node')" "drop_subscription('b', 'reader')"; do
-    fails "but not who calls ${call%%(*}" "BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT FROM holdfast.$call" "HF002: *READ COMMITTED, not SERIALIZABLE*"
+is "who publishes in such a transaction does" "SET ROLE $b_role; SET SESSION CHARACTERISTICS AS
+    TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT duplicate FROM holdfast.publish('b', 'x')" f
+for call in "claim('b', 'jobs1')" "create_subscription('b', 'new', '{**}', 'start')" \
+    "heartbeat('b', 'node')" "drop_subscription('b', 'reader')"; do
+    fails "but not who calls ${call%%(*}" "BEGIN ISOLATION LEVEL SERIALIZABLE;
+        SELECT FROM holdfast.$call" "HF002: *READ COMMITTED, not SERIALIZABLE*"
 done
 if [ "$grants" = t ]; then
     with row_security=off
     ok "the command works although the role has row_security off" works
-    ok "SQL is refused then" like "ERROR:  query would be affected by row-level security policy*" "$(speak "$b_role" <<<"SELECT count(*) FROM holdfast.event_log")"
+    ok "SQL is refused then" like "ERROR:  query would be affected by row-level security policy*" \
+        "$(speak "$b_role" <<<"SELECT count(*) FROM holdfast.event_log")"
 fi
 with
-for setting in "session_replication_role = replica" "lc_messages = 'C'" "log_statement = 'all'" "zero_damaged_pages = on" "session_authorization = boss" "role = boss"; do
+for setting in "session_replication_role = replica" "lc_messages = 'C'" "log_statement = 'all'" \
+    "zero_damaged_pages = on" "session_authorization = boss" "role = boss"; do
     ok "no role says SET $setting" like "ERROR:*" "$(speak "$b_role" <<<"SET $setting")"
 done
-ok "nor sets anything for the database" like "ERROR:  must be owner*" "$(speak "$b_role" <<<"ALTER DATABASE $PGDATABASE SET work_mem = '64kB'")"
+ok "nor sets anything for the database" like "ERROR:  must be owner*" \
+    "$(speak "$b_role" <<<"ALTER DATABASE $PGDATABASE SET work_mem = '64kB'")"
 ok "or another role" like "ERROR:*" "$(speak "$b_role" <<<"ALTER ROLE boss SET work_mem = '64kB'")"
 
 # --- Literals ---
-# Bodies between quotes are read by the session that calls them; a backslash in an ordinary literal means
-# something else if standard_conforming_strings is off. The server warns of each.
-is "patterns mean the same" "SET standard_conforming_strings = off; SET client_min_messages = error; SELECT holdfast.patterns_regex('{order-line.*,a.**}')" '^(?:order\-line\.[^.]+|a\..+)$'
-ok "no function has a backslash in an ordinary literal" same "" "$(sql "SET check_function_bodies = on; SET standard_conforming_strings = off; SET escape_string_warning = on; BEGIN;
+# Bodies between quotes are read by the session that calls them; a backslash in an ordinary literal
+# means something else if standard_conforming_strings is off. The server warns of each.
+is "patterns mean the same" "SET standard_conforming_strings = off; SET client_min_messages = error;
+    SELECT holdfast.patterns_regex('{order-line.*,a.**}')" '^(?:order\-line\.[^.]+|a\..+)$'
+ok "no function has a backslash in an ordinary literal" same "" "$(sql "SET check_function_bodies
+        = on; SET standard_conforming_strings = off; SET escape_string_warning = on; BEGIN;
     DO \$do\$ DECLARE f record; BEGIN
         FOR f IN SELECT p.oid, p.proname FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-                 WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosqlbody IS NULL LOOP
+                 WHERE p.pronamespace IN ('holdfast'::regnamespace,
+                     'holdfast_private'::regnamespace) AND p.prosqlbody IS NULL LOOP
             EXECUTE pg_get_functiondef(f.oid);
         END LOOP;
     END \$do\$; ROLLBACK" | grep -v '^LOCATION\|^HINT\|^CONTEXT' | head -20)"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Values that no program of ours sends: arrays with other subscripts or dimensions than usual, and more elements or
-# bytes than there may be. Each is refused before anything is stored: what is checked by its subscripts and
-# written by unnest, or the other way round, would be two different things.
+# Values that no program of ours sends: arrays with other subscripts or dimensions than usual, and
+# more elements or bytes than there may be. Each is refused before anything is stored: what is
+# checked by its subscripts and written by unnest, or the other way round, would be two different
+# things.
 . "$(dirname "$0")/lib.sh"
 cluster
 schema
@@ -11,42 +12,69 @@ grants=$(sql "SELECT current_setting('server_version_num')::integer >= 150000")
 role=holdfast
 if [ "$grants" = t ]; then
     role=app
-    sql "CREATE ROLE app LOGIN; SELECT holdfast.namespace_grant('owner', 'default', 'app')" >/dev/null
+    sql "CREATE ROLE app LOGIN;
+        SELECT holdfast.namespace_grant('owner', 'default', 'app')" >/dev/null
 fi
 refused() { # CLAIM SQL
-    fails "$1" "SET ROLE $role; $2" "HF001: an array has the elements *; it takes one dimension, from 1"
+    fails "$1" "SET ROLE $role; $2" \
+        "HF001: an array has the elements *; it takes one dimension, from 1"
 }
 long=$(printf 'k%.0s' $(seq 70000))
 
-refused "payloads that begin with the element 5" "SELECT FROM holdfast.publish_many('default', '{x,y}', '[5:6]={1,2}'::json[])"
-refused "types that begin with the element 0" "SELECT FROM holdfast.publish_many('default', '[0:1]={x,y}', '{1,2}')"
-refused "keys in two dimensions" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}', keys => '{{a,b}}')"
-refused "a key that is too long, where no check looks" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}', keys => '[0:1]={$long,b}')"
-refused "metadata that is no object" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}', metadata => '[0:1]={5,\"{}\"}'::json[])"
-refused "an infinite time" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}', emitted_at => '[0:1]={infinity,2020-01-01}')"
-refused "expected versions" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}', keys => '{a,b}', expected_versions => '[2:3]={-5,-5}')"
+refused "payloads that begin with the element 5" \
+    "SELECT FROM holdfast.publish_many('default', '{x,y}', '[5:6]={1,2}'::json[])"
+refused "types that begin with the element 0" \
+    "SELECT FROM holdfast.publish_many('default', '[0:1]={x,y}', '{1,2}')"
+refused "keys in two dimensions" \
+    "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}', keys => '{{a,b}}')"
+refused "a key that is too long, where no check looks" \
+    "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}', keys => '[0:1]={$long,b}')"
+refused "metadata that is no object" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}',
+    metadata => '[0:1]={5,\"{}\"}'::json[])"
+refused "an infinite time" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}',
+    emitted_at => '[0:1]={infinity,2020-01-01}')"
+refused "expected versions" "SELECT FROM holdfast.publish_many('default', '{x,y}', '{1,2}',
+    keys => '{a,b}', expected_versions => '[2:3]={-5,-5}')"
 if [ "$grants" = t ]; then
     ids="ARRAY[holdfast_private.new_id(now()), holdfast_private.new_id(now())]"
     ids=$(sql "SELECT quote_literal($ids)")
-    hashes=$(sql "SELECT quote_literal(ARRAY[holdfast_private.hash_of('a'), holdfast_private.hash_of('b')])")
+    hashes=$(sql "SELECT quote_literal(ARRAY[holdfast_private.hash_of('a'),
+            holdfast_private.hash_of('b')])")
     times="ARRAY[now(), now()]"
-    refused "the library's way, event by event" "SELECT FROM holdfast.append(1, $ids, '{x,y}', '{1,2}', '[0:1]={a,b}', NULL, NULL, NULL, $times, NULL, $hashes)"
-    refused "with versions" "SELECT FROM holdfast.append(1, $ids, '{x,y}', '{1,2}', '{a,b}', NULL, NULL, NULL, $times, '[2:3]={-7,-7}', $hashes)"
-    refused "all at once" "SELECT FROM holdfast.append_1($ids, '{x,y}', '{1,2}', '[0:1]={a,b}', NULL, NULL, NULL, $times, NULL, $hashes, NULL)"
-    refused "for later" "SELECT FROM holdfast.change_delay(1, now() + interval '1 h', $ids, '{x,y}', '{1,2}', '[0:1]={a,b}', NULL, NULL, NULL, $times, $hashes)"
+    refused "the library's way, event by event" "SELECT FROM holdfast.append(1, $ids, '{x,y}',
+        '{1,2}', '[0:1]={a,b}', NULL, NULL, NULL, $times, NULL, $hashes)"
+    refused "with versions" "SELECT FROM holdfast.append(1, $ids, '{x,y}', '{1,2}', '{a,b}', NULL,
+        NULL, NULL, $times, '[2:3]={-7,-7}', $hashes)"
+    refused "all at once" "SELECT FROM holdfast.append_1($ids, '{x,y}', '{1,2}', '[0:1]={a,b}',
+        NULL, NULL, NULL, $times, NULL, $hashes, NULL)"
+    refused "for later" "SELECT FROM holdfast.change_delay(1, now() + interval '1 h', $ids, '{x,y}',
+        '{1,2}', '[0:1]={a,b}', NULL, NULL, NULL, $times, $hashes)"
 fi
 is "nothing was stored" "SELECT count(*) FROM holdfast.event_log" 0
-is "and the same in order is" "SET ROLE $role; SELECT count(*) FROM holdfast.publish_many('default', '{x,y}', '{1,2}', keys => '{a,b}', metadata => '{NULL,\"{}\"}')" 2
+is "and the same in order is" "SET ROLE $role; SELECT count(*) FROM holdfast.publish_many('default',
+    '{x,y}', '{1,2}', keys => '{a,b}', metadata => '{NULL,\"{}\"}')" 2
 if [ "$grants" = t ]; then
     line=$(sql "SELECT id FROM holdfast_private.subscriptions WHERE name = 'line'")
-    refused "outcomes" "SELECT FROM holdfast.change_settle(1, $line, 0, gen_random_uuid(), 1, 0, 2, NULL, now(), '[0:1]={1,1}'::integer[], '{1,2}'::bigint[], '{1,2}'::bigint[])"
-    fails "a million positions are refused before they are looked at" "SET ROLE $role; SET statement_timeout = '5s'; SELECT FROM holdfast.tx_settle(1, $line, false, 0, gen_random_uuid(), 1, NULL, NULL, array_fill(1::bigint, ARRAY[1000000]), array_fill(false, ARRAY[1000000]), now())" \
+    refused "outcomes" "SELECT FROM holdfast.change_settle(1, $line, 0, gen_random_uuid(), 1, 0, 2,
+        NULL, now(), '[0:1]={1,1}'::integer[], '{1,2}'::bigint[], '{1,2}'::bigint[])"
+    fails "a million positions are refused before they are looked at" \
+        "SET ROLE $role; SET statement_timeout = '5s';
+        SELECT FROM holdfast.tx_settle(1, $line, false, 0, gen_random_uuid(), 1, NULL, NULL,
+        array_fill(1::bigint, ARRAY[1000000]), array_fill(false, ARRAY[1000000]), now())" \
         "HF001: there are 1000000 positions; the limit is 100000"
 fi
-fails "a million events, too" "SET ROLE $role; SET statement_timeout = '5s'; SELECT FROM holdfast.publish_many('default', array_fill('x'::text, ARRAY[1000000]), NULL)" "HF001: there are 1000000 events; the limit is *"
-for value in "type => repeat('x', 100000000)" "type => 'x', key => repeat('x', 100000000)" "type => 'x', tenant => repeat('x', 100000000)" "type => 'x', producer => repeat('x', 100000000)" \
-    "type => 'x', payload => to_json(repeat('x', 100000000))" "type => 'x', metadata => json_build_object('x', repeat('x', 100000000))" "type => 'x', payload => (repeat('[', 1000) || repeat(']', 1000))::json" \
-    "type => 'x', emitted_at => 'infinity'" "type => 'x', emitted_at => '0044-03-15 BC'" "type => 'x', key => 'k', expected_version => 9223372036854775807"; do
-    fails "publish with $value" "SET ROLE $role; SELECT FROM holdfast.publish('default', $value)" "HF001: *"
+fails "a million events, too" "SET ROLE $role; SET statement_timeout = '5s';
+    SELECT FROM holdfast.publish_many('default', array_fill('x'::text, ARRAY[1000000]), NULL)" \
+    "HF001: there are 1000000 events; the limit is *"
+for value in "type => repeat('x', 100000000)" "type => 'x', key => repeat('x', 100000000)" \
+    "type => 'x', tenant => repeat('x', 100000000)" \
+    "type => 'x', producer => repeat('x', 100000000)" \
+    "type => 'x', payload => to_json(repeat('x', 100000000))" \
+    "type => 'x', metadata => json_build_object('x', repeat('x', 100000000))" \
+    "type => 'x', payload => (repeat('[', 1000) || repeat(']', 1000))::json" \
+    "type => 'x', emitted_at => 'infinity'" "type => 'x', emitted_at => '0044-03-15 BC'" \
+    "type => 'x', key => 'k', expected_version => 9223372036854775807"; do
+    fails "publish with $value" "SET ROLE $role; SELECT FROM holdfast.publish('default', $value)" \
+        "HF001: *"
 done
 done_testing

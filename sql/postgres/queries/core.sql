@@ -11,9 +11,9 @@
 --   $6: it is not for a handler, whose statements find what the application's search_path says.
 -- Then names and operators of all that follows are found in pg_catalog, and what others have put
 -- into schemas of the role's search_path is never called. Until that is set every name here says
--- where it is. Policies show what there is to be seen (with row_security off reading fails). Nothing
--- is compiled (jit): statements are short, and the costs of what a role has switched off would wake
--- the compiler for each.
+-- where it is. Policies show what there is to be seen (with row_security off reading fails).
+-- Nothing is compiled (jit): statements are short, and the costs of what a role has switched off
+-- would wake the compiler for each.
 SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
        pg_catalog.pg_is_in_recovery(),
        pg_catalog.current_setting('synchronous_commit')
@@ -49,8 +49,8 @@ SELECT pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) $1,
 
 -- name: hello_path
 -- Only asked behind a pooler, where the search_path is what it is: a schema of it in which a role
--- may create objects that is neither this one nor one that could do everything anyway. Planning this
--- takes a new session longer than all of `hello`. Every name says where it is.
+-- may create objects that is neither this one nor one that could do everything anyway. Planning
+-- this takes a new session longer than all of `hello`. Every name says where it is.
 SELECT n.nspname FROM pg_catalog.pg_namespace n
 WHERE n.nspname OPERATOR(pg_catalog.=) ANY (pg_catalog.current_schemas(false))
     AND EXISTS (
@@ -76,7 +76,8 @@ SELECT EXISTS (SELECT FROM pg_stat_activity
 -- when the server was started; and when the process of this session began. A role that may not see
 -- when a process began (it is not a member of the role that connected) sees instead when the server
 -- was started, or lost its statistics, as it does in a crash. This asks the function below
--- pg_stat_activity: to plan the view's joins takes a new session longer than the rest of its opening.
+-- pg_stat_activity: to plan the view's joins takes a new session longer than the rest of its
+-- opening.
 SELECT pg_postmaster_start_time(),
        (SELECT coalesce(a.backend_start, hidden.birth)
         FROM pg_stat_get_activity(pg_backend_pid()) a),
