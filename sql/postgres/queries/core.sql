@@ -131,15 +131,39 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
                WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast_private'::pg_catalog.name
                    AND c.relname OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name)
 
--- name: schema_fault
+-- name: schema_use
 -- Why the schemas that are there must not be used by this role, as a sentence; no row: it may. What
--- lies in a schema runs with the rights of the role that uses it. So a superuser uses no schema of
--- a role that is not one; and a role that makes or changes them ($1) owns them, is the only one
--- that may create anything in them or use the private one, and finds nothing of others there, nor,
--- if there is none of our tables yet ($2), anything at all.
+-- lies in a schema runs with the rights of the role that uses it, so a superuser uses no schema of
+-- a role that is not one. Every process that opens the database asks this: the plan must be small.
+SELECT pg_catalog.format('the schema %s belongs to role %s, and %s is a superuser: what lies in it '
+                         'would run with the rights of a superuser; connect as %s (or with '
+                         'options=-crole=%s)',
+                         n.nspname, o.rolname, current_user, o.rolname, o.rolname) AS fault,
+       1 AS rank
+    FROM pg_catalog.pg_namespace n
+    JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
+    WHERE n.nspname OPERATOR(pg_catalog.=) ANY ('{holdfast,holdfast_private}'::pg_catalog.name[])
+        AND NOT o.rolsuper
+        AND (SELECT m.rolsuper FROM pg_catalog.pg_roles m
+             WHERE m.rolname OPERATOR(pg_catalog.=) current_user)
+UNION ALL
+SELECT 'the schema holdfast was made by a build before its tables had a schema of their own '
+       '(holdfast_private): this program cannot change it; make it anew in another database', 2
+    FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+    WHERE n.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name
+        AND c.relname OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name
+        AND c.relowner OPERATOR(pg_catalog.=) n.nspowner
+ORDER BY rank LIMIT 1
+
+-- name: schema_fault
+-- Why the schemas must not be made or changed by this role, although it may use them (schema_use),
+-- as a sentence; no row: it may. A role that makes or changes them owns them, is the only one that
+-- may create anything in them or use the private one, and finds nothing of others there, nor, if
+-- there is none of our tables yet ($1), anything at all.
 WITH schema AS (
-    SELECT n.oid, n.nspname, n.nspowner, n.nspacl, o.rolname AS owner, o.rolsuper, m.oid AS me,
-           m.rolname AS my_name, m.rolsuper AS super
+    SELECT n.oid, n.nspname, n.nspowner, n.nspacl, o.rolname AS owner, m.oid AS me,
+           m.rolname AS my_name
     FROM pg_catalog.pg_namespace n
     JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
     JOIN pg_catalog.pg_roles m ON m.rolname OPERATOR(pg_catalog.=) current_user
@@ -161,25 +185,11 @@ objects (schema, kind, name, owner) AS (
     UNION ALL SELECT s.oid, 'collation', c.collname, c.collowner
         FROM pg_catalog.pg_collation c, schema s
         WHERE c.collnamespace OPERATOR(pg_catalog.=) s.oid)
-SELECT pg_catalog.format('the schema %s belongs to role %s, and %s is a superuser: what lies in it '
-                         'would run with the rights of a superuser; connect as %s (or with '
-                         'options=-crole=%s)',
-                         s.nspname, s.owner, s.my_name, s.owner, s.owner) AS fault, 1 AS rank
-    FROM schema s WHERE s.super AND NOT s.rolsuper
-UNION ALL
-SELECT 'the schema holdfast was made by a build before its tables had a schema of their own '
-       '(holdfast_private): this program cannot change it; make it anew in another database', 2
-    FROM objects o JOIN schema s ON s.oid OPERATOR(pg_catalog.=) o.schema
-    WHERE s.nspname OPERATOR(pg_catalog.=) 'holdfast'::pg_catalog.name
-        AND o.kind OPERATOR(pg_catalog.=) 'relation'::pg_catalog.text
-        AND o.name OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name
-        AND o.owner OPERATOR(pg_catalog.=) s.nspowner
-UNION ALL
 SELECT pg_catalog.format('the schema %s belongs to role %s: connect as %s to make or change it; an '
                          'administrator who makes it for a role says CREATE SCHEMA %s '
                          'AUTHORIZATION %s',
-                         s.nspname, s.owner, s.owner, s.nspname, s.my_name), 3
-    FROM schema s WHERE $1 AND s.nspowner OPERATOR(pg_catalog.<>) s.me
+                         s.nspname, s.owner, s.owner, s.nspname, s.my_name) AS fault, 3 AS rank
+    FROM schema s WHERE s.nspowner OPERATOR(pg_catalog.<>) s.me
 UNION ALL
 SELECT pg_catalog.format('role %s may create objects in the schema %s, so its owner must not make '
                          'tables and functions there: REVOKE CREATE ON SCHEMA %s FROM %s',
@@ -187,7 +197,7 @@ SELECT pg_catalog.format('role %s may create objects in the schema %s, so its ow
                          coalesce(g.rolname, 'PUBLIC')), 4
     FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a
     LEFT JOIN pg_catalog.pg_roles g ON g.oid OPERATOR(pg_catalog.=) a.grantee
-    WHERE $1 AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
+    WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
         AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
 UNION ALL
 SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could hold up everybody '
@@ -196,7 +206,7 @@ SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could
                          coalesce(g.rolname, 'PUBLIC'), coalesce(g.rolname, 'PUBLIC')), 5
     FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a
     LEFT JOIN pg_catalog.pg_roles g ON g.oid OPERATOR(pg_catalog.=) a.grantee
-    WHERE $1 AND s.nspname OPERATOR(pg_catalog.=) 'holdfast_private'::pg_catalog.name
+    WHERE s.nspname OPERATOR(pg_catalog.=) 'holdfast_private'::pg_catalog.name
         AND a.privilege_type OPERATOR(pg_catalog.=) 'USAGE'::pg_catalog.text
         AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
 UNION ALL
@@ -204,7 +214,7 @@ SELECT pg_catalog.format('the schema %s has the %s %s, which is not Holdfast''s 
                          'look at it, then drop it', s.nspname, o.kind, o.name,
                          pg_catalog.pg_get_userbyid(o.owner)), 6
     FROM objects o JOIN schema s ON s.oid OPERATOR(pg_catalog.=) o.schema
-    WHERE $1 AND ($2 OR o.owner OPERATOR(pg_catalog.<>) s.nspowner)
+    WHERE ($1 OR o.owner OPERATOR(pg_catalog.<>) s.nspowner)
 ORDER BY rank LIMIT 1
 
 -- name: schema_state
@@ -371,7 +381,10 @@ SELECT holdfast.wake({namespace})
 SELECT holdfast.upkeep($1)
 
 -- name: keeper_sweep
+-- $1: the token of this process. If there is no other one nothing is to be swept.
 SELECT holdfast.process_sweep({namespace})
+    WHERE EXISTS (SELECT FROM holdfast.read_processes() p
+                  WHERE p.namespace_id = {namespace} AND p.token <> $1)
 
 -- ---- The doctor ---------------------------------------------------------------------------------
 

@@ -23,7 +23,10 @@ DECLARE
     v_text   text;
 BEGIN
     EXECUTE $holdfast_query${schema_exists}$holdfast_query$ INTO v_exists;
-    EXECUTE $holdfast_query${schema_fault}$holdfast_query$ INTO v_text USING true, NOT v_exists;
+    EXECUTE $holdfast_query${schema_use}$holdfast_query$ INTO v_text;
+    IF v_text IS NULL THEN
+        EXECUTE $holdfast_query${schema_fault}$holdfast_query$ INTO v_text USING NOT v_exists;
+    END IF;
     IF v_text IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'HF013', MESSAGE = v_text;
     END IF;

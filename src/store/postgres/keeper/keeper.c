@@ -461,7 +461,7 @@ static hf_status keep_house(struct postgres_engine *engine, int64_t now_us)
         status = make_months(engine, &done);
         keeper->house_at_us = done ? now_us : now_us - (HOUSE_MS - HOUSE_AGAIN_MS) * MS;
         if (!status) {
-            session_params(&keeper->session);
+            param_uuid(session_params(&keeper->session), engine->token);
             status = session_run(&keeper->session, POSTGRES_QUERY_KEEPER_SWEEP);
         }
     }

@@ -55,16 +55,11 @@ static hf_status read_number(struct session *session, enum postgres_query query,
     return status;
 }
 
-/* Whether what lies in the schema may be run by this role, and, if it is to be changed, whether
- * nobody else can have put anything in our way: schema_fault says when not. `exists`: our tables
- * are there. */
-static hf_status check_owner(struct session *session, bool changes, bool exists)
+/* Fails with the sentence that the statement answers, if it answers one. */
+static hf_status check_fault(struct session *session, enum postgres_query query)
 {
-    struct params *params = session_params(session);
-    param_bool(params, changes);
-    param_bool(params, !exists);
     PGresult *result;
-    hf_status status = session_query(session, POSTGRES_QUERY_SCHEMA_FAULT, &result);
+    hf_status status = session_query(session, query, &result);
     if (status) {
         return status;
     }
@@ -73,6 +68,20 @@ static hf_status check_owner(struct session *session, bool changes, bool exists)
         status = fail(HF_DENIED, "%s: %" TEXT_PRI, session->engine->place, TEXT_ARG(fault));
     }
     PQclear(result);
+    return status;
+}
+
+/* Whether what lies in the schema may be run by this role (schema_use), and, if it is to be
+ * changed, whether no other role can have put anything in our way (schema_fault). `exists`: our
+ * tables are there. */
+static hf_status check_owner(struct session *session, bool changes, bool exists)
+{
+    session_params(session);
+    hf_status status = check_fault(session, POSTGRES_QUERY_SCHEMA_USE);
+    if (!status && changes) {
+        param_bool(session_params(session), !exists);
+        status = check_fault(session, POSTGRES_QUERY_SCHEMA_FAULT);
+    }
     return status;
 }
 

@@ -93,6 +93,7 @@ static void append_check(struct buf *out, enum postgres_query query)
         {"release", program_release},
         {"digest", POSTGRES_FUNCTIONS_DIGEST},
         {"schema_exists", postgres_queries[POSTGRES_QUERY_SCHEMA_EXISTS].sql},
+        {"schema_use", postgres_queries[POSTGRES_QUERY_SCHEMA_USE].sql},
         {"schema_fault", postgres_queries[POSTGRES_QUERY_SCHEMA_FAULT].sql},
         {"schema_state", postgres_queries[POSTGRES_QUERY_SCHEMA_STATE].sql},
         {"schema_objects", postgres_queries[POSTGRES_QUERY_SCHEMA_OBJECTS].sql},
