@@ -3,7 +3,8 @@
  */
 #include "support_tables.h"
 
-#include <libpq-fe.h>
+#include "support/postgres.h"
+
 #include <sqlite3.h>
 
 /* ---- A connection of its own ----------------------------------------------------------------- */
@@ -20,14 +21,12 @@ static sqlite3 *open_file(struct scene *scene)
 
 static PGresult *ask_server(struct scene *scene, const char *sql)
 {
-    PGconn *pg = PQconnectdb(scene->url);
-    PGresult *result = PQexec(pg, sql);
+    PGresult *result = postgres_ask(scene->url, sql);
     ExecStatusType status = PQresultStatus(result);
 
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-        fail_msg("%s: %s", sql, PQerrorMessage(pg));
+        fail_msg("%s: %s", sql, PQresultErrorMessage(result));
     }
-    PQfinish(pg);
     return result;
 }
 

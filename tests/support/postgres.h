@@ -7,6 +7,9 @@
 #include <libpq-fe.h>
 #include <stdbool.h>
 
+/* Runs statements in a session that the next call may use again; the caller clears the result. The
+ * statements leave nothing in the session (SET, BEGIN). */
+PGresult *postgres_ask(const char *url, const char *sql);
 /* Runs statements without a result; false if one failed. */
 bool postgres_run(const char *url, const char *sql);
 /* Calls for the first column of every row; false if the query failed. */
