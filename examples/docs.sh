@@ -146,7 +146,7 @@ tests_exist() {
 
 # help_examples: the examples of all help texts, one per line.
 help_examples() {
-    "$HOLDFAST" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p' |
+    "$HOLDFAST" help | sed -n '/^Commands /,/^$/s/^  \([a-z]*\( [a-z]*\)\{0,1\}\)  .*/\1/p' |
         while read -r command; do
             # shellcheck disable=SC2086  # one or two words
             "$HOLDFAST" help $command | sed -n '/^Examples:/,/^$/s/^  //p'

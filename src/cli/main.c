@@ -51,6 +51,9 @@ static int run(struct cli *cli, int argc, char **argv)
         return code;
     }
     out_init(args_given(args, "quiet"), args_given(args, "no-color"));
+    if (args_given(args, "wide")) {
+        out_be_wide();
+    }
     if (args_given(args, "help")) {
         return show_help(args);
     }

@@ -15,8 +15,11 @@ has "it names the version" out '^holdfast [0-9]+\.[0-9]+\.[0-9]+$'
 exits 0 "version --json is an object" version --json
 json "a valid one" out
 
+has "the overview has sections" overview '^Commands for subscriptions:$'
+has "for what belongs together" overview '^Commands for dead letters:$'
+
 # --- Every command ---
-sed -n '/^Commands:/,/^$/s/^  \([a-z0-9]*\( [a-z0-9]*\)\?\)  .*/\1/p' overview |
+sed -n '/^Commands /,/^$/s/^  \([a-z0-9]*\( [a-z0-9]*\)\?\)  .*/\1/p' overview |
     sed 's/ *$//' >commands
 true_that "there are more than thirty commands" test "$(wc -l <commands)" -gt 30
 : >missing
@@ -61,6 +64,15 @@ exits 2 "a word of other programs is refused" namespace remove x
 has "and ours suggested, not the nearest" err "did you mean 'namespace rm'"
 exits 2 "also where it is near to nothing" schedule create x
 has "(the word for it is another there)" err "did you mean 'schedule add'"
+for pair in push:publish put:publish consume:work subscribe:work pull:claim reserve:claim \
+    log:tail watch:tail backup:copy export:copy queue:sub subscriptions:sub dead-letters:dlq \
+    cron:schedule status:stats ps:node fsck:verify health:doctor init:migrate delete:ack \
+    extend:touch reject:bury events:event topic:namespace settings:config benchmark:bench; do
+    exits 2 "what others call ${pair%:*} is refused" "${pair%:*}"
+    has "with our word for it" err "^holdfast: there is no command .*; did you mean '${pair#*:}'"
+done
+exits 2 "a word that means two things is refused" consume
+has "with both" err "did you mean 'work' or 'claim'\?"
 exits 2 "a group needs a command" sub
 has "and shows them" err '^  sub list '
 exits 2 "something that is near nothing gets no suggestion" zzzzzz

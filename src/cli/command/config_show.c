@@ -200,7 +200,7 @@ static void show_owner(struct show *show, const struct owner *owner)
 static int show_all(struct show *show)
 {
     static const struct out_column columns[] = {
-        {"key", false, 0}, {"value", false, 100}, {"origin", false, 0}};
+        {"key", false, 60, 0}, {"value", false, 100, 0}, {"origin", false, 60, 0}};
     const struct config *config = &show->config;
     struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
     size_t count =

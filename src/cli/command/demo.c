@@ -238,10 +238,10 @@ static void summary_json(const struct shop *shop, const hf_stats *stats)
 
 static int act_summary(struct shop *shop)
 {
-    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 0}, {"MODE", false, 0},
-                                                {"PATTERN", false, 0},      {"CHECKPOINT", true, 0},
-                                                {"LAG", true, 0},           {"RETRYING", true, 0},
-                                                {"DEAD", true, 0}};
+    static const struct out_column columns[] = {
+        {"SUBSCRIPTION", false, 0, 0}, {"MODE", false, 0, 0}, {"PATTERN", false, 0, 0},
+        {"CHECKPOINT", true, 0, 0},    {"LAG", true, 0, 0},   {"RETRYING", true, 0, 0},
+        {"DEAD", true, 0, 0}};
     hf_stats stats = {.size = sizeof stats};
     struct out_table table;
     hf_status status = hf_stats_get(shop->bus, &stats);

@@ -175,10 +175,10 @@ static int list_one(const hf_dead_letter *letter, void *ctx)
 
 static int run_list(struct cli *cli)
 {
-    static const struct out_column columns[] = {{"ID", true, 0},      {"SUBSCRIPTION", false, 32},
-                                                {"TYPE", false, 32},  {"KEY", false, 24},
-                                                {"REASON", false, 0}, {"ATTEMPTS", true, 0},
-                                                {"FAILED", false, 0}, {"ERROR", false, 0}};
+    static const struct out_column columns[] = {
+        {"ID", true, 0, 0},      {"SUBSCRIPTION", false, 32, 0}, {"TYPE", false, 32, 0},
+        {"KEY", false, 24, 2},   {"REASON", false, 0, 0},        {"ATTEMPTS", true, 0, 3},
+        {"FAILED", false, 0, 0}, {"ERROR", false, 0, 0}};
     const struct args *args = &cli->args;
     hf_dead_filter filter = dlq_filter(cli);
     struct listing listing = {.cli = cli};

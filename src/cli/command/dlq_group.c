@@ -123,11 +123,11 @@ static void group_json(struct buf *line, const char *field, const struct group *
 
 static void print_groups(const struct cli *cli, const struct groups *groups)
 {
-    const struct out_column columns[] = {{"COUNT", true, 0},
-                                         {"NEWEST ID", true, 0},
-                                         {"NEWEST", false, 0},
-                                         {"OLDEST", false, 0},
-                                         {groups->field, false, 0}};
+    const struct out_column columns[] = {{"COUNT", true, 0, 0},
+                                         {"NEWEST ID", true, 0, 0},
+                                         {"NEWEST", false, 0, 0},
+                                         {"OLDEST", false, 0, 0},
+                                         {groups->field, false, 0, 0}};
     struct out_table table;
     struct buf line;
 

@@ -89,6 +89,9 @@ static int view_state(const hf_event_state *state, void *ctx)
     } else {
         out_table_cell(&view->table, state->subscription);
         out_table_cell(&view->table, hf_state_name(state->state));
+        if (state->state == HF_STATE_DEAD) {
+            out_table_mark(&view->table, OUT_RED);
+        }
         out_table_number(&view->table, state->attempts);
         out_table_number(&view->table, state->dead_id);
         out_table_cell(&view->table,
@@ -99,11 +102,11 @@ static int view_state(const hf_event_state *state, void *ctx)
 
 static hf_status view_all(struct cli *cli, struct view *view, const char *id)
 {
-    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48},
-                                                {"STATE", false, 0},
-                                                {"FAILED ATTEMPTS", true, 0},
-                                                {"DEAD LETTER", true, 0},
-                                                {"NEXT ATTEMPT", false, 0}};
+    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48, 0},
+                                                {"STATE", false, 0, 0},
+                                                {"FAILED ATTEMPTS", true, 0, 0},
+                                                {"DEAD LETTER", true, 0, 0},
+                                                {"NEXT ATTEMPT", false, 0, 0}};
     hf_status status = hf_event_get(cli->bus, id, view_event, view);
 
     if (status || args_given(&cli->args, "payload")) {
@@ -194,9 +197,10 @@ static int list_one(const hf_event *event, void *ctx)
 
 static int run_list(struct cli *cli)
 {
-    static const struct out_column columns[] = {
-        {"POSITION", true, 0}, {"ID", false, 0},  {"TYPE", false, 48},  {"KEY", false, 32},
-        {"TENANT", false, 32}, {"SIZE", true, 0}, {"ENTERED", false, 0}};
+    static const struct out_column columns[] = {{"POSITION", true, 0, 0}, {"ID", false, 0, 0},
+                                                {"TYPE", false, 48, 0},   {"KEY", false, 32, 0},
+                                                {"TENANT", false, 32, 2}, {"SIZE", true, 0, 1},
+                                                {"ENTERED", false, 0, 0}};
     const struct args *args = &cli->args;
     struct listing listing = {.cli = cli, .left = args_number(args, "limit", LIST_LIMIT)};
     hf_place from = {HF_PLACE_START, -1};
@@ -221,6 +225,9 @@ static int run_list(struct cli *cli)
     out_table_end(&listing.table);
     buf_release(&listing.line);
     fflush(stdout);
+    if (!status && !cli->json && out_table_was_empty(&listing.table)) {
+        out_say("No events.");
+    }
     if (!status && listing.left == 0) {
         out_say("There may be more: --from %" PRId64, cursor);
     }

@@ -171,6 +171,7 @@ static int list_one(const hf_namespace_info *info, void *ctx)
     out_table_cell(&list->table, info->removing_at_us != -1 ? "being removed"
                                  : info->copying            ? "being copied"
                                                             : "");
+    out_table_mark(&list->table, OUT_YELLOW);
     out_table_cell(&list->table, out_number(info->head, words));
     out_table_cell(&list->table, out_number(info->subscriptions, words));
     out_table_cell(&list->table, out_ago(info->created_at_us, list->cli->started_at_us, words));
@@ -180,8 +181,8 @@ static int list_one(const hf_namespace_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"NAME", false, 0},         {"STATE", false, 0},   {"HEAD", true, 0},
-        {"SUBSCRIPTIONS", true, 0}, {"CREATED", false, 0},
+        {"NAME", false, 48, 0},        {"STATE", false, 0, 0},   {"HEAD", true, 0, 0},
+        {"SUBSCRIPTIONS", true, 0, 0}, {"CREATED", false, 0, 0},
     };
     struct list list = {.cli = cli};
     int code = cli_open_whole(cli, HF_OPEN_EXISTING);
@@ -192,6 +193,9 @@ static int run_list(struct cli *cli)
     out_table_init(&list.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_namespace_list(cli->bus, list_one, &list));
     out_table_end(&list.table);
+    if (!code && !cli->json && out_table_was_empty(&list.table)) {
+        out_say("No namespaces. `holdfast namespace create` makes one.");
+    }
     return code;
 }
 
@@ -429,7 +433,7 @@ static int list_grants(const hf_namespace_info *info, void *ctx)
 
 static int run_grants(struct cli *cli)
 {
-    static const struct out_column columns[] = {{"ROLE", false, 0}, {"TO", false, 0}};
+    static const struct out_column columns[] = {{"ROLE", false, 0, 0}, {"TO", false, 0, 0}};
     struct list list = {.cli = cli};
     int code = cli_open_whole(cli, HF_OPEN_EXISTING);
 
@@ -439,6 +443,9 @@ static int run_grants(struct cli *cli)
     out_table_init(&list.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_namespace_get(cli->bus, cli->args.words[0], list_grants, &list));
     out_table_end(&list.table);
+    if (!code && !cli->json && out_table_was_empty(&list.table)) {
+        out_say("No grants.");
+    }
     return code;
 }
 

@@ -84,6 +84,9 @@ static int list_one(const hf_node_info *info, void *ctx)
     }
     out_table_cell(&list->table, info->node_id);
     out_table_cell(&list->table, state_word(info));
+    if (info->state == HF_NODE_STALE) {
+        out_table_mark(&list->table, OUT_RED);
+    }
     out_table_cell(&list->table, out_ago(info->seen_at_us, now_us, words));
     out_table_cell(&list->table, out_ago(info->started_at_us, now_us, words));
     out_table_cell(&list->table, info->host ? info->host : "");
@@ -95,8 +98,9 @@ static int list_one(const hf_node_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"ID", false, 0},   {"STATE", false, 0}, {"SEEN", false, 0}, {"STARTED", false, 0},
-        {"HOST", false, 0}, {"PID", true, 0},    {"NAME", false, 0},
+        {"ID", false, 40, 0},     {"STATE", false, 0, 0}, {"SEEN", false, 0, 0},
+        {"STARTED", false, 0, 2}, {"HOST", false, 32, 1}, {"PID", true, 0, 3},
+        {"NAME", false, 40, 0},
     };
     struct list list = {.cli = cli, .all = args_given(&cli->args, "all")};
     int code = cli_open(cli, HF_OPEN_EXISTING);
@@ -107,6 +111,9 @@ static int run_list(struct cli *cli)
     out_table_init(&list.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_node_list(cli->bus, list_one, &list));
     out_table_end(&list.table);
+    if (!code && !cli->json && out_table_was_empty(&list.table)) {
+        out_say("No nodes.%s", list.all ? "" : " --all shows those that are gone, too.");
+    }
     return code;
 }
 

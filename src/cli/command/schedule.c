@@ -15,6 +15,7 @@
 
 #define LINE_BYTES_MAX (512 << 20)
 #define RUNS_DEFAULT 10
+#define OVERDUE_MS 5000 /* a schedule that should have fired so long ago is in trouble */
 
 /* ---- add ------------------------------------------------------------------------------------- */
 
@@ -145,6 +146,12 @@ static int list_one(const hf_schedule_info *info, void *ctx)
     out_table_cell(&view->table, info->paused_at_us >= 0
                                      ? "paused"
                                      : out_when(info->next_at_us, view->cli->started_at_us, words));
+    if (info->paused_at_us >= 0) {
+        out_table_mark(&view->table, OUT_YELLOW);
+    } else if (info->next_at_us >= 0 &&
+               info->next_at_us < view->cli->started_at_us - OVERDUE_MS * 1000) {
+        out_table_mark(&view->table, OUT_RED);
+    }
     out_table_cell(&view->table, show_choice_word(SCHEDULE_DRIVERS, (int)info->schedule.driver,
                                                   words, sizeof words));
     out_table_cell(&view->table, info->schedule.type);
@@ -154,8 +161,8 @@ static int list_one(const hf_schedule_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"SCHEDULE", false, 40}, {"EXPRESSION", false, 0}, {"ZONE", false, 0},
-        {"NEXT", false, 0},      {"DRIVER", false, 0},     {"TYPE", false, 0},
+        {"SCHEDULE", false, 40, 0}, {"EXPRESSION", false, 32, 0}, {"ZONE", false, 32, 1},
+        {"NEXT", false, 0, 0},      {"DRIVER", false, 0, 2},      {"TYPE", false, 40, 0},
     };
     struct schedule_view view = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
@@ -166,6 +173,9 @@ static int run_list(struct cli *cli)
     out_table_init(&view.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_schedule_list(cli->bus, list_one, &view));
     out_table_end(&view.table);
+    if (!code && !cli->json && out_table_was_empty(&view.table)) {
+        out_say("No schedules. `holdfast schedule add` makes one.");
+    }
     return code;
 }
 

@@ -103,8 +103,8 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
                         int64_t after_us, int64_t count)
 {
     static const struct out_column columns[] = {
-        {"LOCAL", false, 0}, {"", false, 0},     {"UTC", false, 0},
-        {"WHEN", false, 0},  {"NOTE", false, 0},
+        {"LOCAL", false, 0, 0}, {"", false, 0, 0},     {"UTC", false, 0, 1},
+        {"WHEN", false, 0, 0},  {"NOTE", false, 0, 0},
     };
     struct out_table table;
     int64_t at_us = after_us;

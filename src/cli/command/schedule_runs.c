@@ -72,8 +72,8 @@ static int print_run(const hf_schedule_run_info *run, void *ctx)
 int schedule_runs_print(hf_bus *bus, const char *name, int32_t count)
 {
     static const struct out_column columns[] = {
-        {"PLANNED", false, 0}, {"WHAT", false, 0},  {"AT", false, 0},
-        {"POSITION", true, 0}, {"EVENT", false, 0}, {"NODE", false, 0},
+        {"PLANNED", false, 0, 0}, {"WHAT", false, 48, 0},  {"AT", false, 0, 0},
+        {"POSITION", true, 0, 0}, {"EVENT", false, 36, 2}, {"NODE", false, 40, 1},
     };
     static struct out_table table;
     hf_status status;

@@ -52,20 +52,20 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
     out_table_number(&view->table, info->in_flight);
     out_table_number(&view->table, info->retrying);
     out_table_number(&view->table, info->held);
-    out_table_number(&view->table, info->dead);
+    out_table_trouble(&view->table, info->dead);
     return out_failed();
 }
 
 static int print_text(struct cli *cli, const hf_stats *stats)
 {
-    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48},
-                                                {"OLDEST WAITING", false, 0},
-                                                {"LAG", true, 0},
-                                                {"PER SECOND", true, 0},
-                                                {"IN FLIGHT", true, 0},
-                                                {"RETRYING", true, 0},
-                                                {"HELD", true, 0},
-                                                {"DEAD", true, 0}};
+    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48, 0},
+                                                {"OLDEST WAITING", false, 0, 0},
+                                                {"LAG", true, 0, 0},
+                                                {"PER SECOND", true, 0, 2},
+                                                {"IN FLIGHT", true, 0, 1},
+                                                {"RETRYING", true, 0, 0},
+                                                {"HELD", true, 0, 3},
+                                                {"DEAD", true, 0, 0}};
     struct stats_view view = {.cli = cli};
     char words[OUT_WORDS_BYTES];
     int64_t oldest_us = stats->oldest_waiting_us;

@@ -50,6 +50,9 @@ static void partition_row(struct out_table *table, const hf_partition_info *info
     out_table_cell(table, hf_partition_state_name(info->state));
     out_table_printf(table, "%s%s", info->owner ? info->owner : "-",
                      info->owner && info->owner_alive != 1 ? " (dead)" : "");
+    if (info->owner && info->owner_alive != 1) {
+        out_table_mark(table, OUT_RED);
+    }
     out_table_cell(table, info->assigned == 1 ? "yes" : "-");
     out_table_number(table, info->standby);
     out_table_number(table, info->epoch);
@@ -57,7 +60,7 @@ static void partition_row(struct out_table *table, const hf_partition_info *info
     out_table_number(table, info->lag);
     out_table_number(table, info->retrying);
     out_table_number(table, info->held);
-    out_table_number(table, info->blocked);
+    out_table_trouble(table, info->blocked);
 }
 
 static int see_partition(const hf_partition_info *info, void *ctx)
@@ -104,10 +107,10 @@ static void warn_of_unowned(const struct parts *parts)
 static hf_status print_partitions(hf_bus *bus, const char *name, struct parts *parts)
 {
     static const struct out_column columns[] = {
-        {"PARTITION", true, 0},  {"STATE", false, 0},  {"OWNER", false, 40},
-        {"ASSIGNED", false, 0},  {"STANDBY", true, 0}, {"EPOCH", true, 0},
-        {"CHECKPOINT", true, 0}, {"LAG", true, 0},     {"RETRYING", true, 0},
-        {"HELD", true, 0},       {"BLOCKED", true, 0}};
+        {"PARTITION", true, 0, 0},  {"STATE", false, 0, 0},  {"OWNER", false, 40, 0},
+        {"ASSIGNED", false, 0, 5},  {"STANDBY", true, 0, 4}, {"EPOCH", true, 0, 3},
+        {"CHECKPOINT", true, 0, 0}, {"LAG", true, 0, 0},     {"RETRYING", true, 0, 0},
+        {"HELD", true, 0, 0},       {"BLOCKED", true, 0, 0}};
     hf_status status;
 
     printf("\n");
@@ -163,9 +166,9 @@ static int see_blocked(const hf_blocked_key *blocked, void *ctx)
 static hf_status print_blocked(hf_bus *bus, const hf_subscription_info *info, struct parts *parts)
 {
     static const struct out_column columns[] = {
-        {"BLOCKED KEY", false, 40}, {"TENANT", false, 24},   {"PARTITION", true, 0},
-        {"POSITION", true, 0},      {"TYPE", false, 40},     {"SINCE", false, 0},
-        {"HELD", true, 0},          {"DEAD LETTER", true, 0}};
+        {"BLOCKED KEY", false, 40, 0}, {"TENANT", false, 24, 2},   {"PARTITION", true, 0, 0},
+        {"POSITION", true, 0, 0},      {"TYPE", false, 40, 0},     {"SINCE", false, 0, 0},
+        {"HELD", true, 0, 0},          {"DEAD LETTER", true, 0, 0}};
     hf_status status;
 
     printf("\n");

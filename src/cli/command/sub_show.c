@@ -99,6 +99,16 @@ static const char *state_word(const hf_subscription_info *info)
     return info->lag > 0 ? "behind" : "up to date";
 }
 
+/* Trouble is red; a pause is meant, but easily forgotten. */
+static enum out_style state_style(const hf_subscription_info *info)
+{
+    if (info->paused_at_us != -1) {
+        return OUT_YELLOW;
+    }
+    return (info->breaker && strcmp(info->breaker, "closed") != 0) || info->not_moving ? OUT_RED
+                                                                                       : OUT_PLAIN;
+}
+
 static int list_one(const hf_subscription_info *info, void *ctx)
 {
     struct listing *listing = ctx;
@@ -112,13 +122,14 @@ static int list_one(const hf_subscription_info *info, void *ctx)
     out_table_cell(&listing->table, info->name);
     out_table_cell(&listing->table, info->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
     out_table_cell(&listing->table, state_word(info));
+    out_table_mark(&listing->table, state_style(info));
     out_table_number(&listing->table, info->checkpoint);
     out_table_number(&listing->table, info->lag);
     out_table_cell(&listing->table, out_rate(info->rate, words));
     out_table_number(&listing->table, info->in_flight);
     out_table_number(&listing->table, info->retrying);
     out_table_number(&listing->table, info->held);
-    out_table_number(&listing->table, info->dead);
+    out_table_trouble(&listing->table, info->dead);
     out_table_cell(&listing->table,
                    out_ago(info->oldest_waiting_us, listing->cli->started_at_us, words));
     out_table_cell(&listing->table, info->owner ? info->owner : "-");
@@ -128,10 +139,10 @@ static int list_one(const hf_subscription_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"NAME", false, 48},     {"MODE", false, 0},    {"STATE", false, 0},
-        {"CHECKPOINT", true, 0}, {"LAG", true, 0},      {"PER SECOND", true, 0},
-        {"IN FLIGHT", true, 0},  {"RETRYING", true, 0}, {"HELD", true, 0},
-        {"DEAD", true, 0},       {"OLDEST", false, 0},  {"OWNER", false, 0}};
+        {"NAME", false, 48, 0},     {"MODE", false, 0, 4},    {"STATE", false, 0, 0},
+        {"CHECKPOINT", true, 0, 3}, {"LAG", true, 0, 0},      {"PER SECOND", true, 0, 2},
+        {"IN FLIGHT", true, 0, 1},  {"RETRYING", true, 0, 0}, {"HELD", true, 0, 5},
+        {"DEAD", true, 0, 0},       {"OLDEST", false, 0, 0},  {"OWNER", false, 40, 6}};
     struct listing listing = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 

@@ -210,6 +210,9 @@ static int show_finding(const char *name, const char *value, hf_log_level level,
         out_json_line(&doctor->line);
     } else {
         out_table_cell(&doctor->table, level_word(level));
+        out_table_mark(&doctor->table, level >= HF_LOG_ERROR  ? OUT_RED
+                                       : level == HF_LOG_WARN ? OUT_YELLOW
+                                                              : OUT_PLAIN);
         out_table_cell(&doctor->table, name);
         out_table_cell(&doctor->table, value);
         out_table_cell(&doctor->table, advice ? advice : "");
@@ -237,7 +240,7 @@ static int open_doctor(struct cli *cli)
 static int run_doctor(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"", false, 0}, {"WHAT", false, 0}, {"VALUE", false, 48}, {"ADVICE", false, 0}};
+        {"", false, 0, 0}, {"WHAT", false, 0, 0}, {"VALUE", false, 48, 0}, {"ADVICE", false, 0, 0}};
     struct doctor doctor = {.json = cli->json};
     int code = open_doctor(cli);
 

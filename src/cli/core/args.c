@@ -27,6 +27,7 @@ const struct option_row args_global[] = {
     OPTION_DB_TIMEOUT,
     {"json", 0, OPTION_FLAG, NULL, NULL, 0, 0, "print JSON, one object per line"},
     {"quiet", 'q', OPTION_FLAG, NULL, NULL, 0, 0, "print only errors on stderr"},
+    {"wide", 0, OPTION_FLAG, NULL, NULL, 0, 0, "all of each table, however narrow the terminal is"},
     {"no-color", 0, OPTION_FLAG, NULL, NULL, 0, 0, "no colours (also $NO_COLOR)"},
     {"help", 'h', OPTION_FLAG, NULL, NULL, 0, 0, "show examples and options"},
     OPTION_END,
@@ -160,6 +161,11 @@ int args_no_command(const struct args *args, const char *group, const char *word
         } else if (strlen(group) == length && strncmp(name, group, length) == 0 && name[length]) {
             suggest_offer(&suggest, name + length + 1);
         }
+    }
+    if (suggest.other) {
+        return args_usage(args, "there is no command '%s%s%s'; did you mean '%s%s%s' or '%s%s%s'?",
+                          before, space, word, before, space, suggest.best, before, space,
+                          suggest.other);
     }
     if (suggest.best) {
         return args_usage(args, "there is no command '%s%s%s'; did you mean '%s%s%s'?", before,

@@ -82,6 +82,14 @@ extern const struct option_row args_global[];
 /* All commands in the order of the help, and a NULL. */
 extern const struct command *const commands[];
 
+/* A section of the overview: "Commands for events:". A title of NULL ends the table. */
+struct command_section {
+    const char *title;
+    const struct command *first; /* it goes on to the first one of the next section */
+};
+
+extern const struct command_section command_sections[];
+
 struct arg_value {
     const struct option_row *row;
     const char *text; /* as it was given; NULL for a flag */

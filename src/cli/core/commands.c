@@ -1,12 +1,18 @@
 /*
- * commands.c - the table of all commands, in the order in which `help` shows them.
+ * commands.c - the table of all commands, in the order in which `help` shows them, and where its
+ * sections begin.
  */
 #include "cli/core/commands.h"
 
 const struct command *const commands[] = {
     &command_demo,
+    &command_help,
+    &command_completion,
+    &command_version,
     &command_publish,
     &command_tail,
+    &command_event_show,
+    &command_event_list,
     &command_work,
     &command_claim,
     &command_ack,
@@ -21,8 +27,6 @@ const struct command *const commands[] = {
     &command_sub_resume,
     &command_sub_seek,
     &command_sub_rm,
-    &command_event_show,
-    &command_event_list,
     &command_dlq_list,
     &command_dlq_show,
     &command_dlq_retry,
@@ -52,15 +56,26 @@ const struct command *const commands[] = {
     &command_config_show,
     &command_config_keys,
     &command_stats,
-    &command_bench_publish,
-    &command_bench_consume,
-    &command_bench_e2e,
     &command_doctor,
     &command_verify,
     &command_copy,
     &command_migrate,
-    &command_completion,
-    &command_version,
-    &command_help,
+    &command_bench_publish,
+    &command_bench_consume,
+    &command_bench_e2e,
     NULL,
+};
+
+const struct command_section command_sections[] = {
+    {"to begin with", &command_demo},
+    {"for events", &command_publish},
+    {"for workers", &command_work},
+    {"for subscriptions", &command_sub_list},
+    {"for dead letters", &command_dlq_list},
+    {"for schedules", &command_schedule_add},
+    {"for namespaces and nodes", &command_namespace_create},
+    {"for the configuration file", &command_config_check},
+    {"for the database", &command_stats},
+    {"to measure", &command_bench_publish},
+    {NULL, NULL},
 };

@@ -12,6 +12,16 @@
 #define HELP_COLUMN 26 /* where the texts of options begin */
 #define HELP_WIDTH 80
 
+/* The title of the section that begins with this command, if one does. */
+static void print_section(FILE *to, const struct command *command)
+{
+    for (const struct command_section *section = command_sections; section->title; section++) {
+        if (section->first == command) {
+            fprintf(to, "\nCommands %s:\n", section->title);
+        }
+    }
+}
+
 void help_overview(FILE *to)
 {
     fputs("Holdfast, a durable event bus.\n\n"
@@ -21,10 +31,10 @@ void help_overview(FILE *to)
           "  holdfast tail --from start\n"
           "  holdfast work mailer --on 'user.*' --from start --exec './send-mail'\n"
           "  holdfast sub show mailer\n"
-          "  holdfast dlq list --group-by error\n\n"
-          "Commands:\n",
+          "  holdfast dlq list --group-by error\n",
           to);
     for (size_t i = 0; commands[i]; i++) {
+        print_section(to, commands[i]);
         fprintf(to, "  %-17s %s\n", commands[i]->name, commands[i]->summary);
     }
     fputs("\nThe database is --db URL, else $HOLDFAST_URL, else that of ./holdfast.yaml, else\n"

@@ -24,11 +24,13 @@
 #include <sys/ioctl.h>
 
 #define OUT_LINE_BYTES_MAX 16384
+#define OUT_COLUMNS_DEFAULT 80 /* of a terminal that does not say */
 
 static struct {
     bool quiet;
     bool color;
     bool json;         /* messages are JSON objects */
+    bool wide;         /* nothing is cut */
     bool complained;   /* about the failure */
     atomic_int failed; /* errno of the first failed write to stdout; 0: none */
     pthread_mutex_t lock;
@@ -264,10 +266,18 @@ int out_columns(void)
 {
     struct winsize size;
 
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+    if (out.wide || !isatty(STDOUT_FILENO)) {
         return 0;
     }
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+        return OUT_COLUMNS_DEFAULT;
+    }
     return size.ws_col;
+}
+
+void out_be_wide(void)
+{
+    out.wide = true;
 }
 
 /* ---- Words ----------------------------------------------------------------------------------- */

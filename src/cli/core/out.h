@@ -74,8 +74,11 @@ bool out_is_closed(void);
 /* Flushes. False, after one complaint, if any of the output could not be written. */
 bool out_finish(void);
 
-/* Columns of the terminal that stdout is; 0 if it is none. */
+/* Columns of the terminal that stdout is; 0 if it is none, or if nothing is to be cut. */
 int out_columns(void);
+
+/* From now on nothing is cut, whatever stdout is. */
+void out_be_wide(void);
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 

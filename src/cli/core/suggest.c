@@ -16,10 +16,99 @@
 
 #define DISTANCE_FAR 1000
 
-/* What other programs say, and what we do. */
+/* What other programs say, and what we do. A word may mean two things. */
 static const char *const synonyms[][2] = {
-    {"remove", "rm"},  {"delete", "rm"},  {"drop", "rm"}, {"add", "create"},
-    {"new", "create"}, {"create", "add"}, {"new", "add"}, {"ls", "list"},
+    /* of a group */
+    {"remove", "rm"},
+    {"delete", "rm"},
+    {"drop", "rm"},
+    {"add", "create"},
+    {"new", "create"},
+    {"create", "add"},
+    {"new", "add"},
+    {"ls", "list"},
+    {"info", "show"},
+    {"get", "show"},
+    {"replay", "seek"},
+    {"rewind", "seek"},
+    {"stop", "pause"},
+    {"start", "resume"},
+    {"kick", "retry"},
+    {"trigger", "run"},
+    /* queues: beanstalkd, Redis, RabbitMQ, SQS */
+    {"push", "publish"},
+    {"put", "publish"},
+    {"send", "publish"},
+    {"emit", "publish"},
+    {"enqueue", "publish"},
+    {"produce", "publish"},
+    {"consume", "work"},
+    {"consume", "claim"},
+    {"subscribe", "work"},
+    {"subscribe", "sub"},
+    {"run", "work"},
+    {"handle", "work"},
+    {"pull", "claim"},
+    {"pop", "claim"},
+    {"reserve", "claim"},
+    {"receive", "claim"},
+    {"dequeue", "claim"},
+    {"done", "ack"},
+    {"delete", "ack"},
+    {"fail", "nack"},
+    {"retry", "nack"},
+    {"retry", "dlq"},
+    {"reject", "bury"},
+    {"kick", "dlq"},
+    {"extend", "touch"},
+    {"renew", "touch"},
+    {"queue", "sub"},
+    {"queues", "sub"},
+    {"tube", "sub"},
+    {"consumer", "sub"},
+    {"consumers", "sub"},
+    {"subscription", "sub"},
+    {"subscriptions", "sub"},
+    {"replay", "sub"},
+    {"seek", "sub"},
+    {"pause", "sub"},
+    {"resume", "sub"},
+    {"dead", "dlq"},
+    {"deadletter", "dlq"},
+    {"dead-letter", "dlq"},
+    {"dead-letters", "dlq"},
+    {"cron", "schedule"},
+    {"timer", "schedule"},
+    /* logs, databases, services */
+    {"log", "tail"},
+    {"logs", "tail"},
+    {"read", "tail"},
+    {"follow", "tail"},
+    {"watch", "tail"},
+    {"listen", "tail"},
+    {"events", "event"},
+    {"messages", "event"},
+    {"topic", "namespace"},
+    {"tenant", "namespace"},
+    {"ns", "namespace"},
+    {"workers", "node"},
+    {"processes", "node"},
+    {"ps", "node"},
+    {"status", "stats"},
+    {"info", "stats"},
+    {"metrics", "stats"},
+    {"fsck", "verify"},
+    {"health", "doctor"},
+    {"diagnose", "doctor"},
+    {"backup", "copy"},
+    {"dump", "copy"},
+    {"export", "copy"},
+    {"restore", "copy"},
+    {"init", "migrate"},
+    {"install", "migrate"},
+    {"upgrade", "migrate"},
+    {"settings", "config"},
+    {"benchmark", "bench"},
 };
 
 static bool is_synonym(const char *word, const char *known)
@@ -74,6 +163,7 @@ void suggest_init(struct suggest *suggest, const char *word)
 
     suggest->word = word;
     suggest->best = NULL;
+    suggest->other = NULL;
     suggest->best_distance = near < 1 ? 2 : near > 3 ? 4 : near + 1; /* one more than allowed */
 }
 
@@ -87,6 +177,9 @@ void suggest_offer(struct suggest *suggest, const char *known)
         distance = 1;
     }
     if (is_synonym(suggest->word, known)) {
+        if (suggest->best && suggest->best_distance == 0 && strcmp(suggest->best, known) != 0) {
+            suggest->other = known;
+        }
         distance = 0;
     }
     if (distance < suggest->best_distance) {

@@ -9,8 +9,9 @@
 #define SUGGEST_WORD_BYTES_MAX 64 /* longer words get no suggestion */
 
 struct suggest {
-    const char *word; /* what was typed */
-    const char *best; /* nearest so far; NULL: nothing near enough */
+    const char *word;  /* what was typed */
+    const char *best;  /* nearest so far; NULL: nothing near enough */
+    const char *other; /* what the word means elsewhere, too; NULL: nothing else */
     size_t best_distance;
 };
 
