@@ -3,7 +3,7 @@
 # relations that the server gives before it looks at rights, on whatever number nextval is given;
 # views above functions, for which nobody needs a right on them.
 . "$(dirname "$0")/lib.sh"
-cluster
+cluster max_prepared_transactions=5
 schema
 psql -qX -c "CREATE ROLE stranger LOGIN; CREATE ROLE seer LOGIN" || exit 1
 grants=$(sql "SELECT current_setting('server_version_num')::integer >= 150000")
@@ -69,5 +69,117 @@ if [ "$grants" = t ]; then
     ok "a namespace is removed all the same" same "" "$(sql "CALL holdfast.drop_namespace('gone')")"
     is "with its functions" "SELECT count(*) FROM pg_proc WHERE proname ~ '_$id\$'" 0
     shut seer
+fi
+
+# --- Who is in the way is named ---
+: "${HOLDFAST:=$ROOT/build/release/holdfast}"
+sql "SELECT holdfast.create_namespace('busy'); SELECT FROM holdfast.publish('busy', 'x');
+     SELECT holdfast.create_subscription('busy', 'jobs', '{**}', 'start', mode => 'shared')" \
+    >/dev/null
+busy=$(sql "SELECT id FROM holdfast_private.namespaces WHERE name = 'busy'")
+step="SELECT FROM holdfast.change_namespace_remove(0, 'busy', true, 1000)"
+PGAPPNAME=billing open holder
+who="process ${session_backend[holder]} of role holdfast (billing, idle in transaction for * s)"
+ask holder "BEGIN; SELECT FROM holdfast.create_subscription('busy', 'more', '{**}', 'start')" \
+    >/dev/null
+fails "a row of the namespace is locked: the session is named" "$step" \
+    "55P03: namespace busy is in use by $who"
+ask holder "ROLLBACK; BEGIN; SELECT count(*) FROM holdfast.claim('busy', 'jobs')" >/dev/null
+sql "$step" >/dev/null
+fails "its log is read: the session is named" "$step" "55P03: namespace busy is in use by $who"
+ask holder "SET LOCAL holdfast.notify = off; PREPARE TRANSACTION 'forgotten'" >/dev/null
+prepared="the prepared transaction 'forgotten' of role holdfast"
+fails "so is a prepared transaction" "$step" "55P03: namespace busy is in use by $prepared"
+if [ -x "$HOLDFAST" ]; then
+    ok "the command says so, too" like "*namespace busy is in use by $prepared*" \
+        "$("$HOLDFAST" namespace rm busy --yes \
+            --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=holdfast" 2>&1)"
+fi
+sql "ROLLBACK PREPARED 'forgotten'" >/dev/null
+ask holder "CREATE TEMP VIEW above AS SELECT 1 FROM holdfast.log_$busy(); BEGIN;
+    SELECT FROM above" >/dev/null
+for _ in 1 2 3; do sql "$step" >/dev/null; done
+fails "so is who holds a view above a function of it" "$step" \
+    "55P03: namespace busy is in use by $who"
+ask holder "ROLLBACK" >/dev/null
+ok "then it goes" same "" "$(sql "CALL holdfast.drop_namespace('busy')")"
+
+# --- Nothing waits for ever ---
+sql "SELECT holdfast.create_namespace('late')" >/dev/null
+late=$(sql "SELECT id FROM holdfast_private.namespaces WHERE name = 'late'")
+sql "DO \$\$ DECLARE m regclass; BEGIN
+        FOR m IN SELECT inhrelid::regclass FROM pg_inherits
+                 WHERE inhparent = 'holdfast_private.events_$late'::regclass LOOP
+            EXECUTE format('DROP TABLE %s', m);
+        END LOOP; END \$\$;
+     UPDATE holdfast_private.namespaces SET months_from = '-infinity', months_to = '-infinity'
+         WHERE id = $late" >/dev/null
+ask holder "BEGIN; SELECT FROM holdfast.publish('late', 'x')" >/dev/null
+made="has made a month of namespace late, or is removing one, and has not ended its transaction"
+fails "who publishes into a month that another transaction makes waits for it for 5 s" \
+    "SET statement_timeout = '30s'; SELECT FROM holdfast.publish('late', 'y')" \
+    "55P03: $who $made; waited 5s for it"
+fails "or as long as lock_timeout says" \
+    "SET lock_timeout = '50ms'; SELECT FROM holdfast.publish('late', 'y')" \
+    "55P03: $who $made; waited 50ms for it"
+ask holder "COMMIT" >/dev/null
+is "and publishes when that has ended" "SELECT duplicate FROM holdfast.publish('late', 'y')" f
+
+token=00000000-0000-4000-8000-000000000001
+sql "SELECT FROM holdfast.create_subscription('late', 'line', '{**}', 'start')" >/dev/null
+sub=$(sql "SELECT id FROM holdfast_private.subscriptions WHERE name = 'line'")
+acquire() { # TOKEN
+    echo "holdfast.change_acquire($late, $sub, 0, $1, 'node', true, NULL, NULL)"
+}
+close="SET statement_timeout = '30s';
+    SELECT holdfast.process_close($late, '$token', clock_timestamp())"
+sql "SELECT FROM holdfast.process_beat($late, '$token', 'node', false)" >/dev/null
+sql "SELECT FROM $(acquire "'$token'")" >/dev/null
+ask holder "BEGIN; SELECT FROM holdfast_private.partitions WHERE subscription_id = $sub
+    FOR UPDATE" >/dev/null
+is "a process that ends waits for no transaction that stays open" "$close" t
+is "it is gone" "SELECT count(*) FROM holdfast_private.processes WHERE token = '$token'" 0
+ask holder "ROLLBACK" >/dev/null
+is "what it had goes to the next at once" "SELECT status FROM $(acquire 'gen_random_uuid()')" 0
+sql "SELECT FROM holdfast.process_beat($late, '$token', 'node', false)" >/dev/null
+ask holder "BEGIN; SELECT FROM holdfast_private.processes WHERE token = '$token' FOR UPDATE" \
+    >/dev/null
+is "nor for one that has locked its own row" "$close" f
+ask holder "ROLLBACK" >/dev/null
+shut holder
+
+# --- Rows of the server's catalogs ---
+# A role writes those of what it has rights on, even if it has nothing to revoke; TRUNCATE waits for
+# it, with the table locked against all.
+if [ "$grants" = t ]; then
+    sql "CREATE ROLE other LOGIN; SELECT FROM holdfast.publish('late', 'x');
+         SELECT FROM holdfast.create_subscription('late', 'jobs', '{**}', 'start',
+                                                  mode => 'shared');
+         SELECT FROM holdfast.claim('late', 'jobs')" >/dev/null
+    for savepoint in "" "SAVEPOINT s;"; do
+        PGUSER=seer PGAPPNAME=bad open seer
+        ask seer "SET client_min_messages = error; BEGIN; $savepoint DROP OWNED BY CURRENT_USER" \
+            >/dev/null
+        [ -z "$savepoint" ] || ask seer "RELEASE SAVEPOINT s" >/dev/null
+        is "the journal is not locked while a role writes its row${savepoint:+ below a savepoint}" \
+            "BEGIN; SELECT holdfast_private.rotate(-1); SELECT count(*) FROM pg_locks
+             WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock'" "f 0"
+        is "nor are leases${savepoint:+ below a savepoint}" \
+            "BEGIN; SELECT holdfast_private.compact('holdfast_private.leases', -1, 1000000);
+             SELECT count(*) FROM pg_locks
+             WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock'" "f 0"
+        who="process ${session_backend[seer]} of role seer (bad, idle in transaction for * s)"
+        [ -z "$savepoint" ] || who="another session"
+        fails "who grants waits for it for 5 s${savepoint:+ below a savepoint}" \
+            "SET statement_timeout = '30s';
+             SELECT holdfast.namespace_grant('viewer', 'late', 'other')" \
+            "55P03: $who has changed rights and has not ended its transaction; waited 5s for it"
+        ask seer "ROLLBACK" >/dev/null
+        shut seer
+        is "then the journal is rotated${savepoint:+ again}" "SELECT holdfast_private.rotate(-1)" t
+    done
+    is "leases are compacted" \
+        "SELECT holdfast_private.compact('holdfast_private.leases', -1, 1000000)" t
+    is "and rights are granted" "SELECT holdfast.namespace_grant('viewer', 'late', 'other')" t
 fi
 done_testing

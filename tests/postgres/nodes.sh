@@ -112,9 +112,10 @@ holder="FROM holdfast_private.processes p JOIN pg_locks l ON l.locktype = 'advis
     JOIN holdfast_private.namespaces n ON n.id = p.namespace_id WHERE p.node_id = 'worker'"
 IFS='|' read -r backend renewals flag \
     <<<"$(sql "SELECT l.pid, p.renewals, pg_sequence_last_value(n.sleep) $holder")"
-wanted="process ${session_backend[a]} of role holdfast is registering a node and has not ended its"
-wanted="$wanted transaction; waited 10ms for it: another node may get the id slow-1, too"
-ok "one with the same id waits for a while, and hears for whom" same "$wanted" \
+wanted="process ${session_backend[a]} of role holdfast (psql, idle in transaction for * s) is"
+wanted="$wanted registering a node and has not ended its transaction; waited 10ms for it: another"
+wanted="$wanted node may get the id slow-1, too"
+ok "one with the same id waits for a while, and hears for whom" like "$wanted" \
     "$(ask b "SET lock_timeout = '10ms'; SELECT holdfast_private.node_lock(1, false, 'slow-1')")"
 ok "then it is registered, with a warning" like "WARNING:  01000 ????????-*" \
     "$(ask b "SELECT holdfast.heartbeat('default', 'slow-1')")"

@@ -250,25 +250,6 @@ BEGIN
 END
 $$;
 
--- table_holders: the sessions that have one of these tables locked against others who write, in the
--- words of a message.
-CREATE OR REPLACE FUNCTION holdfast_private.table_holders(p_tables regclass[]) RETURNS text
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    RETURN coalesce((
-        SELECT string_agg(DISTINCT format('process %s of role %s', l.pid, a.usename), ', ')
-        FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-        WHERE l.locktype = 'relation' AND l.relation = ANY (p_tables) AND l.granted
-            AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-            AND l.mode NOT IN ('AccessShareLock', 'RowShareLock') AND l.pid <> pg_backend_pid()),
-        'another session');
-EXCEPTION WHEN insufficient_privilege THEN
-    RETURN 'another session';
-END
-$$;
-
 -- mend_sequences: moves every sequence of the schema that is behind its table up to the highest
 -- number there, and answers their names. A restore of rows alone leaves sequences behind; then
 -- whatever draws a number fails (23505), or, in the log, gives a position that an older event has.
@@ -313,7 +294,8 @@ BEGIN
                 EXECUTE format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', v_row.tables);
             EXCEPTION WHEN lock_not_available THEN
                 RAISE EXCEPTION '% in use: waited % for %', v_row.tables, v_wait,
-                    table_holders(string_to_array(v_row.tables, ', ')::regclass[])
+                    holders(NULL, string_to_array(v_row.tables, ', ')::regclass[]::oid[],
+                            '{AccessShareLock,RowShareLock}')
                     USING ERRCODE = 'lock_not_available',
                           HINT = 'End those transactions, or sessions, and call '
                                  'mend_sequences again.';

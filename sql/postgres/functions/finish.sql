@@ -24,9 +24,10 @@ BEGIN
 END
 $$;
 
--- A function that is in no file any more goes. All others were written just now, in the same
--- transaction, as finish_mark was. If something of the application depends on one that goes, the
--- server says so, and nothing is changed.
+-- A function that is in no file any more goes: its row is older than this transaction. All others
+-- were written by it, or below a savepoint of it (grants_apply has one), whose number is higher
+-- than that of finish_mark. If something of the application depends on one that goes, the server
+-- says so, and nothing is changed.
 CREATE OR REPLACE FUNCTION holdfast_private.finish_mark() RETURNS void
     LANGUAGE sql
     RETURN NULL::void;
@@ -37,8 +38,8 @@ BEGIN
     SELECT string_agg(p.oid::regprocedure::text, ', ') INTO v_gone
         FROM pg_proc p
         WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
-            AND p.xmin <> (SELECT m.xmin FROM pg_proc m
-                           WHERE m.oid = 'holdfast_private.finish_mark()'::regprocedure);
+            AND age(p.xmin) > (SELECT age(m.xmin) FROM pg_proc m
+                               WHERE m.oid = 'holdfast_private.finish_mark()'::regprocedure);
     IF v_gone IS NOT NULL THEN
         EXECUTE 'DROP ROUTINE ' || v_gone;
     END IF;

@@ -136,13 +136,8 @@ AS $$
                                         WHERE e.name = p.proname AND e.roles && p_roles))
 $$;
 
--- Makes the server's grants to a role what the table grants says, whatever they were: those that
--- any namespace needs, and those of one namespace, if it still has a log. A role that is gone has
--- none.
---   The server refuses to write a row of its catalogs that another session has written since
--- (XX000), so the caller has locked the gate of granting, and this locks the tables that rotate and
--- compact truncate.
-CREATE OR REPLACE FUNCTION holdfast_private.grants_apply(p_namespace_id integer, p_grantee regrole)
+-- grants_write: what grants_apply does, if it gets the locks.
+CREATE OR REPLACE FUNCTION holdfast_private.grants_write(p_namespace_id integer, p_grantee regrole)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -191,6 +186,39 @@ BEGIN
         EXECUTE format('GRANT SELECT ON SEQUENCE %1$s_position, %1$s_sleep TO %2$s', v_log,
                        p_grantee);
     END IF;
+END
+$$;
+
+-- grants_apply: makes the server's grants to a role what the table grants says, whatever they were:
+-- those that any namespace needs, and those of one namespace, if it still has a log. A role that is
+-- gone has none.
+--   The server refuses to write a row of its catalogs that another session has written since
+-- (XX000), so the caller has locked the gate of granting, and the tables that rotate and compact
+-- truncate are locked here. A role that has a right can write such rows, too, in a transaction that
+-- stays open (DROP OWNED BY, GRANT): that is waited for as long as lock_timeout says, or for 5
+-- seconds if that says for ever. 55P03 names the session.
+CREATE OR REPLACE FUNCTION holdfast_private.grants_apply(p_namespace_id integer, p_grantee regrole)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_before  text := current_setting('lock_timeout');
+    v_wait    text := coalesce(nullif(v_before, '0'), '5s');
+    v_context text;
+BEGIN
+    PERFORM set_config('lock_timeout', v_wait, true);
+    PERFORM grants_write(p_namespace_id, p_grantee);
+    PERFORM set_config('lock_timeout', v_before, true);
+EXCEPTION
+    WHEN lock_not_available THEN
+        GET STACKED DIAGNOSTICS v_context = PG_EXCEPTION_CONTEXT;
+        RAISE EXCEPTION '% has changed rights and has not ended its transaction; waited % for it',
+            holders(v_context, NULL, '{}'), v_wait USING ERRCODE = 'lock_not_available',
+            HINT = 'End it, or the session (pg_terminate_backend), and repeat.';
+    WHEN internal_error THEN
+        RAISE EXCEPTION 'another session has changed the same rights meanwhile: repeat it'
+            USING ERRCODE = 'lock_not_available', DETAIL = sqlerrm;
 END
 $$;
 

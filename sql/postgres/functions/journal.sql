@@ -223,6 +223,30 @@ BEGIN
 END
 $$;
 
+-- is_written: whether a transaction that has not ended has written the row of one of these tables
+-- in the server's catalog. Every role that may read a table can (DROP OWNED BY), and TRUNCATE waits
+-- for it, with the table locked against all.
+CREATE OR REPLACE FUNCTION holdfast_private.is_written(p_tables regclass[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    c_epoch constant bigint := 4294967296;
+    v_next  bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+    v_id    bigint;
+BEGIN
+    FOR v_id IN SELECT c.xmax::text::bigint FROM pg_class c
+                WHERE c.oid = ANY (p_tables) AND c.xmax::text <> '0' LOOP
+        v_id := v_next / c_epoch * c_epoch + v_id;
+        v_id := v_id - CASE WHEN v_id > v_next + c_epoch / 2 THEN c_epoch ELSE 0 END;
+        IF v_id > 0 AND pg_xact_status(v_id::text::xid8) = 'in progress' THEN
+            RETURN true;
+        END IF;
+    END LOOP;
+    RETURN false;
+END
+$$;
+
 -- Whether each statement of this transaction sees what was committed before it. If one snapshot
 -- counts for all of them, what others wrote since is not seen, and no session may truncate what it
 -- has only half read.
@@ -250,17 +274,14 @@ DECLARE
     v_to    text := 'checkpoints_' || 1 - v_side;
     v_bytes bigint := pg_relation_size('holdfast_private.' || v_from);
 BEGIN
-    IF v_bytes <= p_bytes OR NOT sees_commits() THEN
+    IF v_bytes <= p_bytes OR NOT sees_commits()
+       OR is_written(ARRAY['checkpoints_0', 'checkpoints_1']::regclass[]) THEN
         RETURN false;
     END IF;
-    BEGIN
-        EXECUTE format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', v_from, v_to)
-            || CASE WHEN v_bytes > 16 * p_bytes
-                         AND NOT is_held(ARRAY['checkpoints_0', 'checkpoints_1']::regclass[])
-                    THEN '' ELSE ' NOWAIT' END;
-    EXCEPTION WHEN lock_not_available THEN
-        RETURN false;
-    END;
+    EXECUTE format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', v_from, v_to)
+        || CASE WHEN v_bytes > 16 * p_bytes
+                     AND NOT is_held(ARRAY['checkpoints_0', 'checkpoints_1']::regclass[])
+                THEN '' ELSE ' NOWAIT' END;
     IF (SELECT side FROM turns) <> v_side THEN
         RETURN false;
     END IF;
@@ -275,6 +296,8 @@ BEGIN
     EXECUTE format('TRUNCATE %I', v_from);
     UPDATE turns SET side = 1 - v_side, rotated_at = clock_timestamp();
     RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false; -- and nothing is locked any more
 END
 $$;
 
@@ -311,16 +334,13 @@ BEGIN
     -- has one that is not empty after many commits.
     v_dead := greatest(v_dead, pg_relation_size(p_table) / 256 - v_living,
                        CASE WHEN pg_relation_size(p_table) > 0 THEN p_commits / 2 END);
-    IF v_dead <= p_dead OR v_dead < v_living OR NOT sees_commits() THEN
+    IF v_dead <= p_dead OR v_dead < v_living OR NOT sees_commits()
+       OR is_written(ARRAY[p_table]) THEN
         RETURN false;
     END IF;
     v_patient := v_dead > 4 * p_dead AND NOT is_held(ARRAY[p_table]);
-    BEGIN
-        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', p_table)
-            || CASE WHEN v_patient THEN '' ELSE ' NOWAIT' END;
-    EXCEPTION WHEN lock_not_available THEN
-        RETURN false;
-    END;
+    EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', p_table)
+        || CASE WHEN v_patient THEN '' ELSE ' NOWAIT' END;
     EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %s) t', p_table, c_living_max + 1)
         INTO v_count;
     IF v_count > c_living_max THEN
@@ -336,6 +356,8 @@ BEGIN
         INSERT INTO settled SELECT * FROM unnest(v_settled);
     END IF;
     RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false; -- and nothing is locked any more
 END
 $$;
 

@@ -20,17 +20,31 @@ CREATE OR REPLACE FUNCTION holdfast.month_table(p_namespace_id integer, p_at tim
 -- takes nothing ("no partition of relation", 23514). Locks are given back after all sessions were
 -- notified. To process that, a session has to open a table on which its transaction has no such
 -- lock yet, as the size of one does. The lock is the one that ATTACH takes on the log: no publisher
--- and no reader conflicts with it. HF003.
+-- and no reader conflicts with it. HF003; 55P03: another session makes one and does not end. It is
+-- waited for as long as lock_timeout says, or for 5 seconds if that says for ever.
 CREATE OR REPLACE FUNCTION holdfast_private.await_months(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    v_before text := current_setting('lock_timeout');
+    v_wait   text := coalesce(nullif(v_before, '0'), '5s');
 BEGIN
+    PERFORM set_config('lock_timeout', v_wait, true);
     EXECUTE format('LOCK TABLE holdfast_private.%I IN SHARE UPDATE EXCLUSIVE MODE',
                    'events_' || p_namespace_id);
+    PERFORM set_config('lock_timeout', v_before, true);
     PERFORM pg_relation_size('holdfast_private.namespace_ids');
-EXCEPTION WHEN undefined_table THEN
-    RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
+EXCEPTION
+    WHEN undefined_table THEN
+        RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
+    WHEN lock_not_available THEN
+        RAISE EXCEPTION '% has made a month of namespace %, or is removing one, and has not ended '
+                        'its transaction; waited % for it',
+            holders(NULL, ARRAY[to_regclass('holdfast_private.events_' || p_namespace_id)::oid],
+                    '{AccessShareLock,RowShareLock,RowExclusiveLock}'),
+            (SELECT n.name FROM namespaces n WHERE n.id = p_namespace_id), v_wait
+            USING ERRCODE = 'lock_not_available';
 END
 $$;
 

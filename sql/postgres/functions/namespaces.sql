@@ -4,30 +4,94 @@
 -- process opens it; the log goes month by month, then row by row what other tables have of it. A
 -- process that dies in between leaves a marked namespace, and removing it again goes on from there.
 
--- ---- Gates --------------------------------------------------------------------------------------
+-- ---- Who is in the way --------------------------------------------------------------------------
 
--- gate_holder: the session that has locked a gate, in the words of a message. It is not known if
--- the session did so inside of a savepoint, whose id is in no table of locks any more.
-CREATE OR REPLACE FUNCTION holdfast_private.gate_holder(p_namespace_id integer, p_gate integer)
+-- session_words: these sessions in the words of a message: process, role, what it does as far as
+-- this role may see it. p_ids: of prepared transactions. NULL: there are none of them.
+CREATE OR REPLACE FUNCTION holdfast_private.session_words(p_pids integer[], p_ids xid[])
     RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+    SELECT string_agg(w.told, ', ' ORDER BY w.told) FROM (
+        SELECT format('process %s of role %s', a.pid, a.usename)
+               || coalesce(' (' || nullif(concat_ws(', ', nullif(a.application_name, ''), a.state
+                   || format(' for %s s', extract(epoch FROM clock_timestamp()
+                                                             - a.xact_start)::bigint)), '') || ')',
+                   '') AS told
+        FROM pg_stat_activity a WHERE a.pid = ANY (p_pids) AND a.pid <> pg_backend_pid()
+        UNION ALL
+        SELECT format('the prepared transaction %L of role %s', p.gid, p.owner)
+        FROM pg_prepared_xacts p WHERE p.transaction = ANY (p_ids)) w
+$$;
+
+-- row_holders: the sessions that have locked the row for which a statement has waited in vain, by
+-- the context of its error, which names table and place in every language. The table is one of ours
+-- or of the server's catalogs, where a role writes the rows of what it may use (DROP OWNED BY,
+-- GRANT): who truncates, replaces or grants that waits. NULL: the statement did not wait for a row,
+-- or the row is free by now, or was locked below a savepoint, whose number no lock has.
+CREATE OR REPLACE FUNCTION holdfast_private.row_holders(p_context text) RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_holder text;
+    v_place text[] := regexp_match(p_context, '([(][0-9]+,[0-9]+[)])[^"]*"([a-z0-9_]+)"');
+    v_table regclass;
+    v_xmax  xid;
+    v_ids   xid[];
 BEGIN
-    IF has_table_privilege('pg_catalog.pg_locks', 'SELECT')
-       AND has_table_privilege('pg_catalog.pg_stat_activity', 'SELECT') THEN
-        SELECT format('process %s of role %s', l.pid, a.usename) INTO v_holder
-            FROM gates g JOIN pg_locks l ON l.locktype = 'transactionid'
-                AND l.transactionid = g.xmax
-                 AND l.mode = 'ExclusiveLock' AND l.granted
-            JOIN pg_stat_activity a ON a.pid = l.pid
-            WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate LIMIT 1;
+    SELECT c.oid::regclass INTO v_table
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relname = v_place[2] AND c.relkind = 'r'
+            AND n.nspname IN ('holdfast_private', 'pg_catalog');
+    IF NOT FOUND THEN
+        RETURN NULL;
     END IF;
-    RETURN coalesce(v_holder, 'another session');
+    EXECUTE format('SELECT xmax FROM %s WHERE ctid = %L', v_table, v_place[1]) INTO v_xmax;
+    BEGIN -- a number of several that share the row, or that of one
+        v_ids := v_xmax || ARRAY(SELECT m.xid FROM pg_get_multixact_members(v_xmax) m);
+    EXCEPTION WHEN OTHERS THEN
+        v_ids := ARRAY[v_xmax];
+    END;
+    RETURN (SELECT session_words(array_agg(l.pid), array_agg(l.transactionid)
+                                                   FILTER (WHERE l.pid IS NULL))
+            FROM pg_locks l WHERE l.locktype = 'transactionid' AND l.granted
+                AND l.mode = 'ExclusiveLock' AND l.transactionid = ANY (v_ids));
 END
 $$;
+
+-- table_holders: the sessions that have locked one of these tables, or views, in another mode than
+-- p_harmless, which do not conflict with the one that is wanted. NULL: there is none.
+CREATE OR REPLACE FUNCTION holdfast_private.table_holders(p_tables oid[], p_harmless text[])
+    RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+    SELECT session_words(array_agg(l.pid), array_agg(x.transactionid))
+    FROM pg_locks l LEFT JOIN pg_locks x ON l.pid IS NULL AND x.pid IS NULL
+        AND x.virtualtransaction = l.virtualtransaction AND x.locktype = 'transactionid'
+    WHERE l.locktype = 'relation' AND l.granted AND l.relation = ANY (p_tables)
+        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+        AND l.mode <> ALL (p_harmless)
+$$;
+
+-- holders: who is in the way of a statement that got no lock in time (55P03): by the context of the
+-- error, or because it has locked one of these tables (table_holders).
+CREATE OR REPLACE FUNCTION holdfast_private.holders(p_context text, p_tables oid[],
+                                                    p_harmless text[])
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    RETURN coalesce(row_holders(p_context), table_holders(p_tables, p_harmless),
+                    'another session');
+EXCEPTION WHEN insufficient_privilege THEN -- the server hides its locks
+    RETURN 'another session';
+END
+$$;
+
+-- ---- Gates --------------------------------------------------------------------------------------
 
 -- gate_wait: locks a gate, to the end of the transaction. NULL: it is locked. If not: which session
 -- has it and does what (p_deed), and how long it was waited for: as long as lock_timeout says, or
@@ -39,8 +103,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.gate_wait(p_namespace_id integer, p_
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_before text := current_setting('lock_timeout');
-    v_wait   text := coalesce(nullif(v_before, '0'), p_wait);
+    v_before  text := current_setting('lock_timeout');
+    v_wait    text := coalesce(nullif(v_before, '0'), p_wait);
+    v_context text;
 BEGIN
     PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate
         FOR UPDATE SKIP LOCKED;
@@ -52,8 +117,9 @@ BEGIN
         PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = p_gate FOR UPDATE;
         PERFORM set_config('lock_timeout', v_before, true);
     EXCEPTION WHEN lock_not_available THEN
+        GET STACKED DIAGNOSTICS v_context = PG_EXCEPTION_CONTEXT;
         RETURN format('%s is %s and has not ended its transaction; waited %s for it',
-                      gate_holder(p_namespace_id, p_gate), p_deed, v_wait);
+                      holders(v_context, NULL, '{}'), p_deed, v_wait);
     END;
     RETURN NULL;
 END
@@ -385,17 +451,12 @@ BEGIN
 END
 $$;
 
--- change_namespace_remove: one step of `struct namespace_remove`, at most about p_rows rows or a
--- month. HF_NOTFOUND, HF_CONFLICT; HF_MISUSE if it is p_own, the caller's. Locks are waited for
--- only briefly: a publisher, here or in another namespace, waits behind a session that waits for a
--- lock on the log; so this gives up and is called again.
-CREATE OR REPLACE FUNCTION holdfast.change_namespace_remove(p_own integer, p_name text,
-                                                            p_force boolean, p_rows bigint,
-                                                            OUT status integer, OUT message text,
-                                                            OUT more boolean)
+-- namespace_remove_step: what change_namespace_remove does, if it gets the locks.
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_remove_step(
+    p_own integer, p_name text, p_force boolean, p_rows bigint, OUT status integer,
+    OUT message text, OUT more boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET lock_timeout = '50ms'
 AS $$
 DECLARE
     v_left      bigint := p_rows;
@@ -417,8 +478,7 @@ BEGIN
         RETURN;
     END IF;
     IF v_namespace.removing_at IS NULL THEN
-        SELECT m.status, m.message INTO change_namespace_remove.status,
-            change_namespace_remove.message
+        SELECT m.status, m.message INTO namespace_remove_step.status, namespace_remove_step.message
             FROM namespace_mark(v_namespace.id, p_name, p_force) m;
         RETURN;
     END IF;
@@ -454,6 +514,54 @@ BEGIN
                        'holdfast.lease_events_%1$s CASCADE', v_namespace.id);
         more := false;
     END IF;
+END
+$$;
+
+-- namespace_relations: what goes with the log of a namespace: its tables, sequences, and the views
+-- that others have made above its functions.
+CREATE OR REPLACE FUNCTION holdfast_private.namespace_relations(p_id integer) RETURNS oid[]
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+    SELECT ARRAY(
+        SELECT t.relid::oid
+        FROM pg_partition_tree(to_regclass('holdfast_private.events_' || p_id)) t
+        UNION
+        SELECT to_regclass(format('holdfast_private.events_%s_%s', p_id, s))::oid
+        FROM unnest('{position,sleep}'::text[]) s
+        UNION
+        SELECT r.ev_class FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid
+        WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_proc'::regclass
+            AND d.refobjid = ANY (ARRAY(
+                SELECT to_regproc(format('holdfast.%s_%s', f, p_id))::oid
+                FROM unnest('{log,times,drawn,append,claim,lease_events}'::text[]) f)))
+$$;
+
+-- change_namespace_remove: one step of `struct namespace_remove`, at most about p_rows rows or a
+-- month. HF_NOTFOUND, HF_CONFLICT; HF_MISUSE if it is p_own, the caller's. Locks are waited for
+-- only briefly: a publisher, here or in another namespace, waits behind a session that waits for a
+-- lock on the log; so this gives up, says who is in the way (55P03), and is called again.
+CREATE OR REPLACE FUNCTION holdfast.change_namespace_remove(p_own integer, p_name text,
+                                                            p_force boolean, p_rows bigint,
+                                                            OUT status integer, OUT message text,
+                                                            OUT more boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+    SET lock_timeout = '50ms'
+AS $$
+DECLARE
+    v_context text;
+BEGIN
+    SELECT s.status, s.message, s.more INTO change_namespace_remove.status,
+        change_namespace_remove.message, change_namespace_remove.more
+        FROM namespace_remove_step(p_own, p_name, p_force, p_rows) s;
+EXCEPTION WHEN lock_not_available THEN
+    GET STACKED DIAGNOSTICS v_context = PG_EXCEPTION_CONTEXT;
+    RAISE EXCEPTION 'namespace % is in use by %', left(p_name, 255), holders(v_context,
+        (SELECT namespace_relations(n.id) FROM namespaces n WHERE n.name = p_name), '{}')
+        USING ERRCODE = 'lock_not_available',
+              HINT = 'End its transaction, or the session (pg_terminate_backend); one that is '
+                     'prepared with ROLLBACK PREPARED.';
 END
 $$;
 

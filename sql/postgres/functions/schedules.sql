@@ -521,7 +521,8 @@ CREATE OR REPLACE FUNCTION holdfast_private.tick_apart(
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
-    v_done record;
+    v_done    record;
+    v_context text;
 BEGIN
     v_done := tick_namespace(p_namespace, p_max, p_now, p_ticket);
     fired := v_done.fired;
@@ -533,7 +534,9 @@ EXCEPTION WHEN OTHERS THEN
     released := 0;
     months := 0;
     more := false;
-    RAISE WARNING 'namespace % is passed over: %', p_namespace.name, sqlerrm;
+    GET STACKED DIAGNOSTICS v_context = PG_EXCEPTION_CONTEXT;
+    RAISE WARNING 'namespace % is passed over: %', p_namespace.name, sqlerrm || coalesce(
+        '; it waited for ' || CASE WHEN sqlstate = '55P03' THEN row_holders(v_context) END, '');
 END
 $$;
 
