@@ -57,15 +57,16 @@ CREATE OR REPLACE FUNCTION holdfast_private.positions_check(p_caller oid, p_name
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_head bigint;
-    v_bad  bigint;
+    c_positions_max constant integer := 100000;
+    v_head          bigint;
+    v_bad           bigint;
 BEGIN
     IF p_caller IS NULL OR coalesce(cardinality(p_positions), 0) = 0 THEN
         RETURN;
     END IF;
-    IF cardinality(p_positions) > 100000 THEN
-        RAISE EXCEPTION 'there are % positions; the limit is 100000', cardinality(p_positions)
-            USING ERRCODE = 'HF001';
+    IF cardinality(p_positions) > c_positions_max THEN
+        RAISE EXCEPTION 'there are % positions; the limit is %', cardinality(p_positions),
+            c_positions_max USING ERRCODE = 'HF001';
     END IF;
     v_head := head(p_namespace_id);
     SELECT p INTO v_bad FROM unnest(p_positions) p WHERE p < 0 OR p > v_head LIMIT 1;
