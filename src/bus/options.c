@@ -22,6 +22,7 @@
 #include "base/text/json_read.h"
 #include "base/text/json_write.h"
 #include "base/time/time.h"
+#include "store/store.h"
 
 #define PATTERNS_JSON_BYTES_MAX (HF_PATTERNS_MAX * (6 * HF_TYPE_BYTES_MAX + 3) + 2)
 
@@ -88,7 +89,7 @@ _Static_assert(MAX_attempts_max == RETRY_ATTEMPTS_MAX && MAX_retry_base_ms == RE
 _Static_assert(MIN_breaker_window_ms == BREAKER_STEPS && MAX_breaker_window_ms == BREAKER_MS_MAX &&
                    MAX_breaker_pause_ms == BREAKER_MS_MAX,
                "limits of the breaker differ from those of breaker.h");
-_Static_assert(MAX_lease_ms == LEASE_MS_MAX, "leases are as long here as in hf_claim");
+_Static_assert(MAX_lease_ms == STORE_LEASE_MS_MAX, "leases are as long here as in hf_claim");
 
 /* ---- Words ----------------------------------------------------------------------------------- */
 

@@ -14,8 +14,6 @@
 #include "base/text/text.h"
 #include "base/time/retry.h"
 
-#define LEASE_MS_MAX 604800000 /* a week: leases may be held by people */
-
 /* Every option at its default; `from` is HF_PLACE_NONE. */
 void options_default(hf_subscription_options *ret_options);
 /* Takes over into `options` what is given in `given` ("not given" fields leave it alone). */

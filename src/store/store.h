@@ -52,6 +52,8 @@ struct store;
 #define STORE_OUTCOMES_MAX 10000      /* outcomes in one settle, as many as one claim */
 #define STORE_DEAD_STEP_MAX 500       /* dead letters retried or purged in one change */
 #define STORE_BATCH_BYTES_MAX 4194304 /* a batch stops here (but holds at least one event) */
+#define STORE_CLAIM_ROWS_MAX 10000    /* rows of the log that one claim looks at */
+#define STORE_LEASE_MS_MAX 604800000  /* a week: leases may be held by people */
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 

@@ -1,41 +1,54 @@
--- Appending: checking events, writing them, waking whoever waits for them.
+-- Appending: checking events, writing them, waking the processes that wait for them.
 --
--- SQLSTATEs of the functions that raise (those that people call): HF followed by the three digits of
--- the hf_status of include/holdfast.h.
+-- SQLSTATEs of the functions that raise (those that people call): HF followed by the three digits
+-- of the hf_status of include/holdfast.h.
 --
 --   HF001  an argument is outside its limits; the message names it and the limit
 --   HF002  not allowed in this state
 --   HF003  no such namespace, subscription ...
---   HF004  the expected version is not the key's, and the message says which it is; a live node has the id
---   HF005  the lease was lost: somebody else has the work now
---   HF007  somebody has published and does not end, so nobody can say what "now" is
+--   HF004  the expected version is not the key's, and the message says which it is; a live node has
+--          the id
+--   HF005  the lease was lost: another process has the work now
+--   HF007  a transaction has published and does not end, so it is not known what "now" is
 --   HF011  the namespace is being removed, or the target of a copy that is not complete
 --   HF014  the log refuses an event, and has none with its id: a unique index is not ours
---   23514  ("no partition") from publish alone: the month was made by somebody else at this moment, or
---          while the transaction was open. Nothing is stored: try the transaction again. publish_many, and
---          append for C, do that by themselves (await_months, months.sql).
+--   23514  ("no partition") from publish alone: another transaction was making the month at this
+--          moment, or has made it while this one was open. Nothing is stored: try the transaction
+--          again. publish_many, and append for C, do that by themselves (await_months, months.sql).
 --
--- Idempotence. The log is cut into months so that old events can go, and a unique index of a partitioned
--- table has to contain what it is cut by. If that were the time of entering, an id could be stored once at
--- each moment. So the log has a column for nothing but this, guard_at, and a month's unique index on
--- (id, guard_at) guards an id if all who publish it write the same guard_at: for a version 7 id whose time
--- is less than a day away from the server's clock, that time; for any other id the time of entering.
---   What people mean by time is entered_at, always by the server's clock: seeking, reading from a time,
--- age. guard_at is less than a day away from it, so a month's events have all entered the log a day after
--- the month's end.
---   Ids that are not version 7, and those that are 23 hours or more away,
--- also get a row in event_ids. The two bands overlap by an hour: of two publishes of one id that are
--- judged by clocks less than an hour apart (a transaction would have to stay open that long), both
--- use the one guard or both use the other. Looking for a repeated id asks both.
+-- Idempotence. The log is cut into months so that old events can go, and a unique index of a
+-- partitioned table has to contain what it is cut by. If that were the time of entering, an id
+-- could be stored once at each moment. So the log has a column for nothing but this, guard_at, and
+-- a month's unique index on (id, guard_at) guards an id if all who publish it write the same
+-- guard_at: for a version 7 id whose time is less than a day away from the server's clock, that
+-- time; for any other id the time of entering.
+--   What people mean by time is entered_at, always by the server's clock: seeking, reading from a
+-- time, age. guard_at is less than a day away from it, so a month's events have all entered the log
+-- a day after the month's end.
+--   Ids that are not version 7, and those that are 23 hours or more away, also get a row in
+-- event_ids. The two bands overlap by an hour: of two publishes of one id that are judged by clocks
+-- less than an hour apart (a transaction would have to stay open that long), both use the one guard
+-- or both use the other. Looking for a repeated id asks both.
 --   An id that is more than a day in the future when it is first published has a row in event_ids
 -- only; when its time has come, it looks like an ordinary one. namespaces.ids_until remembers the
 -- latest such time: ordinary ids that are not later ask event_ids too.
---   ON CONFLICT names the index that it means, everywhere but where the log is written through its parent:
--- that has no index, because it would need all columns by which the log is partitioned. A month has one
--- unique index, and an event counts as a duplicate only if find_id finds it.
+--   ON CONFLICT names the index that it means, everywhere but where the log is written through its
+-- parent: that has no index, because it would need all columns by which the log is partitioned. A
+-- month has one unique index, and an event counts as a duplicate only if find_id finds it.
 
--- Where the event with this id is, however it is guarded; position is NULL if it is not visible. A plan
--- that was made while the list of ids was short must not scan it when it is long.
+-- id_near, id_listed: whether guard_at of an id is the time inside it, and whether it gets a row in
+-- event_ids. p_away: how many seconds that time is away from the server's clock; NULL: there is
+-- none. These are inlined.
+CREATE OR REPLACE FUNCTION holdfast_private.id_near(p_away double precision) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN coalesce($1 < 24 * 3600, false);
+
+CREATE OR REPLACE FUNCTION holdfast_private.id_listed(p_away double precision) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN coalesce($1 >= 23 * 3600, true);
+
+-- find_id: where the event with this id is, however it is guarded; position is NULL if it is not
+-- visible. A plan that was made while the list of ids was short must not scan it when it is long.
 CREATE OR REPLACE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid,
                                             OUT "position" bigint, OUT guard_at timestamptz,
                                             OUT key_version bigint)
@@ -61,11 +74,11 @@ BEGIN
 END
 $$;
 
--- append_find: the event that has this id already, as append_one answers it; duplicate false: there is none.
-CREATE OR REPLACE FUNCTION holdfast_private.append_find(p_namespace_id integer, p_id uuid,
-                                                OUT status integer, OUT message text,
-                                                OUT "position" bigint, OUT key_version bigint,
-                                                OUT duplicate boolean)
+-- append_find: the event that has this id already, as append_one answers it; duplicate false: there
+-- is none.
+CREATE OR REPLACE FUNCTION holdfast_private.append_find(
+    p_namespace_id integer, p_id uuid, OUT status integer, OUT message text, OUT "position" bigint,
+    OUT key_version bigint, OUT duplicate boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -81,9 +94,10 @@ BEGIN
 END
 $$;
 
--- key_raise: the version of a key, from p_expected to the next. False: it has another one, and nothing was
--- changed. Locks the key's row.
-CREATE OR REPLACE FUNCTION holdfast_private.key_raise(p_namespace_id integer, p_key text, p_expected bigint)
+-- key_move: changes the version of a key from one to another; 0: the key has no row. False: it has
+-- another version, and nothing was changed. Locks the key's row.
+CREATE OR REPLACE FUNCTION holdfast_private.key_move(p_namespace_id integer, p_key text,
+                                                     p_from bigint, p_to bigint)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -91,53 +105,42 @@ AS $$
 DECLARE
     v_digest bytea := sha256(convert_to(p_key, 'UTF8'));
 BEGIN
-    IF p_expected = 0 THEN
-        INSERT INTO keys (namespace_id, digest, version, key) VALUES (p_namespace_id, v_digest, 1, p_key)
+    IF p_from = 0 THEN
+        INSERT INTO keys (namespace_id, digest, version, key)
+            VALUES (p_namespace_id, v_digest, p_to, p_key)
             ON CONFLICT (namespace_id, digest) DO NOTHING;
+    ELSIF p_to = 0 THEN
+        DELETE FROM keys k
+            WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest AND k.version = p_from;
     ELSE
-        UPDATE keys k SET version = k.version + 1
-            WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest AND k.version = p_expected;
+        UPDATE keys k SET version = p_to
+            WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest AND k.version = p_from;
     END IF;
     RETURN FOUND;
 END
 $$;
 
--- key_lower: takes key_raise back.
-CREATE OR REPLACE FUNCTION holdfast_private.key_lower(p_namespace_id integer, p_key text, p_expected bigint)
-    RETURNS void
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_digest bytea := sha256(convert_to(p_key, 'UTF8'));
-BEGIN
-    IF p_expected = 0 THEN
-        DELETE FROM keys k WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest;
-    ELSE
-        UPDATE keys k SET version = k.version - 1
-            WHERE k.namespace_id = p_namespace_id AND k.digest = v_digest;
-    END IF;
-END
-$$;
-
--- key_refusal: why key_raise has not raised a version.
-CREATE OR REPLACE FUNCTION holdfast_private.key_refusal(p_namespace_id integer, p_key text, p_expected bigint)
+-- key_refusal: why key_move has not raised a version.
+CREATE OR REPLACE FUNCTION holdfast_private.key_refusal(p_namespace_id integer, p_key text,
+                                                        p_expected bigint)
     RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    RETURN format('expected version %s of key %s, which has version %s', p_expected, left(p_key, 128),
-                  coalesce((SELECT k.version FROM keys k WHERE k.namespace_id = p_namespace_id
+    RETURN format('expected version %s of key %s, which has version %s', p_expected,
+                  left(p_key, 128),
+                  coalesce((SELECT k.version FROM keys k
+                            WHERE k.namespace_id = p_namespace_id
                                 AND k.digest = sha256(convert_to(p_key, 'UTF8'))), 0));
 END
 $$;
 
--- append_undo: takes back what append_one has written for an event whose id was published by another
--- transaction meanwhile, and finds that one. HF014: there is none.
-CREATE OR REPLACE FUNCTION holdfast_private.append_undo(p_namespace_id integer, p_id uuid, p_position bigint,
-                                                p_key text, p_expected_version bigint,
-                                                OUT "position" bigint, OUT key_version bigint)
+-- append_undo: takes back what append_one has written for an event whose id was published by
+-- another transaction meanwhile, and finds that one. HF014: there is none.
+CREATE OR REPLACE FUNCTION holdfast_private.append_undo(
+    p_namespace_id integer, p_id uuid, p_position bigint, p_key text, p_expected_version bigint,
+    OUT "position" bigint, OUT key_version bigint)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -146,7 +149,7 @@ BEGIN
     DELETE FROM event_ids e
         WHERE e.namespace_id = p_namespace_id AND e.id = p_id AND e.position = p_position;
     IF p_expected_version IS NOT NULL THEN
-        PERFORM key_lower(p_namespace_id, p_key, p_expected_version);
+        PERFORM key_move(p_namespace_id, p_key, p_expected_version + 1, p_expected_version);
     END IF;
     SELECT f.position, f.key_version INTO append_undo."position", append_undo.key_version
         FROM append_find(p_namespace_id, p_id) f;
@@ -161,18 +164,15 @@ $$;
 -- was written. A repeated id answers the first one's position and key_version, duplicate = true.
 -- p_content: content_of the event when it was published, if that was earlier; NULL: it is computed.
 --
--- Locks, all to the end of the transaction: that of publishing (readers know by it that an event may still
--- come), and the row in heads of a gapless namespace; the row in keys of a versioned key. A publish of an id
--- that another open transaction is publishing waits for that transaction. If the client dies, the
--- transaction rolls back: a position may be lost, which readers prove by the lock.
-CREATE OR REPLACE FUNCTION holdfast_private.append_one(p_namespace holdfast_private.namespaces, p_id uuid,
-                                               p_type text, p_payload json, p_key text,
-                                               p_tenant text, p_metadata json, p_producer text,
-                                               p_schedule_id text, p_emitted_at timestamptz,
-                                               p_expected_version bigint, p_hash bigint,
-                                               p_content bigint DEFAULT NULL, OUT status integer,
-                                               OUT message text, OUT "position" bigint,
-                                               OUT key_version bigint, OUT duplicate boolean)
+-- Locks, all to the end of the transaction: that of publishing (readers know by it that an event
+-- may still come), and the row in heads of a gapless namespace; the row in keys of a versioned key.
+-- A publish of an id that another open transaction is publishing waits for that transaction. If the
+-- client dies, the transaction rolls back: a position may be lost, which readers prove by the lock.
+CREATE OR REPLACE FUNCTION holdfast_private.append_one(
+    p_namespace holdfast_private.namespaces, p_id uuid, p_type text, p_payload json, p_key text,
+    p_tenant text, p_metadata json, p_producer text, p_schedule_id text, p_emitted_at timestamptz,
+    p_expected_version bigint, p_hash bigint, p_content bigint DEFAULT NULL, OUT status integer,
+    OUT message text, OUT "position" bigint, OUT key_version bigint, OUT duplicate boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -181,8 +181,8 @@ DECLARE
     v_now     timestamptz := clock_timestamp();
     v_time    timestamptz := id_time(p_id);
     v_away    double precision := abs(extract(epoch FROM v_time - v_now));
-    v_listed  boolean := v_away IS NULL OR v_away >= 82800;
-    v_guard   timestamptz := CASE WHEN v_away < 86400 THEN v_time ELSE v_now END;
+    v_listed  boolean := id_listed(v_away);
+    v_guard   timestamptz := CASE WHEN id_near(v_away) THEN v_time ELSE v_now END;
     v_entered timestamptz;
     v_found   record;
 BEGIN
@@ -200,7 +200,7 @@ BEGIN
         duplicate := v_found.duplicate;
     END IF;
     IF NOT duplicate AND p_expected_version IS NOT NULL THEN
-        IF key_raise(p_namespace.id, p_key, p_expected_version) THEN
+        IF key_move(p_namespace.id, p_key, p_expected_version, p_expected_version + 1) THEN
             append_one.key_version := p_expected_version + 1;
         ELSE
             -- The transaction that raised the version meanwhile may have published this very event.
@@ -234,8 +234,9 @@ BEGIN
     END IF;
     IF NOT duplicate THEN
         v_entered := clock_timestamp();
-        INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id,
-                            type, key_version, schedule_id, producer, key, tenant, metadata, payload)
+        INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                            namespace_id, type, key_version, schedule_id, producer, key, tenant,
+                            metadata, payload)
             VALUES (append_one."position", p_hash,
                     checksum_of(coalesce(p_content,
                                          content_of(p_id, p_emitted_at, p_type, p_key, p_tenant,
@@ -243,11 +244,11 @@ BEGIN
                                                     p_payload)),
                                 p_hash, append_one."position", v_entered, append_one.key_version),
                     p_emitted_at, v_entered, v_guard, p_id,
-                    p_namespace.id, p_type, append_one.key_version, p_schedule_id, p_producer, p_key,
-                    p_tenant, p_metadata, p_payload)
+                    p_namespace.id, p_type, append_one.key_version, p_schedule_id, p_producer,
+                    p_key, p_tenant, p_metadata, p_payload)
             ON CONFLICT DO NOTHING;
         IF FOUND THEN
-            IF v_time > v_now AND v_away >= 82800 AND v_time > p_namespace.ids_until THEN
+            IF v_time > v_now AND v_listed AND v_time > p_namespace.ids_until THEN
                 UPDATE namespaces n SET ids_until = v_time
                     WHERE n.id = p_namespace.id AND n.ids_until < v_time;
             END IF;
@@ -261,9 +262,11 @@ BEGIN
 END
 $$;
 
--- repair_months: after the log has refused an event for want of a month: waits for whoever is making it,
--- and makes it if nobody was. For ids whose guard_at is the time inside them, their months, too.
-CREATE OR REPLACE FUNCTION holdfast_private.repair_months(p_namespace_id integer, p_ids uuid[]) RETURNS void
+-- repair_months: after the log has refused an event for want of a month: waits for the transaction
+-- that makes it, and makes it if there is none. For ids whose guard_at is the time inside them,
+-- their months, too.
+CREATE OR REPLACE FUNCTION holdfast_private.repair_months(p_namespace_id integer, p_ids uuid[])
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -275,17 +278,17 @@ BEGIN
     FOR v_at IN SELECT v_now
                 UNION SELECT date_trunc('month', id_time(u) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
                       FROM unnest(p_ids) u
-                      WHERE abs(extract(epoch FROM id_time(u) - v_now)) < 86400 LOOP
+                      WHERE id_near(abs(extract(epoch FROM id_time(u) - v_now))) LOOP
         PERFORM ensure_month(p_namespace_id, v_at);
     END LOOP;
 END
 $$;
 
--- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or -1:
--- none. All or none: status HF_CONFLICT leaves nothing behind (it is undone by a savepoint) and
+-- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or
+-- -1: none. All or none: status HF_CONFLICT leaves nothing behind (it is undone by a savepoint) and
 -- failed_index (from 0) says whose fault it is. Raises HF003: no such namespace. The quick way
--- without conflicts is append_<id>. If the log has no table for an event, although
--- the namespace's row says that it has, that is put right and everything is tried once more.
+-- without conflicts is append_<id>. If the log has no table for an event, although the namespace's
+-- row says that it has, that is put right and everything is tried once more.
 CREATE OR REPLACE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types text[],
                                            p_payloads json[], p_keys text[], p_tenants text[],
                                            p_metadata json[], p_producers text[],
@@ -303,8 +306,8 @@ DECLARE
     v_done      record;
 BEGIN
     IF admit(p_ticket, p_namespace_id, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
-        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
-                             p_producers, p_emitted_at, NULL, p_hashes);
+        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
+                             p_metadata, p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM lists_check(array_dims(p_expected_versions));
         PERFORM fault_check(format('event %s: expected_version is %s of key %s', i - 1,
                                    p_expected_versions[i], p_keys[i]))
@@ -322,7 +325,8 @@ BEGIN
             FOR i IN 1 .. v_count LOOP
                 v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
                                      p_tenants[i], p_metadata[i], p_producers[i], NULL,
-                                     p_emitted_at[i], nullif(p_expected_versions[i], -1), p_hashes[i]);
+                                     p_emitted_at[i], nullif(p_expected_versions[i], -1),
+                                     p_hashes[i]);
                 IF v_done.status <> HF_OK THEN
                     status := v_done.status;
                     message := v_done.message;
@@ -351,15 +355,15 @@ BEGIN
 END
 $$;
 
--- append_<id>: the plain way for C, of the namespace of that number: many events that nothing but the log's
--- own index has to guard, by one statement. Every namespace has this function for itself, as it has
--- claim_<id> (claims.sql), so that the server keeps the plan. This is its text; {namespace} stands for
--- the number.
+-- append_<id>: the plain way for C, of the namespace of that number: many events that nothing but
+-- the log's own index has to guard, by one statement. Every namespace has this function for itself,
+-- as it has claim_<id> (claims.sql), so that the server keeps the plan. This is its text;
+-- {namespace} stands for the number.
 --
 -- guard_at is the time inside the id. If one is not of that kind by the server's clock it gets no
--- guard_at, and so the statement fails. An array that is NULL stands for as many NULLs as there are events.
--- Who passes by all policies is believed that the events are good, because C has checked them, and that
--- p_contents has content_of each; for others it is computed.
+-- guard_at, and so the statement fails. An array that is NULL stands for as many NULLs as there are
+-- events. Who passes by all policies is believed that the events are good, because C has checked
+-- them, and that p_contents has content_of each; for others it is computed.
 --
 -- The arrays are unnested in a select list, not in FROM: there every row would be written into a
 -- temporary store and read again before the first one is inserted. Rows come in the order of the
@@ -384,8 +388,8 @@ BEGIN
     PERFORM publishing({namespace});
     RETURN QUERY
     INSERT INTO events_{namespace}
-        (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type, producer,
-         key, tenant, metadata, payload)
+        (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type,
+         producer, key, tenant, metadata, payload)
     SELECT e.position, e.hash,
            checksum_of(coalesce(e.content, content_of(e.id, e.emitted_at, e.type, e.key, e.tenant,
                                                       e.metadata, e.producer, NULL, e.payload)),
@@ -407,7 +411,7 @@ END
 $$;
 $append$;
 
--- Makes append_<id>, or makes it anew. namespace_put does; so must whoever changes the text above.
+-- Makes append_<id>, or makes it anew. namespace_put does; so must a change of the text above.
 CREATE OR REPLACE FUNCTION holdfast_private.append_make(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp

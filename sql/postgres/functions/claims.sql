@@ -1,13 +1,14 @@
--- Shared subscriptions: handing out events under leases. leases.sql settles them.
+-- Claims: handing out events of shared subscriptions under leases. sources.sql has where the events
+-- come from, leases.sql reads and settles what was handed out.
 --
 --     log -- cursor, holes --> lease -- settled --> done, retries, dead letter
 --                                |  ended without an answer
 --                                v
 --                              lease of the next claim, or retries
 --
--- A claim is a chain of functions that hand on one value, holdfast_private.claiming: what was asked for, what the
--- journal says, and what is handed out so far. claim_<id>, of which every namespace has its own, shows the
--- chain as a whole:
+-- A claim is a chain of functions that hand on one value, holdfast_private.claiming: what was asked
+-- for, what the journal says, and what is handed out so far. claim_<id>, of which every namespace
+-- has its own, shows the chain as a whole:
 --
 --     claim_open     may it claim? locks the subscription's partition, reads the journal
 --     claim_apart    a retry of kind ALONE in its turn, alone; a piece of a suspect lease, alone
@@ -19,225 +20,46 @@
 --
 -- Claims of a subscription come one after another: they lock its only partition. Whatever is handed
 -- out is in the lease before the claim commits, so there is no moment at which an event is neither
--- before the cursor, nor in a hole, nor in a lease. Claims do not wait for locks of leases and retries
--- that another transaction is settling; they leave those alone.
+-- before the cursor, nor in a hole, nor in a lease. Claims do not wait for locks of leases and
+-- retries that another transaction is settling; they leave those alone.
 --
 -- A claim answers the batch: the lease, and when to look again. The events are read by the lease
 -- (lease_events_<id>), in the same transaction or later.
 --
--- A lease of several events that ends without an answer is suspect: one of them may be the reason. It
--- is handed out again in halves, each in a lease with nothing else in it, so that after some rounds
--- the guilty one is alone; one that is alone is recorded as a failed attempt and handed out alone
--- from then on (kind ALONE). Of a suspect and due retries the one that has waited longer goes first;
+-- Of a suspect lease (sources.sql) and due retries the one that has waited longer goes first;
 -- retries of kind ALONE take turns with everything else (`turn`). So nothing starves.
---
--- A process that keeps its leases alive (kept: the library's own workers) can do better: it records an
--- attempt before it runs (OUTCOME_BEGUN of change_settle_lease). What such a process leaves behind when it
--- dies is handed to the next of its kind in one piece, `careful`: from then on every run is recorded, so
--- only one was not, and no event is blamed that did not run.
---
--- What one claim reads is bounded: 10000 rows of the log and of holes, 256 leases that have ended, as many
--- retries as it may hand out, 4 MiB of payloads. The time that it takes to compare a type with the patterns
--- grows with the length of both, so a claim with long patterns reads fewer rows (claim_rows_max).
-
--- ---- Patterns -----------------------------------------------------------------------------------
-
--- Patterns as one regular expression; NULL: they match every type. This is the only place that makes one;
--- base/text/glob.h says what a pattern matches. A pattern has at most one '.+', at its end, so no
--- choice is made twice: matching takes time in proportion to the type, and to the expression.
-CREATE OR REPLACE FUNCTION holdfast.patterns_regex(p_patterns text[]) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    IF p_patterns && '{*,**}' THEN
-        RETURN NULL;
-    END IF;
-    RETURN coalesce(
-        (SELECT '^(?:' || string_agg((
-             SELECT string_agg(CASE WHEN s = '*' THEN '[^.]+' WHEN s = '**' THEN '.+'
-                 ELSE regexp_replace(s, '([!-/:-@[-`{-~])', E'\\\\\\1', 'g') END, E'\\.' ORDER BY i)
-             FROM unnest(string_to_array(p, '.')) WITH ORDINALITY segments (s, i)), '|') || ')$'
-         FROM unnest(p_patterns) p), '^$');
-END
-$$;
-
--- How many rows a claim may compare with an expression: 10000, or fewer if it is longer than 400 bytes. It is
--- inlined.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_rows_max(p_regex text) RETURNS integer
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE WHEN $1 IS NULL THEN 10000
-                ELSE least(10000, greatest(50, 4000000 / octet_length($1))) END;
-
--- ---- What is handed out -------------------------------------------------------------------------
-
--- Adds positions to what a claim hands out.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_add(p_claim holdfast_private.claiming, p_part holdfast_private.log_part)
-    RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    IF p_part.count > 0 THEN
-        p_claim.positions := p_claim.positions + p_part.taken;
-        p_claim.count := p_claim.count + p_part.count;
-        p_claim.bytes := p_claim.bytes + p_part.bytes;
-    END IF;
-    IF p_part.unhandled IS NOT NULL THEN
-        p_claim.unhandled := p_claim.unhandled + p_part.unhandled;
-    END IF;
-    p_claim.reading := p_claim.reading AND p_claim.count < p_claim.max
-                       AND p_claim.bytes < p_claim.bytes_max;
-    RETURN p_claim;
-END
-$$;
-
--- Of these positions, in this order, those whose events there are, up to the one that makes it p_bytes or
--- more; cut: the first one behind that.
-CREATE OR REPLACE FUNCTION holdfast_private.events_fit(p_namespace_id integer, p_subscription_id bigint,
-                                               p_positions bigint[], p_bytes bigint,
-                                               OUT positions bigint[], OUT bytes bigint,
-                                               OUT cut bigint)
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    SELECT coalesce(array_agg(f.position) FILTER (WHERE f.fits), '{}'),
-           coalesce(sum(f.bytes) FILTER (WHERE f.fits), 0),
-           (array_agg(f.position ORDER BY f.i) FILTER (WHERE NOT f.fits))[1]
-        INTO events_fit.positions, events_fit.bytes, cut
-        FROM (SELECT s.position, s.i, s.bytes,
-                     sum(s.bytes) OVER (ORDER BY s.i) - s.bytes < p_bytes AS fits
-              FROM (SELECT e.position, o.i, octet_length(e.payload::text) AS bytes
-                    FROM unnest(p_positions) WITH ORDINALITY o (position, i)
-                    JOIN events_at(p_namespace_id, p_subscription_id, p_positions) e
-                        ON e.position = o.position) s) f;
-END
-$$;
-
--- Moves events out of a lease that the claim has locked into what it hands out. p_suspect: by its
--- first piece, and what is left will be handed out in pieces.
-CREATE OR REPLACE FUNCTION holdfast_private.lease_take(p_claim holdfast_private.claiming, p_lease uuid,
-                                               p_suspect boolean)
-    RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_lease leases;
-    v_piece integer;
-    v_first bigint[];
-    v_fit   record;
-    v_part  log_part;
-    v_rest  int8multirange;
-BEGIN
-    SELECT * INTO v_lease FROM leases l WHERE l.token = p_lease;
-    v_piece := CASE WHEN p_suspect THEN coalesce(nullif(v_lease.piece, 0), (v_lease.count + 1) / 2)
-                    ELSE coalesce(v_lease.piece, 0) END;
-    v_first := (positions_list(v_lease.positions))[
-                   : least(p_claim.max - p_claim.count, CASE WHEN p_suspect THEN v_piece END)];
-    v_fit := events_fit(p_claim.namespace_id, CASE WHEN v_lease.has_retries THEN v_lease.subscription_id END,
-                        v_first, p_claim.bytes_max - p_claim.bytes);
-    v_part.taken := positions_of(v_fit.positions);
-    v_part.count := cardinality(v_fit.positions);
-    v_part.bytes := v_fit.bytes;
-    p_claim.has_retries := p_claim.has_retries OR v_lease.has_retries AND EXISTS (
-        SELECT FROM retries r WHERE r.subscription_id = v_lease.subscription_id
-            AND r.position = ANY (v_fit.positions) AND r.kind = RETRY_LEASED);
-    v_rest := v_lease.positions
-              * int8multirange(int8range(coalesce(v_fit.cut, v_first[cardinality(v_first)] + 1), NULL));
-    IF isempty(v_rest) THEN
-        DELETE FROM leases l WHERE l.token = p_lease;
-    ELSIF v_lease.piece IS NOT NULL THEN
-        UPDATE leases l SET positions = v_rest, count = positions_count(v_rest), piece = v_piece
-            WHERE l.token = p_lease;
-    ELSE
-        DELETE FROM leases l WHERE l.token = p_lease;
-        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece, careful,
-                            has_retries, count, owner_name, positions)
-            VALUES (gen_random_uuid(), v_lease.subscription_id, least(v_lease.expires_at, p_claim.now),
-                    v_lease.lease_ms, false, false, v_piece, v_lease.kept OR v_lease.careful,
-                    v_lease.has_retries, positions_count(v_rest), v_lease.owner_name, v_rest);
-    END IF;
-    RETURN claim_add(p_claim, v_part);
-END
-$$;
-
--- Hands out up to p_max due retries of a kind.
-CREATE OR REPLACE FUNCTION holdfast_private.retries_take(p_claim holdfast_private.claiming, p_kind integer,
-                                                 p_max integer)
-    RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_due  bigint[];
-    v_fit  record;
-    v_part log_part;
-BEGIN
-    SELECT array_agg(d.position) INTO v_due FROM (
-        SELECT r.position FROM retries r
-        WHERE r.subscription_id = p_claim.subscription_id AND r.partition = 0 AND r.kind = p_kind
-            AND r.next_attempt_at <= p_claim.now
-        ORDER BY r.next_attempt_at, r.position LIMIT p_max
-        FOR UPDATE SKIP LOCKED) d;
-    IF v_due IS NULL THEN
-        RETURN p_claim;
-    END IF;
-    v_fit := events_fit(p_claim.namespace_id, p_claim.subscription_id, v_due,
-                        p_claim.bytes_max - p_claim.bytes);
-    UPDATE retries r SET kind = RETRY_LEASED
-        WHERE r.subscription_id = p_claim.subscription_id AND r.position = ANY (v_fit.positions);
-    v_part.taken := positions_of(v_fit.positions);
-    v_part.count := cardinality(v_fit.positions);
-    v_part.bytes := v_fit.bytes;
-    p_claim.has_retries := p_claim.has_retries OR v_part.count > 0;
-    RETURN claim_add(p_claim, v_part);
-END
-$$;
-
--- When the first retry of a kind is due; NULL: there is none.
-CREATE OR REPLACE FUNCTION holdfast_private.retries_first_due(p_subscription_id bigint, p_kind integer)
-    RETURNS timestamptz
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    RETURN (SELECT r.next_attempt_at FROM retries r
-            WHERE r.subscription_id = p_subscription_id AND r.partition = 0 AND r.kind = p_kind
-            ORDER BY r.next_attempt_at LIMIT 1);
-END
-$$;
 
 -- ---- The steps of a claim -----------------------------------------------------------------------
 
--- What comes from a role: patterns as subscriptions have them, and no more processes than there may be.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_values(p_caller oid, p_node_name text, p_patterns text[],
-                                                 p_frozen uuid[], p_frozen_renewals bigint[],
-                                                 p_frozen_ms bigint[])
+-- What comes from a role: patterns as subscriptions have them, and no more processes than there may
+-- be.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_values(p_caller oid, p_node_name text,
+                                                         p_patterns text[], p_frozen uuid[],
+                                                         p_frozen_renewals bigint[],
+                                                         p_frozen_ms bigint[])
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    PERFORM text_check(p_caller, 'node name', p_node_name, 255);
+    PERFORM text_check(p_caller, 'node name', p_node_name, HF_PRODUCER_BYTES_MAX);
     IF p_patterns IS NOT NULL THEN
         PERFORM fault_check(patterns_fault('of the claim', p_patterns));
     END IF;
-    IF greatest(cardinality(p_frozen), cardinality(p_frozen_renewals), cardinality(p_frozen_ms)) > 10000 THEN
-        RAISE EXCEPTION 'p_frozen names more than 10000 processes' USING ERRCODE = 'HF001';
+    IF greatest(cardinality(p_frozen), cardinality(p_frozen_renewals), cardinality(p_frozen_ms))
+       > STORE_MEMBERS_MAX THEN
+        RAISE EXCEPTION 'p_frozen names more than STORE_MEMBERS_MAX processes'
+            USING ERRCODE = 'HF001';
     END IF;
 END
 $$;
 
--- Begins a claim: checks, locks the subscription's partition, and reads the journal. Unless status is
--- HF_OK, or if it is paused, the other steps do nothing.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_open(p_namespace_id integer, p_subscription_id bigint,
-                                               p_generation bigint, p_lease uuid, p_token uuid,
-                                               p_node_name text, p_patterns text[],
-                                               p_unhandled_too boolean, p_max integer,
-                                               p_lease_ms bigint, p_bound boolean, p_kept boolean,
-                                               p_now timestamptz)
+-- Begins a claim: checks, locks the subscription's partition, and reads the journal. Unless status
+-- is HF_OK, or if it is paused, the other steps do nothing.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_open(
+    p_namespace_id integer, p_subscription_id bigint, p_generation bigint, p_lease uuid,
+    p_token uuid, p_node_name text, p_patterns text[], p_unhandled_too boolean, p_max integer,
+    p_lease_ms bigint, p_bound boolean, p_kept boolean, p_now timestamptz)
     RETURNS holdfast_private.claiming
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -255,17 +77,18 @@ BEGIN
         v_claim.status := HF_NOTFOUND;
         v_claim.message := format('there is no subscription with id %s', p_subscription_id);
     ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
-        -- One snapshot for all: the cursor may have moved since, and a transaction that was under way then
-        -- may have committed, and would be taken for rolled back.
+        -- One snapshot for all: the cursor may have moved since, and a transaction that was under
+        -- way then may have committed, and would be taken for rolled back.
         v_claim.status := HF_MISUSE;
         v_claim.message := 'events can only be claimed in a READ COMMITTED transaction';
     ELSIF v_s.mode <> HF_MODE_SHARED THEN
         v_claim.status := HF_MISUSE;
         v_claim.message := 'events of an ordered subscription cannot be claimed';
-    ELSIF p_max IS NULL OR p_max < 1 OR p_max > 10000 THEN
-        v_claim.message := format('max is %s; the limits are 1 and 10000', p_max);
-    ELSIF p_lease_ms IS NULL OR p_lease_ms < 0 OR p_lease_ms > 604800000 THEN
-        v_claim.message := format('lease_ms is %s; the limits are 0 and 604800000', p_lease_ms);
+    ELSIF p_max IS NULL OR p_max < 1 OR p_max > HF_CLAIM_MAX THEN
+        v_claim.message := format('max is %s; the limits are 1 and HF_CLAIM_MAX', p_max);
+    ELSIF p_lease_ms IS NULL OR p_lease_ms < 0 OR p_lease_ms > STORE_LEASE_MS_MAX THEN
+        v_claim.message := format('lease_ms is %s; the limits are 0 and STORE_LEASE_MS_MAX',
+                                  p_lease_ms);
     ELSIF p_generation <> 0 AND p_generation <> v_s.generation THEN
         v_claim.status := HF_CONFLICT;
         v_claim.message := format('the subscription has been changed: its generation is %s, not %s',
@@ -277,7 +100,8 @@ BEGIN
     IF v_claim.status <> HF_OK OR v_claim.paused THEN
         RETURN v_claim;
     END IF;
-    PERFORM FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0 FOR UPDATE;
+    PERFORM FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
+        FOR UPDATE;
     IF NOT FOUND THEN
         v_claim.status := HF_NOTFOUND;
         v_claim.message := format('there is no subscription with id %s', p_subscription_id);
@@ -291,7 +115,7 @@ BEGIN
     v_claim.namespace_id := p_namespace_id;
     v_claim.subscription_id := p_subscription_id;
     v_claim.max := p_max;
-    v_claim.bytes_max := 4194304;
+    v_claim.bytes_max := STORE_BATCH_BYTES_MAX;
     v_claim.lease_ms := p_lease_ms;
     v_claim.lease := p_lease;
     v_claim.token := p_token;
@@ -325,72 +149,13 @@ BEGIN
 END
 $$;
 
--- The leases that have ended without an answer, at most 256, locked, in the order of their ends. Those
--- of one event are recorded as failed attempts on the way; free: those that no process holds; suspect:
--- the first of several events that a process held; careful: that one was kept, and so is what the caller
--- claims, so that it is handed over in one piece and nothing is recorded yet. p_dead: owners that are
--- dead; p_silent, p_silent_ms: others that stand still, and for how long; p_kept: those that are kept are
--- to be looked at.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_orphans(
-    p_claim holdfast_private.claiming, p_dead uuid[], p_kept boolean, p_silent uuid[], p_silent_ms bigint[],
-    OUT free uuid[], OUT suspect uuid, OUT suspect_since timestamptz, OUT careful boolean,
-    OUT more boolean)
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-#variable_conflict use_column
-DECLARE
-    v_until  timestamptz := CASE WHEN p_dead = '{}' THEN p_claim.now ELSE 'infinity' END;
-    v_looked integer := 0;
-    v_whole  boolean;
-    l        record;
-BEGIN
-    free := '{}';
-    careful := false;
-    FOR pass IN 0 .. p_kept::integer LOOP
-        FOR l IN
-            SELECT o.token, o.expires_at, o.piece, o.count, o.owner, o.owner_name, o.positions,
-                   o.kept OR o.careful AS careful
-            FROM leases o
-            WHERE o.subscription_id = p_claim.subscription_id AND o.kept = (pass = 1)
-                AND o.expires_at >= CASE pass WHEN 0 THEN p_claim.leases_from ELSE p_claim.kept_from END
-                AND o.expires_at <= v_until
-                AND (o.bound AND o.owner = ANY (p_dead)
-                     OR o.expires_at <= p_claim.now
-                        AND (pass = 0 OR o.owner = ANY (p_dead)
-                             OR p_silent_ms[array_position(p_silent, o.owner)]
-                                >= greatest(o.lease_ms, p_claim.lease_ms)))
-            ORDER BY o.expires_at LIMIT 256 - v_looked
-            FOR UPDATE SKIP LOCKED
-        LOOP
-            v_looked := v_looked + 1;
-            v_whole := l.careful AND p_claim.kept;
-            IF l.piece = 0 AND NOT l.careful THEN
-                free := free || l.token;
-            ELSIF v_whole OR l.piece IS NOT NULL OR l.count > 1 THEN
-                IF suspect IS NULL OR l.expires_at < suspect_since THEN
-                    suspect := l.token;
-                    suspect_since := l.expires_at;
-                    careful := v_whole;
-                END IF;
-            ELSE
-                PERFORM record_lost(p_claim.namespace_id, p_claim.subscription_id, lower(l.positions),
-                    CASE WHEN l.owner = ANY (p_dead) THEN 'process_died' ELSE 'lease_expired' END,
-                    l.owner_name, p_claim.now);
-                DELETE FROM leases d WHERE d.token = l.token;
-            END IF;
-        END LOOP;
-    END LOOP;
-    more := v_looked = 256;
-END
-$$;
-
--- What is handed out apart from all others: a retry of kind ALONE in its turn (claim_close takes it), or a
--- piece of a suspect lease. p_look: looks for leases whose owner is dead or stands still. p_frozen,
--- p_frozen_renewals, p_frozen_ms: see change_claim.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_apart(p_claim holdfast_private.claiming, p_look boolean,
-                                                p_frozen uuid[], p_frozen_renewals bigint[],
-                                                p_frozen_ms bigint[])
+-- What is handed out apart from all others: a retry of kind ALONE in its turn (claim_close takes
+-- it), or a piece of a suspect lease. p_look: looks for leases whose owner is dead or stands still.
+-- p_frozen, p_frozen_renewals, p_frozen_ms: see change_claim.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_apart(p_claim holdfast_private.claiming,
+                                                        p_look boolean, p_frozen uuid[],
+                                                        p_frozen_renewals bigint[],
+                                                        p_frozen_ms bigint[])
     RETURNS holdfast_private.claiming
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -451,7 +216,8 @@ END
 $$;
 
 -- Due retries, then free leases. Says how many rows of the holes are read first.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_waiting(p_claim holdfast_private.claiming) RETURNS holdfast_private.claiming
+CREATE OR REPLACE FUNCTION holdfast_private.claim_waiting(p_claim holdfast_private.claiming)
+    RETURNS holdfast_private.claiming
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -473,153 +239,9 @@ BEGIN
 END
 $$;
 
--- Rows of the log, in the order of their positions, with the sizes of their payloads and whether the patterns
--- match them: those up to the one that fills the batch. A retry that waits above the cursor (a dead letter
--- was retried after a seek back) is not handed out twice.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_part(p_claim holdfast_private.claiming, p_positions bigint[],
-                                               p_bytes integer[], p_matches boolean[])
-    RETURNS holdfast_private.log_part
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_part log_part;
-BEGIN
-    SELECT count(*), max(f.p), coalesce(range_agg(int8range(f.p, f.p, '[]')), '{}'),
-           range_agg(int8range(f.p, f.p, '[]')) FILTER (WHERE f.wanted),
-           range_agg(int8range(f.p, f.p, '[]')) FILTER (WHERE f.wanted AND NOT f.matches),
-           count(*) FILTER (WHERE f.wanted), coalesce(sum(f.bytes) FILTER (WHERE f.wanted), 0)
-        INTO v_part
-        FROM (SELECT w.*, count(*) FILTER (WHERE w.wanted) OVER before < p_claim.max - p_claim.count
-                          AND coalesce(sum(w.bytes) FILTER (WHERE w.wanted) OVER before, 0)
-                              < p_claim.bytes_max - p_claim.bytes AS fits
-              FROM (SELECT r.p, r.bytes, r.matches, r.i,
-                           (r.matches OR p_claim.unhandled_too) AND NOT (p_claim.ahead AND EXISTS (
-                               SELECT FROM retries t
-                               WHERE t.subscription_id = p_claim.subscription_id AND t.position = r.p))
-                               AS wanted
-                    FROM unnest(p_positions, p_bytes, p_matches) WITH ORDINALITY
-                        r (p, bytes, matches, i)) w
-              WINDOW before AS (ORDER BY w.i ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) f
-        WHERE f.fits;
-    RETURN v_part;
-END
-$$;
-
--- Takes what the holes have shown, of which at most `portion` rows were read, after the look at the
--- holders (hole_look). If that was not all, the next portion is larger. The log is not read while there are
--- 4096 holes.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_holes(p_claim holdfast_private.claiming, p_positions bigint[],
-                                                p_bytes integer[], p_matches boolean[],
-                                                p_holders text[], p_prepared boolean)
-    RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_part log_part;
-    v_rows integer := coalesce(cardinality(p_positions), 0);
-    v_all  boolean;                             -- all of the holes were read
-BEGIN
-    v_part := claim_part(p_claim, p_positions, p_bytes, p_matches);
-    v_all := v_rows < p_claim.portion AND v_part.rows = v_rows;
-    p_claim := claim_add(p_claim, v_part);
-    p_claim.holes := holes_left(p_claim.holes, v_part.seen,
-                                CASE WHEN v_all THEN 9223372036854775807 ELSE v_part.last END,
-                                p_holders, p_prepared, p_claim.clock);
-    p_claim.rows_left := p_claim.rows_left - v_rows;
-    p_claim.more := p_claim.more OR NOT v_all AND p_claim.rows_left <= 0;
-    p_claim.portion := CASE WHEN v_all THEN 0 ELSE least(4 * p_claim.portion, p_claim.rows_left) END;
-    p_claim.reading := p_claim.reading AND p_claim.rows_left > 0
-                       AND (cardinality(p_claim.holes) < 4096 OR NOT v_all);
-    RETURN p_claim;
-END
-$$;
-
--- Takes the rows after the cursor as a whole, if none is missing between them, at least half of them are
--- wanted, and they fit. Usually they do. If not, claim_log reads them again. Of p_part, `taken` is not known yet
--- and `unhandled` is every row that no pattern matches: mostly there is none, and then no set has to be made of
--- the rows.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_run(p_claim holdfast_private.claiming, p_part holdfast_private.log_part)
-    RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_taken int8multirange := int8multirange(int8range(p_claim.cursor + 1, p_part.last, '[]'));
-BEGIN
-    IF p_part.rows = 0 THEN
-        p_claim.reading := false;
-    ELSIF p_part.last - p_claim.cursor = p_part.rows AND p_part.count * 2 >= p_part.rows
-          AND p_claim.bytes + p_part.bytes < p_claim.bytes_max THEN
-        IF p_part.unhandled IS NOT NULL THEN
-            IF p_claim.unhandled_too THEN
-                p_claim.unhandled := p_claim.unhandled + p_part.unhandled;
-            ELSE
-                v_taken := v_taken - p_part.unhandled;
-            END IF;
-        END IF;
-        p_claim.positions := p_claim.positions + v_taken;
-        p_claim.more := p_claim.more OR p_part.rows >= least(p_claim.max - p_claim.count, p_claim.rows_left);
-        p_claim.cursor := p_part.last;
-        p_claim.count := p_claim.count + p_part.count;
-        p_claim.bytes := p_claim.bytes + p_part.bytes;
-        p_claim.reading := false;
-    END IF;
-    RETURN p_claim;
-END
-$$;
-
--- How many rows claim_log gets next: as many as may be needed, and not so many that there would be more than
--- 4096 holes, for something may be missing before each of them.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_portion(p_claim holdfast_private.claiming) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    RETURN least(greatest(4 * p_claim.portion, 2 * (p_claim.max - p_claim.count), 100), p_claim.rows_left,
-                 4096 - cardinality(p_claim.holes));
-END
-$$;
-
--- Takes rows after the cursor, of which at most `portion` were read. What is missing below them becomes
--- holes.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_log(p_claim holdfast_private.claiming, p_positions bigint[],
-                                              p_bytes integer[], p_matches boolean[])
-    RETURNS holdfast_private.claiming
-    LANGUAGE plpgsql
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_part    log_part;
-    v_missing int8multirange;
-BEGIN
-    IF p_positions IS NULL THEN
-        p_claim.reading := false;
-        RETURN p_claim;
-    END IF;
-    v_part := claim_part(p_claim, p_positions, p_bytes, p_matches);
-    v_missing := int8multirange(int8range(p_claim.cursor + 1, v_part.last, '[]')) - v_part.seen;
-    IF NOT isempty(v_missing) THEN
-        p_claim.holes := p_claim.holes || ARRAY(
-            SELECT ROW(lower(r), upper(r) - 1, p_claim.clock, NULL, NULL, NULL)::hole
-            FROM unnest(v_missing) r);
-    END IF;
-    p_claim.cursor := v_part.last;
-    p_claim.rows_left := p_claim.rows_left - v_part.rows;
-    p_claim := claim_add(p_claim, v_part);
-    IF v_part.rows < p_claim.portion THEN       -- the log ends here, or the batch is full
-        p_claim.reading := false;
-    ELSIF p_claim.rows_left <= 0 OR cardinality(p_claim.holes) > 4000 THEN
-        p_claim.more := true;
-        p_claim.reading := false;
-    END IF;
-    RETURN p_claim;
-END
-$$;
-
 -- When to look again, if not at once; NULL: not known.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_wake(p_claim holdfast_private.claiming) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION holdfast_private.claim_wake(p_claim holdfast_private.claiming)
+    RETURNS timestamptz
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -640,21 +262,24 @@ BEGIN
         CASE WHEN p_claim.holes <> '{}' THEN p_claim.now + interval '100 ms' END,
         -- Others may die: also without p_look, for this may be the last claim for long.
         CASE WHEN EXISTS (
-                 SELECT 1 FROM leases l
+                 SELECT FROM leases l
                  WHERE l.subscription_id = p_claim.subscription_id AND NOT l.kept
-                     AND l.expires_at >= p_claim.leases_from AND l.bound AND l.owner <> p_claim.token)
+                     AND l.expires_at >= p_claim.leases_from AND l.bound
+                     AND l.owner <> p_claim.token)
              OR EXISTS (
-                 SELECT 1 FROM leases l
+                 SELECT FROM leases l
                  WHERE l.subscription_id = p_claim.subscription_id AND l.kept
-                     AND l.expires_at >= p_claim.kept_from AND l.bound AND l.owner <> p_claim.token)
+                     AND l.expires_at >= p_claim.kept_from AND l.bound
+                     AND l.owner <> p_claim.token)
              THEN p_claim.now + interval '800 ms' END));
 END
 $$;
 
--- Ends a claim: makes the lease of all that is handed out, and takes a retry of kind ALONE if it is its turn or
--- if there is nothing else; writes into the journal what has changed (where leases begin now, cursor, holes,
--- turn); answers the batch.
-CREATE OR REPLACE FUNCTION holdfast_private.claim_close(p_claim holdfast_private.claiming) RETURNS holdfast.claim_batch
+-- Ends a claim: makes the lease of all that is handed out, and takes a retry of kind ALONE if it is
+-- its turn or if there is nothing else; writes into the journal what has changed (where leases
+-- begin now, cursor, holes, turn); answers the batch.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_close(p_claim holdfast_private.claiming)
+    RETURNS holdfast.claim_batch
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -671,12 +296,12 @@ BEGIN
     IF p_claim.count > 0 THEN
         p_claim.lease := coalesce(p_claim.lease, gen_random_uuid());
         p_claim.expires_at := p_claim.now + p_claim.lease_ms * interval '1 ms';
-        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept, careful,
-                            has_retries, count, owner_name, positions)
+        INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept,
+                            careful, has_retries, count, owner_name, positions)
             VALUES (p_claim.lease, p_claim.subscription_id, p_claim.expires_at, p_claim.lease_ms,
                     CASE WHEN p_claim.bound OR p_claim.kept THEN p_claim.token END, p_claim.bound,
-                    p_claim.kept, p_claim.careful, p_claim.has_retries, p_claim.count, p_claim.node_name,
-                    p_claim.positions);
+                    p_claim.kept, p_claim.careful, p_claim.has_retries, p_claim.count,
+                    p_claim.node_name, p_claim.positions);
     ELSE
         p_claim.lease := NULL;
     END IF;
@@ -698,37 +323,39 @@ BEGIN
        OR p_claim.holes <> coalesce(v_stored.holes, '{}')
        OR p_claim.leases_from < coalesce(v_stored.leases_from, '-infinity')
        OR p_claim.kept_from < coalesce(v_stored.kept_from, '-infinity') THEN
-        PERFORM journal_add(p_claim.subscription_id, 0, p_claim.cursor, v_stored.checkpoint_at, NULL,
-                            p_claim.turn, p_claim.leases_from, p_claim.kept_from,
+        PERFORM journal_add(p_claim.subscription_id, 0, p_claim.cursor, v_stored.checkpoint_at,
+                            NULL, p_claim.turn, p_claim.leases_from, p_claim.kept_from,
                             nullif(p_claim.holes, '{}'), v_stored);
     END IF;
     v_more := p_claim.more OR p_claim.count >= p_claim.max OR p_claim.bytes >= p_claim.bytes_max;
     RETURN ROW(HF_OK, NULL, p_claim.lease, p_claim.expires_at,
                CASE WHEN NOT v_more THEN claim_wake(p_claim) END, false, v_more, p_claim.careful,
                p_claim.owners, p_claim.owner_renewals,
-               CASE WHEN p_claim.unhandled <> '{}' THEN positions_list(p_claim.unhandled) END)::claim_batch;
+               CASE WHEN p_claim.unhandled <> '{}' THEN positions_list(p_claim.unhandled) END
+               )::claim_batch;
 END
 $$;
 
 -- ---- The log of a namespace ---------------------------------------------------------------------
 
--- claim_<id>: `struct claim`, in the namespace of that number. Every namespace has this function for itself,
--- with the name of its log in it: so the server keeps its plans, and making them would take longer
--- than running them. This is its text; {namespace} stands for the number. change_claim calls the one of a
--- namespace that is only known when it runs.
+-- claim_<id>: `struct claim`, in the namespace of that number. Every namespace has this function
+-- for itself, with the name of its log in it: so the server keeps its plans, and making them would
+-- take longer than running them. This is its text; {namespace} stands for the number. change_claim
+-- calls the one of a namespace that is only known when it runs.
 --
--- p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes one. p_patterns NULL: the stored
--- ones. p_frozen, p_frozen_renewals, p_frozen_ms: processes that the caller has seen standing still, at which
--- number, and for how long of its own clock. p_look: look for leases whose owner is dead or stands still
--- (reads pg_locks; a busy caller need not do so more than a few times a second). p_commit:
--- synchronous_commit for this transaction (NULL: as it is). Answers the batch (tables/0003_subscriptions.sql).
--- Locks the subscription's partition. May be committed asynchronously: what is lost is handed out again.
+-- p_generation: NULL or 0: any. p_lease: the token to use; NULL: it makes one. p_patterns NULL: the
+-- stored ones. p_frozen, p_frozen_renewals, p_frozen_ms: processes that the caller has seen
+-- standing still, at which number, and for how long of its own clock. p_look: look for leases whose
+-- owner is dead or stands still (reads pg_locks; a busy caller need not do so more than a few times
+-- a second). p_commit: synchronous_commit for this transaction (NULL: as it is). Answers the batch
+-- (tables/0003_subscriptions.sql). Locks the subscription's partition. May be committed
+-- asynchronously: what is lost is handed out again.
 --
--- A claim passes only what lies below a visible position; what is missing there becomes a hole, kept in
--- the journal with the cursor. holes.sql says how it ends.
+-- A claim passes only what lies below a visible position; what is missing there becomes a hole,
+-- kept in the journal with the cursor. holes.sql says how it ends.
 --
--- The statements read positions, sizes of payloads, and whether the patterns match; the events themselves are
--- read by their lease.
+-- The statements read positions, sizes of payloads, and whether the patterns match; the events
+-- themselves are read by their lease.
 CREATE OR REPLACE FUNCTION holdfast.claim_source() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN $claim$
@@ -750,9 +377,9 @@ DECLARE
     part log_part;
     rows record;
 BEGIN
-    IF (p_ticket = (SELECT s.secret FROM secret s)) IS NOT TRUE THEN -- as consumer_admit, but at once
-        PERFORM claim_values(consumer_admit(p_ticket, {namespace}, p_token, p_now), p_node_name, p_patterns,
-                             p_frozen, p_frozen_renewals, p_frozen_ms);
+    IF (p_ticket = (SELECT s.secret FROM secret s)) IS NOT TRUE THEN -- else it is the owner
+        PERFORM claim_values(consumer_admit(p_ticket, {namespace}, p_token, p_now), p_node_name,
+                             p_patterns, p_frozen, p_frozen_renewals, p_frozen_ms);
     END IF;
     IF p_commit IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', p_commit, true);
@@ -812,74 +439,8 @@ END
 $$;
 $claim$;
 
--- lease_events_<id>: the events that are left in a lease, by position; none, if it is not held any more. What
--- the log has lost is left out. Every namespace has this function for itself, as it has claim_<id>.
-CREATE OR REPLACE FUNCTION holdfast.lease_events_source() RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN $events$
-CREATE OR REPLACE FUNCTION holdfast.lease_events_{namespace}(p_subscription_id bigint, p_lease uuid)
-    RETURNS SETOF holdfast.leased_event
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
-    SET plan_cache_mode = force_generic_plan
-AS $$
-DECLARE
-    v_lease record;
-BEGIN
-    SELECT l.positions, l.has_retries INTO v_lease
-        FROM read_leases() l JOIN read_subscriptions() s ON s.id = l.subscription_id
-        WHERE l.token = p_lease AND l.subscription_id = p_subscription_id AND l.piece IS NULL
-            AND s.namespace_id = {namespace};
-    IF v_lease.has_retries THEN
-        RETURN QUERY SELECT * FROM leased_events({namespace}, p_subscription_id, v_lease.positions);
-    ELSIF FOUND THEN
-        RETURN QUERY
-            SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
-                   e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, 0, 0,
-                   NULL::text, NULL::text, NULL::bigint, NULL::integer, false
-            FROM unnest(v_lease.positions) x (part)
-            CROSS JOIN LATERAL (SELECT * FROM log_{namespace}() o
-                                WHERE o.position >= lower(x.part) AND o.position < upper(x.part)
-                                ORDER BY o.position) e;
-    END IF;
-END
-$$;
-$events$;
-
--- The same for a lease of which some events have waited, with their stories: such an event is read from the
--- copy that a dead letter has left, if there is one.
-CREATE OR REPLACE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subscription_id bigint,
-                                                  p_positions int8multirange)
-    RETURNS SETOF holdfast.leased_event
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-DECLARE
-    v_positions bigint[] := ARRAY(SELECT p FROM unnest(p_positions) r,
-                                                generate_series(lower(r), upper(r) - 1) p);
-    v_waited    bigint[];
-BEGIN
-    SELECT coalesce(array_agg(r.position), '{}') INTO v_waited FROM read_retries() r
-        WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_positions)
-            AND r.kind = RETRY_LEASED;
-    RETURN QUERY
-        SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
-               e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, coalesce(r.attempts, 0),
-               coalesce(r.uncounted, 0), r.story, r.cause, r.unit_first, r.unit_events,
-               r.position IS NOT NULL
-        FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
-              UNION ALL
-              SELECT * FROM events_at(p_namespace_id, NULL,
-                  ARRAY(SELECT p FROM unnest(v_positions) p WHERE p <> ALL (v_waited)))) e
-        LEFT JOIN read_retries() r ON r.subscription_id = p_subscription_id AND r.position = e.position
-            AND r.kind = RETRY_LEASED
-        ORDER BY e.position;
-END
-$$;
-
--- Makes claim_<id> and lease_events_<id>, or makes them anew. namespace_put does; so must a change of the
--- texts above.
+-- Makes claim_<id> and lease_events_<id>, or makes them anew. namespace_put does; so must a change
+-- of the texts above.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_make(p_namespace_id integer) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -908,7 +469,8 @@ DECLARE
 BEGIN
     v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     IF v_caller IS NOT NULL THEN
-        PERFORM claim_values(v_caller, p_node_name, p_patterns, p_frozen, p_frozen_renewals, p_frozen_ms);
+        PERFORM claim_values(v_caller, p_node_name, p_patterns, p_frozen, p_frozen_renewals,
+                             p_frozen_ms);
     END IF;
     IF NOT EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id) THEN
         v_batch.status := HF_NOTFOUND;
@@ -922,18 +484,5 @@ BEGIN
               p_patterns, p_unhandled_too, p_max, p_lease_ms, p_bound, p_kept, p_frozen,
               p_frozen_renewals, p_frozen_ms, p_look, p_now;
     RETURN v_batch;
-END
-$$;
-
--- lease_events: lease_events_<id> of a namespace.
-CREATE OR REPLACE FUNCTION holdfast.lease_events(p_namespace_id integer, p_subscription_id bigint,
-                                                 p_lease uuid)
-    RETURNS SETOF holdfast.leased_event
-    LANGUAGE plpgsql STABLE
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    RETURN QUERY EXECUTE 'SELECT * FROM holdfast.lease_events_' || p_namespace_id || '($1, $2)'
-        USING p_subscription_id, p_lease;
 END
 $$;

@@ -1,20 +1,23 @@
--- Sets of positions, and holes: positions that were not visible when a claim passed them (the type hole,
--- tables/0003_subscriptions.sql).
+-- Sets of positions, and holes: positions that were not visible when a claim passed them (the type
+-- hole, tables/0003_subscriptions.sql).
 --
--- How a hole ends. A transaction that draws a position declares it before, by a lock that it keeps to its
--- end (publishers.sql). So first the holders of that lock are read (hole_look), then the hole; whatever it
--- shows is handed out. The holders of the first such look are kept as witnesses. When a later look finds
--- none of them, and no prepared transaction (those change their name when they are prepared), the
--- transactions that had drawn the missing numbers had ended before the hole was read, and what is still missing
--- will never come. A hole is looked at for holders when it is 5 ms old, and then at most every 40 ms.
---   After a crash the witnesses of the former server are gone. A cursor that survives a crash was written
--- after the sequence's own record, so no number below it is given again.
---   docs/ordering.md has the proof, and says why readers of ordered subscriptions have it in C (base/gap.h).
+-- How a hole ends. A transaction that draws a position declares it before, by a lock that it keeps
+-- to its end (publishers.sql). So first the holders of that lock are read (hole_look), then the
+-- hole; whatever it shows is handed out. The holders of the first such look are kept as witnesses.
+-- When a later look finds none of them, and no prepared transaction (those change their name when
+-- they are prepared), the transactions that had drawn the missing numbers had ended before the hole
+-- was read, and what is still missing will never come. A hole is looked at for holders when it is 5
+-- ms old, and then at most every 40 ms.
+--   After a crash the witnesses of the former server are gone. A cursor that survives a crash was
+-- written after the sequence's own record, so no number below it is given again.
+--   docs/ordering.md has the proof, and says why readers of ordered subscriptions have it in C
+-- (base/gap.h).
 
 -- ---- Sets of positions --------------------------------------------------------------------------
 
 -- How many positions these are.
-CREATE OR REPLACE FUNCTION holdfast_private.positions_count(p_positions int8multirange) RETURNS integer
+CREATE OR REPLACE FUNCTION holdfast_private.positions_count(p_positions int8multirange)
+    RETURNS integer
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -24,7 +27,8 @@ END
 $$;
 
 -- These positions as a set.
-CREATE OR REPLACE FUNCTION holdfast_private.positions_of(p_positions bigint[]) RETURNS int8multirange
+CREATE OR REPLACE FUNCTION holdfast_private.positions_of(p_positions bigint[])
+    RETURNS int8multirange
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -34,7 +38,8 @@ END
 $$;
 
 -- The positions of a set, in order.
-CREATE OR REPLACE FUNCTION holdfast_private.positions_list(p_positions int8multirange) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION holdfast_private.positions_list(p_positions int8multirange)
+    RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -46,10 +51,12 @@ $$;
 
 -- ---- Holes --------------------------------------------------------------------------------------
 
--- Who may still fill holes: the virtual transactions that are publishing, and whether a prepared one is
--- among them. Holes must be read afterwards, in another statement. p_own: also the transaction that asks.
-CREATE OR REPLACE FUNCTION holdfast_private.hole_holders(p_namespace_id integer, p_own boolean DEFAULT true,
-                                                 OUT holders text[], OUT prepared boolean)
+-- Who may still fill holes: the virtual transactions that are publishing, and whether a prepared
+-- one is among them. Holes must be read afterwards, in another statement. p_own: also the
+-- transaction that asks.
+CREATE OR REPLACE FUNCTION holdfast_private.hole_holders(p_namespace_id integer,
+                                                         p_own boolean DEFAULT true,
+                                                         OUT holders text[], OUT prepared boolean)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -61,24 +68,27 @@ BEGIN
 END
 $$;
 
--- Whether every transaction that a former look has found has ended: none of these witnesses is among the
--- holders, nor is any prepared transaction, which may be one of them under another name.
+-- Whether every transaction that a former look has found has ended: none of these witnesses is
+-- among the holders, nor is any prepared transaction, which may be one of them under another name.
 CREATE OR REPLACE FUNCTION holdfast_private.witnesses_gone(p_witnesses text[], p_holders text[],
-                                                   p_prepared boolean) RETURNS boolean
+                                                           p_prepared boolean)
+    RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN NOT $3 AND NOT $1 && $2;
 
 -- hole_holders, if it is time to look and the server shows its locks; else holders is NULL.
-CREATE OR REPLACE FUNCTION holdfast_private.hole_look(p_namespace_id integer, p_holes holdfast_private.hole[],
-                                              p_clock timestamptz, OUT holders text[],
-                                              OUT prepared boolean)
+CREATE OR REPLACE FUNCTION holdfast_private.hole_look(p_namespace_id integer,
+                                                      p_holes holdfast_private.hole[],
+                                                      p_clock timestamptz, OUT holders text[],
+                                                      OUT prepared boolean)
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     prepared := false;
     IF (SELECT bool_or(CASE WHEN h.probed_at IS NULL THEN h.since < p_clock - interval '5 ms'
-                            ELSE h.probed_at < p_clock - interval '40 ms' OR h.probed_at > p_clock END)
+                            ELSE h.probed_at < p_clock - interval '40 ms'
+                                 OR h.probed_at > p_clock END)
         FROM unnest(p_holes) h)
        AND has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
         SELECT h.holders, h.prepared INTO hole_look.holders, hole_look.prepared
@@ -87,13 +97,14 @@ BEGIN
 END
 $$;
 
--- What is left of holes, which are in order and do not touch. p_found: the positions that were seen in
--- them; nothing is known above p_stop. p_holders NULL: there was no look, so nothing else can be said. Else
--- it was read before p_found, and a hole whose witnesses are gone will never be filled; one that has no
--- witnesses yet gets these. Witnesses of another server are all gone.
-CREATE OR REPLACE FUNCTION holdfast_private.holes_left(p_holes holdfast_private.hole[], p_found int8multirange,
-                                               p_stop bigint, p_holders text[], p_prepared boolean,
-                                               p_clock timestamptz)
+-- What is left of holes, which are in order and do not touch. p_found: the positions that were seen
+-- in them; nothing is known above p_stop. p_holders NULL: there was no look, so nothing else can be
+-- said. Else it was read before p_found, and a hole whose witnesses are gone will never be filled;
+-- one that has no witnesses yet gets these. Witnesses of another server are all gone.
+CREATE OR REPLACE FUNCTION holdfast_private.holes_left(p_holes holdfast_private.hole[],
+                                                       p_found int8multirange, p_stop bigint,
+                                                       p_holders text[], p_prepared boolean,
+                                                       p_clock timestamptz)
     RETURNS holdfast_private.hole[]
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -116,7 +127,8 @@ BEGIN
                    CASE WHEN p_holders IS NULL
                         THEN ROW(lower(part), upper(part) - 1, h.since, h.probed_at, h.server_start,
                                  h.witnesses)::hole
-                        ELSE ROW(lower(part), upper(part) - 1, h.since, p_clock, v_start, h.watched)::hole
+                        ELSE ROW(lower(part), upper(part) - 1, h.since, p_clock, v_start,
+                                 h.watched)::hole
                    END ORDER BY lower(part)), '{}')
         FROM holes h LEFT JOIN found f ON f.number = h.number
         CROSS JOIN LATERAL unnest(int8multirange(int8range(h.low, h.high, '[]'))

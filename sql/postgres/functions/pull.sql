@@ -241,10 +241,10 @@ DECLARE
     v_batch     claim_batch;
     v_found     record;
 BEGIN
-    IF v_max < 1 OR v_max > 10000 THEN
-        RAISE EXCEPTION 'max is %; it must be 1 to 10000', v_max USING ERRCODE = 'HF001';
-    ELSIF v_lease_ms < 1 OR v_lease_ms > 604800000 THEN
-        RAISE EXCEPTION 'lease_ms is %; it must be 1 to 604800000', v_lease_ms
+    IF v_max < 1 OR v_max > HF_CLAIM_MAX THEN
+        RAISE EXCEPTION 'max is %; it must be 1 to HF_CLAIM_MAX', v_max USING ERRCODE = 'HF001';
+    ELSIF v_lease_ms < 1 OR v_lease_ms > STORE_LEASE_MS_MAX THEN
+        RAISE EXCEPTION 'lease_ms is %; it must be 1 to STORE_LEASE_MS_MAX', v_lease_ms
             USING ERRCODE = 'HF001';
     ELSIF octet_length(v_node) > HF_PRODUCER_BYTES_MAX THEN
         RAISE EXCEPTION 'node is % bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(v_node)
@@ -357,9 +357,9 @@ DECLARE
     v_ms    bigint := coalesce(extend.lease_ms, (v_pull.options ->> 'lease_ms')::bigint, 30000);
     v_now   timestamptz := clock_timestamp();
 BEGIN
-    IF v_ms < 1 OR v_ms > 604800000 THEN
-        RAISE EXCEPTION 'lease_ms is %; it must be NULL (as stored) or 1 to 604800000', v_ms
-            USING ERRCODE = 'HF001';
+    IF v_ms < 1 OR v_ms > STORE_LEASE_MS_MAX THEN
+        RAISE EXCEPTION 'lease_ms is %; it must be NULL (as stored) or 1 to STORE_LEASE_MS_MAX',
+            v_ms USING ERRCODE = 'HF001';
     END IF;
     PERFORM pull_settle(v_pull, v_token, NULL, OUTCOME_DONE, v_now + v_ms * interval '1 ms', v_now);
     RETURN v_now + v_ms * interval '1 ms';

@@ -423,9 +423,9 @@ hf_status hf_touch(hf_bus *bus, const char *subscription, const char *lease, int
     struct definition definition;
     definition_init(&definition);
     hf_status status = target_check(bus, subscription, lease, &target);
-    if (!status && lease_ms != -1 && (lease_ms < 1 || lease_ms > LEASE_MS_MAX)) {
+    if (!status && lease_ms != -1 && (lease_ms < 1 || lease_ms > STORE_LEASE_MS_MAX)) {
         status = fail(HF_INVALID, "lease_ms is %" PRId64 "; it must be -1 (as stored) or 1 to %d",
-                      lease_ms, LEASE_MS_MAX);
+                      lease_ms, STORE_LEASE_MS_MAX);
     }
     if (!status) {
         status = target_load(bus, subscription, &definition, &target);

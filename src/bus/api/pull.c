@@ -46,9 +46,9 @@ static hf_status options_claim(const hf_claim_options *given, hf_claim_options *
     if (own.max != -1 && (own.max < 1 || own.max > HF_CLAIM_MAX)) {
         return fail(HF_INVALID, "max is %d; it must be 1 to %d", own.max, HF_CLAIM_MAX);
     }
-    if (own.lease_ms != -1 && (own.lease_ms < 1 || own.lease_ms > LEASE_MS_MAX)) {
+    if (own.lease_ms != -1 && (own.lease_ms < 1 || own.lease_ms > STORE_LEASE_MS_MAX)) {
         return fail(HF_INVALID, "lease_ms is %" PRId64 "; it must be 1 to %d", own.lease_ms,
-                    LEASE_MS_MAX);
+                    STORE_LEASE_MS_MAX);
     }
     if (own.wait_ms < -1) {
         return fail(HF_INVALID, "wait_ms is %" PRId64 "; it must be 0 or more", own.wait_ms);

@@ -29,8 +29,8 @@
  * the batch. A claim that is lost in a power failure (it is relaxed) takes its cursor with it, and
  * the events come again.
  *
- * The log is read up to CLAIM_ROWS_MAX rows per claim: a subscription that wants one type in a
- * million must not hold up the other writers while it looks for it.
+ * The log is read up to STORE_CLAIM_ROWS_MAX rows per claim: a subscription that wants one type in
+ * a million must not hold up the other writers while it looks for it.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -47,8 +47,6 @@
 #include "store/sqlite/write/orphan.h"
 #include "store/sqlite/write/outcome.h"
 #include "store/sqlite/write/partition.h"
-
-#define CLAIM_ROWS_MAX 10000
 
 /* One claim on its way. */
 struct work {
@@ -220,7 +218,7 @@ static hf_status take_log(struct work *work)
     bind_int(stmt, 1, place_of(work->engine, work->cursor));
     bind_int(stmt, 2, place_of(work->engine, PLACE_POSITION_MAX));
     bool row = true;
-    for (int rows = 0; !status && rows < CLAIM_ROWS_MAX && room(work) > 0; rows++) {
+    for (int rows = 0; !status && rows < STORE_CLAIM_ROWS_MAX && room(work) > 0; rows++) {
         status = conn_row(work->conn, stmt, &row);
         if (status || !row) {
             break;
