@@ -69,21 +69,33 @@ hf_status batch_identify(struct batch *batch, struct entry *entry, const uint8_t
     return HF_OK;
 }
 
-const struct entry *batch_keep(struct batch *batch, const struct entry *entry)
+/* Makes `copy` a copy of the entry whose texts are in the arena. */
+static hf_status copy_entry(struct arena *arena, const struct entry *entry, struct entry *copy)
 {
-    struct arena *arena = &batch->arena;
-    struct entry *kept = arena_alloc(arena, sizeof *kept);
-    if (!kept) {
-        return NULL;
-    }
-    *kept = *entry;
-    hf_event *event = &kept->event;
+    *copy = *entry;
+    hf_event *event = &copy->event;
     const char **texts[] = {&event->id,       &event->type,     &event->key,        &event->tenant,
                             &event->metadata, &event->producer, &event->schedule_id};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         *texts[i] = arena_text(arena, text_of(*texts[i])).bytes;
     }
     event->payload = arena_text(arena, (struct text){event->payload, event->payload_bytes}).bytes;
-    kept->attempts_json = arena_text(arena, entry->attempts_json);
-    return arena_status(arena) ? NULL : kept;
+    copy->attempts_json = arena_text(arena, entry->attempts_json);
+    return arena_status(arena);
+}
+
+struct entry *batch_copy(struct batch *batch, const struct entry *entry)
+{
+    struct entry *copy = batch_push(batch);
+    if (copy && copy_entry(&batch->arena, entry, copy)) {
+        batch->count--;
+        return NULL;
+    }
+    return copy;
+}
+
+const struct entry *batch_keep(struct batch *batch, const struct entry *entry)
+{
+    struct entry *kept = arena_alloc(&batch->arena, sizeof *kept);
+    return kept && !copy_entry(&batch->arena, entry, kept) ? kept : NULL;
 }

@@ -19,6 +19,8 @@ struct entry *batch_push(struct batch *batch);
 bool batch_full(const struct batch *batch);
 /* Sets id, its text and the lane of an entry whose event.key and event.tenant are set. */
 hf_status batch_identify(struct batch *batch, struct entry *entry, const uint8_t id[16]);
+/* A copy of an entry of another batch at the end; NULL without memory. */
+struct entry *batch_copy(struct batch *batch, const struct entry *entry);
 /* A copy of an entry of another batch in the memory of this one, where it stays; it is not among
  * its entries. NULL without memory. */
 const struct entry *batch_keep(struct batch *batch, const struct entry *entry);

@@ -68,6 +68,9 @@ struct engine_class {
                                 struct deadline deadline);
     /* NULL: positions have no gaps */
     void (*reader_gap_timeout)(struct reader *reader, int64_t timeout_ms);
+    /* NULL, both: there is no server that may crash */
+    struct reader_life (*reader_life)(const struct reader *reader);
+    void (*reader_continue)(struct reader *reader, struct reader_life life);
     /* NULL: it is tx_leave and tx_commit */
     hf_status (*tx_finish)(struct tx *tx, bool *ret_lane_busy);
     /* NULL: it is tx_leave and tx_enter of each, then tx_finish */

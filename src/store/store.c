@@ -404,6 +404,19 @@ void store_reader_gap_timeout(struct reader *reader, int64_t timeout_ms)
     }
 }
 
+struct reader_life store_reader_life(const struct reader *reader)
+{
+    const struct engine_class *class = reader->engine->class;
+    return class->reader_life ? class->reader_life(reader) : (struct reader_life){0};
+}
+
+void store_reader_continue(struct reader *reader, struct reader_life life)
+{
+    if (reader->engine->class->reader_continue) {
+        reader->engine->class->reader_continue(reader, life);
+    }
+}
+
 bool store_has_gaps(const struct store *store)
 {
     return store->engine->class->reader_gap_timeout != NULL;

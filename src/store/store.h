@@ -42,6 +42,7 @@
 #include "store/event.h"
 #include "store/node.h"
 #include "store/progress.h"
+#include "store/reader.h"
 
 struct store;
 
@@ -652,34 +653,6 @@ hf_status store_sizes_get(struct store *store, struct store_sizes *ret_sizes);
 /* Settings and conditions of the engine that matter to its user. */
 hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx);
 
-/* ---- Reader ---------------------------------------------------------------------------------- */
-
-/*
- * Reads the log forward. A reader hands up every event after its start once, in the order of
- * positions as far as the engine can see it; one that becomes visible late comes later. It hands up
- * the floor with every batch: everything at or below it has been handed up, does not match, or will
- * never exist. So a checkpoint never passes the floor.
- * One thread at a time. HF_STALE: it has lost what it knew (its connection went): open another one
- * at the checkpoint.
- */
-struct reader;
-
-hf_status store_reader_open(struct store *store, int64_t after, bool strict,
-                            struct reader **ret_reader);
-/* Appends up to `max` matching events to the batch (fewer if STORE_BATCH_BYTES_MAX is reached).
- * ret_floor as above. ret_more: there may be more to read right now. Reads a bounded number of rows
- * per call, so an answer with no event and `more` is possible. */
-hf_status store_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
-                            struct batch *batch, int64_t *ret_floor, bool *ret_more);
-void store_reader_close(struct reader *reader);
-/* For servers that hide who publishes, so that nothing proves that a missing position stays
- * missing: the reader passes it after this time, counts it and says so in the log; what a slow
- * transaction commits there later is not handed up. 0, as it is from the beginning: never. Nothing
- * happens where there is a proof. */
-void store_reader_gap_timeout(struct reader *reader, int64_t timeout_ms);
-/* Whether positions may become visible out of order, so that such a time means anything. */
-bool store_has_gaps(const struct store *store);
-
 /* ---- Transactions for handlers --------------------------------------------------------------- */
 
 /* Proof that a delivery is ours: partition and epoch (ordered), or a lease (shared). */
@@ -767,6 +740,9 @@ uint64_t store_other_news(struct store *store);
 /* A number that has changed, and made news, if relaxed changes that were answered with HF_OK may be
  * gone: the database was away for a moment, and may have crashed. */
 uint64_t store_losses(struct store *store);
+/* A number that has changed if what was read of the log before may not be true any more (struct
+ * reader_life). Costs no I/O. */
+uint64_t store_era(struct store *store);
 /* Does some call wait for a database that is not there? Costs no I/O. */
 bool store_is_away(struct store *store);
 /* The store is about to be closed, and no caller waits for an answer but publishers: from now on a

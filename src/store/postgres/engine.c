@@ -361,6 +361,11 @@ uint64_t postgres_losses(struct engine *engine)
     return atomic_load(&postgres_of(engine)->keeper.connects);
 }
 
+uint64_t postgres_era(struct engine *engine)
+{
+    return era_now(postgres_of(engine));
+}
+
 bool postgres_is_away(struct engine *engine)
 {
     return atomic_load(&postgres_of(engine)->dialing) > 0;
@@ -415,6 +420,9 @@ const struct engine_class postgres_engine_class = {
     .other_news = postgres_other_news,
     .time = postgres_time,
     .reader_gap_timeout = postgres_reader_gap_timeout,
+    .reader_life = postgres_reader_life,
+    .reader_continue = postgres_reader_continue,
+    .era = postgres_era,
     .tx_finish = postgres_tx_finish,
     .tx_finish_unit = postgres_tx_finish_unit,
     .is_away = postgres_is_away,

@@ -41,7 +41,7 @@
 #include "store/postgres/postgres.h"
 #include "store/postgres/read/fetch.h"
 #include "store/postgres/read/probe.h"
-#include "store/postgres/read/regex.h"
+#include "store/postgres/read/wanted.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/row.h"
 
@@ -53,14 +53,6 @@
 
 #define READ_BYTES_COLUMN EVENT_COLUMNS
 
-/* What the server is asked for, so that it sends no payload that the filter leaves out. */
-struct wanted {
-    struct buf patterns;                    /* of types (regex.h); empty: all */
-    struct buf regex;                       /* of the patterns; empty: all */
-    int32_t partitions;                     /* 0: all of them, else how many there are */
-    uint64_t owned[HF_PARTITIONS_MAX / 64]; /* which of them are wanted */
-};
-
 enum cut {
     CUT_TAIL = 1 << 0, /* the tail was as long as a fetch may be */
     CUT_LATE = 1 << 1, /* so was what the holes have shown */
@@ -69,9 +61,9 @@ enum cut {
 struct postgres_reader {
     struct reader head;      /* first: engine.h */
     struct session *session; /* borrowed; NULL between calls */
-    uint64_t era;            /* in which everything was read; 0: nothing yet */
-    int64_t server_start_us; /* behind a pooler: of the server; 0: not known yet */
-    bool over;               /* its era is, or may be */
+    struct reader_life
+        life;  /* in which everything was read; its parts are 0 until they are known */
+    bool over; /* its era is, or may be */
     bool strict;
     bool watching;  /* the prober knows of our holes */
     bool told_full; /* the log knows that there are too many holes */
@@ -89,12 +81,6 @@ struct postgres_reader {
     int64_t *found;
     size_t scratch_count; /* room in both */
 };
-
-static void wanted_release(struct wanted *wanted)
-{
-    buf_release(&wanted->patterns);
-    buf_release(&wanted->regex);
-}
 
 static struct postgres_reader *reader_of(struct reader *reader)
 {
@@ -131,10 +117,10 @@ static hf_status borrow(struct postgres_reader *reader)
     if (status) {
         return status;
     }
-    if (reader->era == 0) {
-        reader->era = reader->session->era;
+    if (reader->life.era == 0) {
+        reader->life.era = reader->session->era;
     }
-    return reader->session->era == reader->era ? HF_OK : lose(reader);
+    return reader->session->era == reader->life.era ? HF_OK : lose(reader);
 }
 
 static void give_back(struct postgres_reader *reader)
@@ -148,10 +134,10 @@ static hf_status check_session(struct postgres_reader *reader, hf_status status)
 {
     struct session *session = reader->session;
     if (!session_is_lost(session)) {
-        return session->era == reader->era ? status : lose(reader);
+        return session->era == reader->life.era ? status : lose(reader);
     }
     give_back(reader);
-    if (reader->server_start_us != 0) { /* a pooler */
+    if (reader->life.started_us != 0) { /* a pooler */
         return lose(reader);
     }
     return status ? status
@@ -165,10 +151,10 @@ static hf_status check_server(struct postgres_reader *reader, const struct fetch
         return HF_OK;
     }
     int64_t start_us = result_time(fetch->start_row->result, 0, 0, 0);
-    if (reader->server_start_us == 0) {
-        reader->server_start_us = start_us;
+    if (reader->life.started_us == 0) {
+        reader->life.started_us = start_us;
     }
-    return start_us == reader->server_start_us ? HF_OK : lose(reader);
+    return start_us == reader->life.started_us ? HF_OK : lose(reader);
 }
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
@@ -248,8 +234,8 @@ static void enqueue(struct postgres_reader *reader, struct fetched *rows, int64_
 /* Whether a look was made at the server that the reader reads from, in the same life. */
 static bool is_same_server(const struct postgres_reader *reader, const struct proof *proof)
 {
-    return proof->era == reader->era &&
-           (reader->server_start_us == 0 || proof->server_start_us == reader->server_start_us);
+    return proof->era == reader->life.era &&
+           (reader->life.started_us == 0 || proof->server_start_us == reader->life.started_us);
 }
 
 static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
@@ -634,8 +620,7 @@ hf_status postgres_reader_open(struct engine *engine, int64_t after, bool strict
     reader->barrier = INT64_MAX;
     reader->vain_us = -1;
     gap_init(&reader->gap, after);
-    buf_init(&reader->wanted.patterns, REGEX_BUF_BYTES);
-    buf_init(&reader->wanted.regex, REGEX_BUF_BYTES);
+    wanted_init(&reader->wanted);
     *ret_reader = &reader->head;
     return HF_OK;
 }
@@ -658,19 +643,6 @@ void postgres_reader_close(struct reader *reader)
     mem_free(self);
 }
 
-static hf_status wanted_of(struct wanted *wanted, const struct filter *filter, bool plain)
-{
-    *wanted = (struct wanted){.partitions = 0};
-    buf_init(&wanted->patterns, REGEX_BUF_BYTES);
-    buf_init(&wanted->regex, REGEX_BUF_BYTES);
-    if (filter->owned) {
-        wanted->partitions = filter->owned->total;
-        size_t words = ((size_t)wanted->partitions + 63) / 64;
-        memcpy(wanted->owned, filter->owned->bits, words * sizeof wanted->owned[0]);
-    }
-    return plain ? HF_OK : regex_patterns(&wanted->patterns, filter);
-}
-
 /* Gets the expression of the patterns, if they are others than before. */
 static hf_status ask_regex(struct postgres_reader *reader, const struct filter *filter,
                            struct wanted *wanted)
@@ -688,12 +660,6 @@ static hf_status ask_regex(struct postgres_reader *reader, const struct filter *
         return status;
     }
     return check_session(reader, regex_ask(reader->session, filter, &wanted->regex));
-}
-
-static bool wanted_equal(const struct wanted *a, const struct wanted *b)
-{
-    return a->partitions == b->partitions && memcmp(a->owned, b->owned, sizeof a->owned) == 0 &&
-           text_equal(buf_text(&a->patterns), buf_text(&b->patterns));
 }
 
 /* Notes the filter; if it is another one than before, the queue is read again. */
@@ -768,7 +734,7 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
     if (atomic_load(&engine_of(self)->poisoned)) {
         return fail(HF_MISUSE, "this handle belongs to the parent process");
     }
-    if (self->era != 0 && self->era != era_now(engine_of(self))) {
+    if (self->life.era != 0 && self->life.era != era_now(engine_of(self))) {
         return lose(self);
     }
     if (self->rows == 0) {
@@ -791,6 +757,16 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
 void postgres_reader_gap_timeout(struct reader *reader, int64_t timeout_ms)
 {
     reader_of(reader)->gap_timeout_us = timeout_ms * 1000;
+}
+
+struct reader_life postgres_reader_life(const struct reader *reader)
+{
+    return ((const struct postgres_reader *)reader)->life;
+}
+
+void postgres_reader_continue(struct reader *reader, struct reader_life life)
+{
+    reader_of(reader)->life = life;
 }
 
 struct reader_gaps postgres_reader_gaps(const struct reader *reader)

@@ -9,6 +9,9 @@
 /* store_reader_gap_timeout. */
 void postgres_reader_gap_timeout(struct reader *reader, int64_t timeout_ms);
 
+struct reader_life postgres_reader_life(const struct reader *reader);
+void postgres_reader_continue(struct reader *reader, struct reader_life life);
+
 /* Open gaps, numbers that were proven dead, and numbers given up by the timeout. */
 struct reader_gaps {
     size_t open;
