@@ -4,8 +4,8 @@
  * It is made once for a stop, so that no wait is added to another's. Even a stop without time has a
  * moment to store how far it got.
  */
-#ifndef HF_BUS_DELIVER_STOP_DEADLINES_H
-#define HF_BUS_DELIVER_STOP_DEADLINES_H
+#ifndef HF_BUS_STOP_DEADLINES_H
+#define HF_BUS_STOP_DEADLINES_H
 
 #include "base/time/deadline.h"
 

@@ -1,7 +1,7 @@
 /*
  * stop_deadlines.c - see stop_deadlines.h.
  */
-#include "bus/deliver/stop_deadlines.h"
+#include "bus/stop_deadlines.h"
 
 #define FINISH_MS_MIN 1000 /* for storing progress and giving back, whatever the deadline */
 #define LEAVE_MS 1000      /* a thread that is answered at the last moment ends in that time */
