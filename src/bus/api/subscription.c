@@ -736,11 +736,22 @@ void subscriptions_nudge(hf_bus *bus, enum news news)
     if (news == NEWS_NONE && dispatchers_seats(&bus->dispatchers) >= RUNNERS_MANY) {
         return;
     }
+    uint32_t needs = news == NEWS_EVENTS ? NEED_LOG : NEEDS_OF_NEWS;
     pthread_mutex_lock(&bus->mutex);
     for (struct subscription *at = bus->subscriptions; at; at = at->next) {
         if (at->runner) {
-            runner_nudge(at->runner, news == NEWS_EVENTS ? NEED_LOG : NEEDS_OF_NEWS);
+            pthread_mutex_lock(&at->runner->mutex);
+            runner_need(at->runner, needs | NEED_TURN);
+            pthread_mutex_unlock(&at->runner->mutex);
         }
     }
+    dispatchers_hold(&bus->dispatchers);
+    for (struct subscription *at = bus->subscriptions; at; at = at->next) {
+        if (at->runner) {
+            dispatchers_call_held(&bus->dispatchers, &at->runner->seat);
+        }
+    }
+    dispatchers_let_go(&bus->dispatchers);
     pthread_mutex_unlock(&bus->mutex);
+    HF_POINT("after_nudge");
 }

@@ -259,7 +259,8 @@ static struct turn begin_turn(struct runner *runner, bool by_clock)
     pthread_mutex_lock(&runner->mutex);
     /* Before what is found is handed out it is asked whether anything has changed. */
     uint32_t needs = atomic_load(&runner->needs) & ~(uint32_t)(NEED_MEMBERS_SOON | NEED_CHECKPOINT);
-    bool only_events = needs == (NEED_TURN | NEED_LOG) && !by_clock && !runner_has_work(runner);
+    uint32_t others = needs & ~(uint32_t)(NEED_TURN | NEED_LOG);
+    bool only_events = others == 0 && !by_clock && !runner_has_work(runner);
     memcpy(trouble, runner->trouble, sizeof trouble);
     runner->trouble[0] = '\0';
     runner_take(runner, NEED_TURN);

@@ -442,11 +442,9 @@ hf_status dispatchers_add(struct dispatchers *dispatchers, struct seat *seat)
     return status;
 }
 
-/* A seat that was IDLE is QUEUED. False: it is not IDLE any more. */
+/* A seat that was IDLE is QUEUED. False: it is not IDLE any more. The mutex is held. */
 static bool stand_up(struct dispatchers *dispatchers, struct seat *seat)
 {
-    HF_POINT("dispatch_call_idle");
-    pthread_mutex_lock(&dispatchers->mutex);
     bool idle = atomic_load(&seat->state) == SEAT_IDLE;
     if (idle) {
         if (seat->place != NO_PLACE) {
@@ -455,11 +453,11 @@ static bool stand_up(struct dispatchers *dispatchers, struct seat *seat)
         enqueue(dispatchers, seat, false);
         find_thread(dispatchers);
     }
-    pthread_mutex_unlock(&dispatchers->mutex);
     return idle;
 }
 
-void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat)
+/* `held`: the caller has the mutex. */
+static void call(struct dispatchers *dispatchers, struct seat *seat, bool held)
 {
     for (;;) {
         enum seat_state state = atomic_load(&seat->state);
@@ -473,13 +471,42 @@ void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat)
                 return;
             }
             break;
-        case SEAT_IDLE:
-            if (stand_up(dispatchers, seat)) {
+        case SEAT_IDLE: {
+            if (!held) {
+                HF_POINT("dispatch_call_idle");
+                pthread_mutex_lock(&dispatchers->mutex);
+            }
+            bool stood_up = stand_up(dispatchers, seat);
+            if (!held) {
+                pthread_mutex_unlock(&dispatchers->mutex);
+            }
+            if (stood_up) {
                 return;
             }
             break;
         }
+        }
     }
+}
+
+void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat)
+{
+    call(dispatchers, seat, false);
+}
+
+void dispatchers_hold(struct dispatchers *dispatchers)
+{
+    pthread_mutex_lock(&dispatchers->mutex);
+}
+
+void dispatchers_call_held(struct dispatchers *dispatchers, struct seat *seat)
+{
+    call(dispatchers, seat, true);
+}
+
+void dispatchers_let_go(struct dispatchers *dispatchers)
+{
+    pthread_mutex_unlock(&dispatchers->mutex);
 }
 
 int32_t dispatchers_seats(struct dispatchers *dispatchers)

@@ -93,6 +93,11 @@ void dispatchers_release(struct dispatchers *dispatchers);
 hf_status dispatchers_add(struct dispatchers *dispatchers, struct seat *seat);
 /* The seat wants a turn that begins after this. From any thread, with any lock but ours. */
 void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat);
+/* The same for many seats at once, between dispatchers_hold and dispatchers_let_go, where no other
+ * lock is taken: no turn begins meanwhile, so that the threads do not get into the way of it. */
+void dispatchers_hold(struct dispatchers *dispatchers);
+void dispatchers_call_held(struct dispatchers *dispatchers, struct seat *seat);
+void dispatchers_let_go(struct dispatchers *dispatchers);
 /* How many seats are not AWAY. */
 int32_t dispatchers_seats(struct dispatchers *dispatchers);
 /* Waits until all threads have ended, which they do when the last seat is AWAY. Does not wait if

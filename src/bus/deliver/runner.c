@@ -262,14 +262,6 @@ void runner_log_notices(struct runner *runner)
     }
 }
 
-void runner_nudge(struct runner *runner, uint32_t needs)
-{
-    pthread_mutex_lock(&runner->mutex);
-    runner_call(runner, needs);
-    pthread_mutex_unlock(&runner->mutex);
-    HF_POINT("after_nudge");
-}
-
 void runner_set_handlers(struct runner *runner, struct handlers *handlers)
 {
     pthread_mutex_lock(&runner->mutex);

@@ -161,8 +161,6 @@ hf_status runner_join(struct runner *runner, struct deadline deadline);
 bool runner_is_present(struct runner *runner);
 void runner_reference(struct runner *runner);
 void runner_unreference(struct runner *runner);
-/* There may be something new in the store: these needs. */
-void runner_nudge(struct runner *runner, uint32_t needs);
 /* Replaces the handlers (takes the reference). Without any it retires. */
 void runner_set_handlers(struct runner *runner, struct handlers *handlers);
 /* The course has been set: wakes all that must look at it. The mutex is held. */
