@@ -26,6 +26,7 @@ struct scheduler;
 struct definition_cache;
 struct retention;
 struct subscription;
+struct tail;
 struct watch;
 
 #define HF_TIMEOUT_DEFAULT_MS 10000
@@ -75,6 +76,7 @@ struct hf_bus {
     struct definition_cache *definition_cache; /* of shared subscriptions, by name */
     struct assignments assignments;            /* which partitions are fixed */
     struct exclusive exclusive;                /* who runs handlers, and who must run alone */
+    struct tail *tail;                         /* of the log; NULL: no namespace */
     struct dispatchers dispatchers;            /* serve all subscriptions of the list */
     struct timekeeper timekeeper;              /* ends handlers whose time is up */
     atomic_bool notes[STORE_NOTES_MAX];        /* which notes are in use by workers */

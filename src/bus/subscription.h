@@ -9,7 +9,7 @@
 #define HF_BUS_SUBSCRIPTION_H
 
 #include "bus/bus.h"
-#include "bus/deliver/stop_deadlines.h"
+#include "bus/stop_deadlines.h"
 #include "store/batch.h"
 
 struct runner;

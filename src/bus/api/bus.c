@@ -31,6 +31,7 @@
 #include "bus/api/node.h"
 #include "bus/deliver/attempt.h"
 #include "bus/deliver/runner.h"
+#include "bus/deliver/tail.h"
 #include "bus/subscription.h"
 #include "bus/timers/retention.h"
 #include "bus/timers/schedule.h"
@@ -172,6 +173,7 @@ void bus_unreference(hf_bus *bus)
     scheduler_free(bus);
     retention_free(bus);
     definition_cache_free(bus->definition_cache);
+    tail_free(bus->tail);
     bool poisoned = store_poisoned(bus->store);
     store_close(bus->store);
     if (!poisoned) {
@@ -290,6 +292,20 @@ static hf_status init_dispatchers(hf_bus *bus)
     return dispatchers_init(&bus->dispatchers, owner);
 }
 
+/* What only a bus with a namespace has. If it fails the store is closed. */
+static hf_status begin_namespace(hf_bus *bus)
+{
+    hf_status status = tail_new(bus->store, &bus->tail);
+    if (!status) {
+        status = watch_begin(bus);
+    }
+    if (status) {
+        tail_free(bus->tail);
+        store_close(bus->store);
+    }
+    return status;
+}
+
 static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
 {
     bus->log = (struct log){.write = options->log,
@@ -335,10 +351,7 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
         status = open_store(bus, url, options);
     }
     if (!status && !bus->no_namespace) {
-        status = watch_begin(bus);
-        if (status) {
-            store_close(bus->store);
-        }
+        status = begin_namespace(bus);
     }
     return status;
 }

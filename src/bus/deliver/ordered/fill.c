@@ -316,8 +316,8 @@ static struct event_batch *read_log(struct runner *runner, struct reading *readi
     struct filter filter = filter_of(&runner->definition, &owned, reading->barrier);
     int32_t max = (int32_t)(reading->prerecord ? 1 : reading->room);
     runner_take(runner, NEED_LOG); /* what comes from now on is for the next time */
-    hf_status status = store_reader_next(runner->ordered->reader, &filter, max, &event_batch->batch,
-                                         &reading->floor, &reading->more);
+    hf_status status = follower_next(runner->ordered->follower, &filter, max, &event_batch->batch,
+                                     &reading->floor, &reading->more);
     if (status) {
         reading_failed(runner, status, event_batch);
         return NULL;
@@ -367,8 +367,10 @@ void ordered_fill_from_log(struct runner *runner, struct turn *turn)
         if (reading.more || at_barrier) {
             runner_need(runner, NEED_LOG); /* there is more, perhaps when the barrier moves */
         }
-        if (moves || (reading.more && !at_barrier)) {
+        if (reading.more && !at_barrier) {
             runner_need(runner, NEED_TURN);
+        } else if (moves) {
+            ordered_floor_moved(runner, turn);
         }
     } else {
         membership_read_again(runner);

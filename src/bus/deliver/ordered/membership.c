@@ -108,8 +108,8 @@ void membership_drop(struct runner *runner)
         ordered->places[part->number] = -1;
     }
     pthread_mutex_unlock(&runner->mutex);
-    store_reader_close(ordered->reader);
-    ordered->reader = NULL;
+    follower_close(ordered->follower);
+    ordered->follower = NULL;
     set64_clear(&ordered->ahead);
     set64_clear(&ordered->handed);
     ordered->handed_top = 0;
@@ -306,16 +306,16 @@ static hf_status open_reader(struct runner *runner)
     while (!status && set64_next(&ordered->handed, &cursor, &position, &partition)) {
         status = set64_put(&ordered->ahead, position, partition);
     }
-    struct reader *reader = NULL;
+    struct follower *follower = NULL;
     if (!status) {
-        status = store_reader_open(runner->bus->store, lowest, ordered_is_strict(runner), &reader);
+        status = follower_open(runner->bus->tail, lowest, ordered_is_strict(runner),
+                               runner->definition.options.gap_timeout_ms, &follower);
     }
     if (status) {
         return status;
     }
-    store_reader_gap_timeout(reader, runner->definition.options.gap_timeout_ms);
-    store_reader_close(ordered->reader);
-    ordered->reader = reader;
+    follower_close(ordered->follower);
+    ordered->follower = follower;
     ordered->floor = lowest;
     runner_need(runner, NEED_LOG);
     set64_clear(&ordered->handed);

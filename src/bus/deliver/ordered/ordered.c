@@ -71,7 +71,7 @@ void ordered_free(struct ordered *ordered)
     if (!ordered) {
         return;
     }
-    store_reader_close(ordered->reader);
+    follower_close(ordered->follower);
     set64_release(&ordered->ahead);
     set64_release(&ordered->handed);
     set64_release(&ordered->passed);

@@ -9,6 +9,7 @@
 #include "base/ranges.h"
 #include "bus/deliver/runner.h"
 #include "bus/deliver/settlement.h"
+#include "bus/deliver/tail.h"
 
 #define STRICT_LANE 1 /* strict order makes all events one lane */
 
@@ -60,14 +61,14 @@ struct ordered {
     int64_t seen_us;    /* the wall clock at the last step */
     int64_t generation; /* of the definition that what is in hand was read by */
 
-    struct reader *reader;
-    int64_t floor;       /* it has handed up everything up to here ... */
-    struct set64 handed; /* ... and these above: position -> partition */
-    int64_t handed_top;  /* the highest of them */
-    bool handed_short;   /* not all of them: there was no room to remember the others */
-    struct set64 ahead;  /* positions above their partition's floor that are not to be put again:
+    struct follower *follower; /* of the log */
+    int64_t floor;             /* it has handed up everything up to here ... */
+    struct set64 handed;       /* ... and these above: position -> partition */
+    int64_t handed_top;        /* the highest of them */
+    bool handed_short;         /* not all of them: there was no room to remember the others */
+    struct set64 ahead; /* positions above their partition's floor that are not to be put again:
                             position -> partition ... */
-    int64_t ahead_end;   /* ... as far as they are known: nothing is read beyond it before it is all
+    int64_t ahead_end;  /* ... as far as they are known: nothing is read beyond it before it is all
                             done, and they are loaded again; INT64_MAX: all are known */
 
     int64_t flushed_us;   /* when checkpoints were last stored */
@@ -123,6 +124,9 @@ hf_status ordered_make_room(struct ordered *ordered, int32_t partitions);
 /* Stores what ended and, when it is time and if they may move, the checkpoints. False: it failed,
  * or work was lost. *ret_again: there is more to store, or to try again, at once. */
 bool ordered_flush(struct runner *runner, struct turn *turn, bool move, bool *ret_again);
+/* Events that are not for us were passed: the turn is followed by another one when checkpoints are
+ * to be stored for that, since no worker reports. */
+void ordered_floor_moved(struct runner *runner, struct turn *turn);
 /* Stores what ended of one partition with its checkpoint, if that may move. *ret_all: that was
  * everything. */
 hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,

@@ -309,6 +309,19 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
            now_us < ordered->unflushed_us;
 }
 
+void ordered_floor_moved(struct runner *runner, struct turn *turn)
+{
+    int64_t at_us = INT64_MAX;
+    pthread_mutex_lock(&runner->mutex);
+    bool due = checkpoints_due(runner, turn->now_us, &at_us);
+    pthread_mutex_unlock(&runner->mutex);
+    if (due) {
+        runner_need(runner, NEED_TURN);
+    } else {
+        turn_wake(turn, at_us);
+    }
+}
+
 /* Is it time to store the held ones: have they waited long or let much pass, is there nothing else
  * to do? The mutex is held. */
 static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
