@@ -110,7 +110,10 @@ for shell in bash zsh fish; do
 done
 true_that "the bash script is valid" bash -n completion.bash
 complete_line() { # WORDS...: what bash would offer for the last word
-    bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _holdfast
+    PATH=${HOLDFAST%/*}:$PATH bash -c 'source "$1"; shift
+        COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+        IFS=" :" read -ra COMP_WORDS <<<"$COMP_LINE"; [ -n "${!#}" ] || COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _holdfast
         printf "%s\n" "${COMPREPLY[@]}"' _ completion.bash "$@"
 }
 is "bash completes a command" "$(complete_line holdfast pub)" publish
@@ -119,6 +122,43 @@ is "and an option" "$(complete_line holdfast publish --exp)" --expect-version
 is "after options with values" "$(complete_line holdfast --db x.db sub sh)" show
 is "and a choice" "$(complete_line holdfast work s --mode sh)" shared
 is "and the words of completion" "$(complete_line holdfast completion f)" fish
+for command in "sub create mailer --on x" "sub create main --on x" "sub create other --on y"; do
+    # shellcheck disable=SC2086
+    hf $command --from now
+done
+hf namespace create shop
+hf schedule add nightly '0 3 * * *' night.fell
+is "and names of subscriptions" "$(complete_line holdfast sub show ma | sort | paste -sd' ')" \
+    'mailer main'
+is "all of them if nothing is typed" "$(complete_line holdfast claim '' | wc -l)" 3
+is "of the database that the line names" \
+    "$(HOLDFAST_URL=sqlite:none.db complete_line holdfast --db sqlite:bus.db sub pause ot)" other
+is "and of schedules" "$(complete_line holdfast schedule show n)" nightly
+is "and of namespaces" "$(complete_line holdfast namespace show s)" shop
+is "also as values" "$(complete_line holdfast stats --namespace s)" shop
+is "of which there are two" "$(complete_line holdfast dlq list --subscription o)" other
+is "a database that is not there has none" \
+    "$(HOLDFAST_URL=sqlite:none.db complete_line holdfast sub show '' 2>&1)" ''
+true_that "and is not made" test ! -e none.db
+exits 0 "names are for scripts, too" names subscriptions
+is "one per line" "$(sort out | paste -sd' ')" 'mailer main other'
+exits 0 "or an object each" names namespaces --json
+json "in JSON" out
+exits 2 "a kind of names that is none is refused" names people
+
+# --- JSON ---
+exits 0 "help --json describes every command" help --json
+json "an object each" out
+is "all of them" "$(wc -l <out)" "$(wc -l <commands)"
+exits 0 "or one, with its options" help work --json
+has "by name" out '"name":"exec"'
+exits 0 "or those of a group" help dlq --json
+is "six" "$(wc -l <out)" 6
+exits 2 "a script is no JSON" completion bash --json
+exits 2 "nor is that of the schema" migrate --print --json
+echo 'subscriptions: [{nam: x}]' >bad.yaml
+exits 2 "mistakes of a configuration file are objects, too" config check bad.yaml --json
+json "on stderr" err
 if command -v zsh >/dev/null; then true_that "the zsh script is valid" zsh -n completion.zsh; fi
 if command -v fish >/dev/null; then true_that "the fish script is valid" fish -n completion.fish; fi
 

@@ -33,7 +33,7 @@ for n in 1 2 3; do
 done
 hf work $long --exec 'echo "an error that is long enough to be cut" >&2; exit 65' --until-empty
 hf sub pause mailer
-hf schedule add nightly '0 3 * * *' --type an.event.of.a.schedule.with.a.long.name
+hf schedule add nightly '0 3 * * *' an.event.of.a.schedule.with.a.long.name --zone Europe/Berlin
 
 for command in "sub list" "sub show $long" "stats" "dlq list" "dlq list --group-by error" \
     "event list" "namespace list" "node list --all" "schedule list" "doctor"; do

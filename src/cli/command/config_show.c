@@ -39,6 +39,7 @@ static int run_check(struct cli *cli)
 
 const struct command command_config_check = {
     .name = "config check",
+    .json_messages = true,
     .usage = "[FILE]",
     .summary = "lists all mistakes of a configuration file",
     .examples = "  holdfast config check\n"

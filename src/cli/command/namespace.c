@@ -82,6 +82,7 @@ static const struct option_row create_options[] = {
 const struct command command_namespace_create = {
     .name = "namespace create",
     .usage = "NAME",
+    .word_names = "namespaces",
     .summary = "makes a namespace, and the database if it is missing",
     .examples = "  holdfast namespace create shop\n"
                 "  holdfast namespace create ledger --gapless --metadata '{\"team\": \"money\"}'\n",
@@ -114,6 +115,7 @@ static const struct option_row set_options[] = {OPTION_METADATA, OPTION_RETENTIO
 const struct command command_namespace_set = {
     .name = "namespace set",
     .usage = "NAME",
+    .word_names = "namespaces",
     .summary = "changes the settings of a namespace",
     .examples = "  holdfast namespace set shop --metadata '{\"team\": \"web\"}'\n"
                 "  holdfast namespace set shop --retain-age 30d --retain-bytes 10GiB\n",
@@ -251,6 +253,7 @@ static int run_show(struct cli *cli)
 const struct command command_namespace_show = {
     .name = "namespace show",
     .usage = "NAME",
+    .word_names = "namespaces",
     .summary = "shows one namespace",
     .examples = "  holdfast namespace show shop\n",
     .words_min = 1,
@@ -316,6 +319,7 @@ static const struct option_row rm_options[] = {
 const struct command command_namespace_rm = {
     .name = "namespace rm",
     .usage = "NAME",
+    .word_names = "namespaces",
     .summary = "removes a namespace and everything that is in it",
     .examples = "  holdfast namespace rm trial\n"
                 "  holdfast namespace rm trial --yes --force\n",
@@ -452,6 +456,7 @@ static int run_grants(struct cli *cli)
 const struct command command_namespace_grants = {
     .name = "namespace grants",
     .usage = "NAME",
+    .word_names = "namespaces",
     .summary = "shows which roles may do what in a namespace",
     .examples = "  holdfast namespace grants shop\n",
     .words_min = 1,

@@ -72,6 +72,7 @@ static const struct option_row add_options[] = {
 const struct command command_schedule_add = {
     .name = "schedule add",
     .usage = "NAME EXPRESSION TYPE [JSON|-]",
+    .word_names = "schedules",
     .summary = "adds a schedule that publishes an event, or changes it",
     .examples = "  holdfast schedule add report '0 9 * * MON-FRI' report.due --zone Europe/Berlin\n"
                 "  holdfast schedule add beat '*/10 * * * * *' beat '{\"from\": \"cron\"}'\n"
@@ -251,6 +252,7 @@ static const struct option_row show_options[] = {
 const struct command command_schedule_show = {
     .name = "schedule show",
     .usage = "NAME",
+    .word_names = "schedules",
     .summary = "shows a schedule, and what became of its planned times",
     .examples = "  holdfast schedule show report\n"
                 "  holdfast schedule show report --runs 100\n",
@@ -283,6 +285,7 @@ static const struct option_row pause_options[] = {
 const struct command command_schedule_pause = {
     .name = "schedule pause",
     .usage = "NAME",
+    .word_names = "schedules",
     .summary = "stops a schedule until `schedule resume`",
     .examples = "  holdfast schedule pause report --reason holidays\n",
     .details = "Nothing fires meanwhile; times missed during a pause are skipped.\n",
@@ -302,6 +305,7 @@ static int run_resume(struct cli *cli)
 const struct command command_schedule_resume = {
     .name = "schedule resume",
     .usage = "NAME",
+    .word_names = "schedules",
     .summary = "ends a pause; times missed meanwhile are skipped",
     .examples = "  holdfast schedule resume report\n",
     .words_min = 1,
@@ -326,6 +330,7 @@ static int run_run(struct cli *cli)
 const struct command command_schedule_run = {
     .name = "schedule run",
     .usage = "NAME",
+    .word_names = "schedules",
     .summary = "publishes the event of a schedule now",
     .examples = "  holdfast schedule run report\n",
     .words_min = 1,
@@ -364,6 +369,7 @@ static const struct option_row rm_options[] = {CLI_OPTION_YES, OPTION_END};
 const struct command command_schedule_rm = {
     .name = "schedule rm",
     .usage = "NAME",
+    .word_names = "schedules",
     .summary = "removes a schedule; its events stay",
     .examples = "  holdfast schedule rm report --yes\n",
     .options = rm_options,

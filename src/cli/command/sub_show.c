@@ -287,6 +287,7 @@ static const struct option_row show_options[] = {
 const struct command command_sub_show = {
     .name = "sub show",
     .usage = "SUB",
+    .word_names = "subscriptions",
     .summary = "shows all about a subscription: first, why it is not moving",
     .examples = "  holdfast sub show mailer\n"
                 "  holdfast sub show mailer --json\n"

@@ -2,6 +2,7 @@
  * about.c - version, migrate and doctor: what the program and the database say of themselves.
  */
 #include "base/banned.h"
+#include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
 #include "cli/core/out.h"
@@ -109,6 +110,9 @@ static int run_migrate(struct cli *cli)
     const char *done;
     int code;
 
+    if (args_given(&cli->args, "print") && cli->json) {
+        return args_usage(&cli->args, "a script is no JSON: --print goes without --json");
+    }
     if (args_given(&cli->args, "print")) {
         return cli_fail(hf_schema_script("postgres:", print_script, NULL));
     }

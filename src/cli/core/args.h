@@ -71,6 +71,7 @@ struct command {
     size_t words_min;
     size_t words_max;
     const char *word_choices;    /* what completion offers for the first word, or NULL */
+    const char *word_names;      /* "subscriptions": it offers their names (`names`), or NULL */
     bool json_messages;          /* with --json its messages on stderr are JSON objects, too */
     bool places_itself;          /* holdfast.yaml does not say which database it works on */
     int (*run)(struct cli *cli); /* the exit code */

@@ -56,6 +56,7 @@ const struct command *const commands[] = {
     &command_config_show,
     &command_config_keys,
     &command_stats,
+    &command_names,
     &command_doctor,
     &command_verify,
     &command_copy,

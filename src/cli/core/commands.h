@@ -54,6 +54,7 @@ extern const struct command command_config_check;
 extern const struct command command_config_show;
 extern const struct command command_config_keys;
 extern const struct command command_stats;
+extern const struct command command_names;
 extern const struct command command_bench_publish;
 extern const struct command command_bench_consume;
 extern const struct command command_bench_e2e;

@@ -3,7 +3,9 @@
  *
  * All three do the same: walk the words before the cursor, skip the values of options, and so find
  * the command; then offer its options, or the words that may follow. Values are completed when they
- * are choices; files otherwise. Nothing here knows a command or an option by name.
+ * are choices or names; files otherwise. Names of subscriptions, schedules and namespaces are asked
+ * of the database (`holdfast names`), the one that the line names so far. Nothing here knows a
+ * command by name, but that one.
  */
 #include "base/banned.h"
 #include "cli/core/args.h"
@@ -12,6 +14,23 @@
 #include "cli/core/commands.h"
 
 #define NAMES_MAX 256
+
+/* Options whose values are names, and of what. */
+static const char *const named_values[][2] = {
+    {"namespace", "namespaces"},
+    {"subscription", "subscriptions"},
+};
+
+/* What the values of an option name; NULL: nothing. */
+static const char *names_of(const struct option_row *row)
+{
+    for (size_t i = 0; i < sizeof named_values / sizeof named_values[0]; i++) {
+        if (strcmp(row->name, named_values[i][0]) == 0) {
+            return named_values[i][1];
+        }
+    }
+    return NULL;
+}
 
 /* Calls back for every option of every command; the same name may come several times. */
 static void each_row(void (*visit)(const struct option_row *row, void *ctx), void *ctx)
@@ -79,7 +98,13 @@ static void print_choices(const char *choices, const char *separator)
 
 static void print_row_choices(const struct option_row *row, void *ctx)
 {
-    if (row->kind != OPTION_CHOICE || seen_before(ctx, row->name)) {
+    const char *names = names_of(row);
+
+    if ((row->kind != OPTION_CHOICE && !names) || seen_before(ctx, row->name)) {
+        return;
+    }
+    if (names) {
+        printf("    --%s) values=%s ;;\n", row->name, names);
         return;
     }
     printf("    --%s) choices=\"", row->name);
@@ -119,8 +144,9 @@ static void print_group_words(size_t at, size_t length)
     }
 }
 
-/* The body shared by bash and zsh: `name` is the command so far, `next` what may come next,
- * `options` the options of the command. */
+/* The body shared by bash and zsh: `name` is the command so far, `next` what may come next, `names`
+ * of what names may come next, `options` the options of the command; for a value, `choices` or
+ * `values`, of what it is a name. */
 static void print_cases(void)
 {
     struct seen seen = {.count = 0};
@@ -150,6 +176,9 @@ static void print_cases(void)
             printf("; next=\"");
             print_choices(commands[i]->word_choices, " ");
             printf("\"");
+        }
+        if (commands[i]->word_names) {
+            printf("; names=%s", commands[i]->word_names);
         }
         printf(" ;;\n");
     }
@@ -181,22 +210,52 @@ static void print_walk(const char *array, int first, const char *end)
     printf(") name=\"$name $word\" ;;\n            esac\n            ;;\n        esac\n    done\n");
 }
 
+/* Collects the options that say which database and namespace, from `line`. */
+static void print_place(int first, const char *end)
+{
+    printf("    for ((i = %d; i < %s; i++)); do\n"
+           "        case \"${line[i]}\" in\n"
+           "        --db | --namespace) place+=(\"${line[i]}\" \"${line[i + 1]}\") ;;\n"
+           "        --db=* | --namespace=*) place+=(\"${line[i]}\") ;;\n"
+           "        esac\n"
+           "    done\n",
+           first, end);
+}
+
 static void print_bash(void)
 {
     printf("# bash completion of holdfast: source it, or put it into\n"
            "# ~/.local/share/bash-completion/completions/holdfast\n"
            "_holdfast() {\n"
-           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
-           "    local name='' word i choices='' next='' options=''\n");
-    print_walk("COMP_WORDS", 1, "COMP_CWORD");
+           "    local cur=${COMP_WORDS[COMP_CWORD]} name='' word i last prev\n"
+           "    local choices='' values='' next='' names='' options=''\n"
+           "    local -a place=() line\n"
+           "    # COMP_WORDS has URLs in pieces, because bash ends words at colons.\n"
+           "    read -ra line <<<\"${COMP_LINE:0:COMP_POINT}\"\n"
+           "    [[ -n $cur ]] || line+=('')\n"
+           "    last=$((${#line[@]} - 1))\n"
+           "    prev=${line[last - 1]}\n");
+    print_place(1, "last");
+    print_walk("line", 1, "last");
     print_cases();
     printf("    if [[ -n $choices ]]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$choices\" -- \"$cur\")\n"
+           "    elif [[ -n $values ]]; then\n"
+           "        mapfile -t COMPREPLY < <(_holdfast_names $values)\n"
            "    elif [[ $cur == -* ]]; then\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$cur\")\n"
+           "    elif [[ -n $names ]]; then\n"
+           "        mapfile -t COMPREPLY < <(_holdfast_names $names)\n"
            "    else\n"
            "        mapfile -t COMPREPLY < <(compgen -W \"$next\" -- \"$cur\")\n"
            "    fi\n"
+           "}\n"
+           "# Names of this kind that begin as the word does, for the shell.\n"
+           "_holdfast_names() {\n"
+           "    local found\n"
+           "    while IFS= read -r found; do\n"
+           "        [[ $found != \"$cur\"* ]] || printf '%%q\\n' \"$found\"\n"
+           "    done < <(holdfast names \"$1\" \"${place[@]}\" --db-timeout 2s 2>/dev/null)\n"
            "}\n"
            "complete -o default -F _holdfast holdfast\n");
 }
@@ -209,10 +268,16 @@ static void print_zsh(void)
            "    local cur=${words[CURRENT]} prev=${words[CURRENT-1]}\n"
            "    local -a line=(\"${words[@]}\")\n"
            "    local last=$CURRENT\n"
-           "    local name='' word i choices='' next='' options=''\n");
+           "    local name='' word i choices='' values='' next='' names='' options=''\n"
+           "    local -a place=() found=()\n");
+    print_place(2, "last - 1");
     print_walk("line", 2, "last");
     print_cases();
-    printf("    if [[ -n $choices ]]; then\n"
+    printf("    if [[ $cur != -* && -n $values$names && -z $choices ]]; then\n"
+           "        found=(\"${(@f)$(holdfast names ${values:-$names} $place --db-timeout 2s "
+           "2>/dev/null)}\")\n"
+           "        compadd -- $found\n"
+           "    elif [[ -n $choices ]]; then\n"
            "        compadd -- ${=choices}\n"
            "    elif [[ $cur == -* ]]; then\n"
            "        compadd -- ${=options}\n"
@@ -253,6 +318,8 @@ static void print_fish_rows(const char *condition, const struct option_row *row)
             printf(" -f -a '");
             print_choices(row->choices, " ");
             putchar('\'');
+        } else if (names_of(row)) {
+            printf(" -f -a '(__holdfast_names %s)'", names_of(row));
         }
         printf(" -d ");
         print_fish_quoted(row->help);
@@ -284,6 +351,10 @@ static void print_fish_command(size_t at)
         print_choices(command->word_choices, " ");
         printf("'\n");
     }
+    if (command->word_names) {
+        printf("complete -c holdfast%s -f -a '(__holdfast_names %s)'\n", condition,
+               command->word_names);
+    }
     print_fish_rows(condition, command->options);
     print_fish_rows(condition, command->more);
 }
@@ -307,12 +378,25 @@ static void print_fish(void)
            "            set name $word\n"
            "        else if string match -qr '^(");
     print_groups();
-    printf(")$' -- $name\n"
-           "            set name \"$name $word\"\n"
-           "        end\n"
-           "    end\n"
-           "    test \"$name\" = \"$argv[1]\"\n"
-           "end\n");
+    printf(
+        ")$' -- $name\n"
+        "            set name \"$name $word\"\n"
+        "        end\n"
+        "    end\n"
+        "    test \"$name\" = \"$argv[1]\"\n"
+        "end\n"
+        "function __holdfast_names\n"
+        "    set -l place\n"
+        "    set -l keep 0\n"
+        "    for word in (commandline -opc)[2..-1]\n"
+        "        if test $keep = 1; or string match -qr '^--(db|namespace)(=|$)' -- $word\n"
+        "            set -a place $word\n"
+        "            string match -qr '^--(db|namespace)$' -- $word; and set keep 1; or set keep "
+        "0\n"
+        "        end\n"
+        "    end\n"
+        "    holdfast names $argv[1] $place --db-timeout 2s 2>/dev/null\n"
+        "end\n");
     print_fish_rows("", args_global);
     for (size_t i = 0; commands[i]; i++) {
         print_fish_command(i);
@@ -323,6 +407,9 @@ static int run_completion(struct cli *cli)
 {
     const char *shell = cli->args.words[0];
 
+    if (cli->json) {
+        return args_usage(&cli->args, "a script is no JSON: leave out --json");
+    }
     if (strcmp(shell, "bash") == 0) {
         print_bash();
     } else if (strcmp(shell, "zsh") == 0) {

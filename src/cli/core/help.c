@@ -7,10 +7,14 @@
 #include "cli/core/help.h"
 
 #include "base/banned.h"
+#include "base/text/json_write.h"
 #include "cli/core/cli.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
 
 #define HELP_COLUMN 26 /* where the texts of options begin */
 #define HELP_WIDTH 80
+#define LINE_BYTES_MAX 1048576
 
 /* The title of the section that begins with this command, if one does. */
 static void print_section(FILE *to, const struct command *command)
@@ -116,23 +120,86 @@ void help_command(FILE *to, const struct command *command)
     print_options(to, args_global);
 }
 
+static void options_json(struct json_out *json, const struct option_row *row)
+{
+    for (; row && row->name; row++) {
+        const char letter[] = {row->letter, '\0'};
+
+        json_object_begin(json);
+        show_string(json, "name", row->name);
+        show_string(json, "letter", row->letter ? letter : NULL);
+        show_string(json, "value", row->choices ? row->choices : row->argument);
+        show_string(json, "help", row->help);
+        json_object_end(json);
+    }
+}
+
+/* A command as an object, with its options but those of every command. */
+static void command_json(const struct command *command)
+{
+    struct buf line;
+    struct json_out json;
+
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    json_object_begin(&json);
+    show_string(&json, "name", command->name);
+    show_string(&json, "usage", command->usage);
+    show_string(&json, "summary", command->summary);
+    show_string(&json, "examples", command->examples);
+    show_string(&json, "details", command->details);
+    json_key(&json, "options");
+    json_array_begin(&json);
+    options_json(&json, command->options);
+    options_json(&json, command->more);
+    json_array_end(&json);
+    json_object_end(&json);
+    out_json_line(&line);
+    buf_release(&line);
+}
+
+/* Those whose names begin with `prefix`, and a space behind it if it is not "". */
+static void commands_json(const char *prefix)
+{
+    size_t length = strlen(prefix);
+
+    for (size_t i = 0; commands[i]; i++) {
+        if (strncmp(commands[i]->name, prefix, length) == 0 &&
+            (length == 0 || commands[i]->name[length] == ' ')) {
+            command_json(commands[i]);
+        }
+    }
+}
+
+/* The help of a command, of a group, or of all, for people or as objects. */
+static void print_help(const struct cli *cli, const struct command *command, const char *group)
+{
+    if (command && cli->json) {
+        command_json(command);
+    } else if (command) {
+        help_command(stdout, command);
+    } else if (cli->json) {
+        commands_json(group ? group : "");
+    } else if (group) {
+        help_group(stdout, group);
+    } else {
+        help_overview(stdout);
+    }
+}
+
 static int run_help(struct cli *cli)
 {
     const struct args *args = &cli->args;
-    size_t used;
-    const struct command *command;
+    const char *group = args->word_count > 0 ? args->words[0] : NULL;
+    size_t used = 0;
+    const struct command *command = NULL;
 
-    if (args->word_count == 0) {
-        help_overview(stdout);
-        return EXIT_OK;
+    if (group) {
+        command = command_find(args->words, args->word_count, &used);
     }
-    command = command_find(args->words, args->word_count, &used);
-    if (command && used == args->word_count) {
-        help_command(stdout, command);
-        return EXIT_OK;
-    }
-    if (args->word_count == 1 && command_is_group(args->words[0])) {
-        help_group(stdout, args->words[0]);
+    if (!group || (command && used == args->word_count) ||
+        (args->word_count == 1 && command_is_group(group))) {
+        print_help(cli, command, group);
         return EXIT_OK;
     }
     return args_no_command(args, args->word_count > 1 ? args->words[0] : NULL,

@@ -324,6 +324,7 @@ static const struct option_row options_rows[] = {
 const struct command command_work = {
     .name = "work",
     .usage = "SUB --exec COMMAND | [SUB ...] --config FILE",
+    .word_names = "subscriptions",
     .summary = "runs a command for each event of a subscription",
     .examples = "  holdfast work mailer --on 'user.*' --from start --exec './send-mail'\n"
                 "  holdfast work mailer --exec 'jq -r .payload.email | xargs ./welcome'\n"
