@@ -14,14 +14,22 @@
 -- role that does not see all namespaces sees their tables. A view that is locked has no digest
 -- (locked): any role that may use the schema holdfast can lock its views. `server`: definitions are
 -- written by the server, and another version may write them otherwise.
+--   How the server writes them depends on the session, too: on how times, intervals, bytes, names
+-- and texts are written. `pinned` sets that for this transaction before anything is written.
 -- name: schema_objects
-WITH log AS MATERIALIZED (
+WITH pinned AS MATERIALIZED (
+    SELECT count(set_config(s.name, s.value, true)) AS settings
+    FROM (VALUES ('timezone', 'UTC'), ('datestyle', 'ISO, MDY'), ('intervalstyle', 'postgres'),
+                 ('bytea_output', 'hex'), ('extra_float_digits', '1'),
+                 ('quote_all_identifiers', 'off'), ('standard_conforming_strings', 'on'))
+        s (name, value)),
+log AS MATERIALIZED (
     SELECT c.oid, c.relname FROM pg_partition_tree(holdfast.log_root()) t
     JOIN pg_class c ON c.oid = t.relid::oid WHERE t.parentrelid IS NOT NULL),
 own AS MATERIALIZED (
     SELECT c.oid, c.relname, c.relkind, c.relpersistence, c.relrowsecurity, c.relforcerowsecurity,
            c.reloptions, c.oid IN (SELECT l.oid FROM log l) AS is_log
-    FROM pg_class c
+    FROM pinned, pg_class c
     WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)),
 spaces (id) AS MATERIALIZED (
     SELECT n.id::text FROM holdfast.read_namespaces() n UNION SELECT substr(l.relname, 8)
@@ -82,7 +90,7 @@ listed (what, definition) AS (
     UNION ALL
     SELECT format('function %s(%s)', p.proname, pg_get_function_identity_arguments(p.oid)),
            CASE WHEN p.prokind IN ('f', 'p') THEN pg_get_functiondef(p.oid) ELSE p.prokind::text END
-    FROM pg_proc p
+    FROM pinned, pg_proc p
     WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
         AND p.proname NOT IN (SELECT v.name || s.id
                               FROM spaces s, (VALUES ('append_'), ('claim_'), ('lease_events_'),
@@ -91,13 +99,13 @@ listed (what, definition) AS (
     SELECT format('type %s', t.typname),
            concat_ws(' ', t.typtype, format_type(t.typbasetype, t.typtypmod), t.typnotnull,
                      t.typdefault)
-    FROM pg_type t
+    FROM pinned, pg_type t
     WHERE t.typnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
         AND t.typelem = 0 AND t.typtype <> 'c'
     UNION ALL
     SELECT format('operator %s(%s, %s)', p.oprname, p.oprleft::regtype, p.oprright::regtype),
            p.oprcode::text
-    FROM pg_operator p
+    FROM pinned, pg_operator p
     WHERE p.oprnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace))
 SELECT (jsonb_object_agg(l.what, coalesce(md5(l.definition), 'locked'))
         || jsonb_build_object('server',
