@@ -147,7 +147,7 @@ seq 1 2500 | sed 's/.*/{"type":"many.x","payload":{"n":&},"key":"k"}/' >many.ndj
 sed -i '2100s/many.x/many..x/' many.ndjson
 exits 1 "a line that only the bus refuses is named, too" publish --file many.ndjson
 has "exactly it" err 'many.ndjson:2100: '
-hf tail --json
+hf tail --from start --json
 is "exactly the lines before it are published" "$(wc -l <out)" 2099
 is "in their order" "$(sed 's/.*"n":\([0-9]*\).*/\1/' out | sort -nc 2>&1)" ''
 
@@ -187,7 +187,7 @@ wait $pid 2>/dev/null
 exits 0 "an import that was killed can be repeated" publish --file kill.ndjson --json
 is "new and old ones make all" \
     "$(($(field out 1 '$.published') + $(field out 1 '$.duplicates')))" 20000
-hf tail --json
+hf tail --from start --json
 is "every id is in the log once" \
     "$(sed 's/.*"id":"\([^"]*\)".*/\1/' out | sort -u | wc -l) $(wc -l <out)" \
     "20000 20000"

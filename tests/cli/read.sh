@@ -20,8 +20,14 @@ has "with position, time, type, key and payload" out \
 exits 0 "a pattern selects" tail order.2 --json
 json "--json prints an object per line" out
 is "three of six" "$(wc -l <out)" 3
-exits 0 "--limit ends" tail --limit 2
-is "after so many" "$(wc -l <out)" 2
+exits 0 "--limit shows the last ones" tail --limit 2 --json
+is "in the order of the log" "$(field out 1 '$.position') $(field out 2 '$.position')" "5 6"
+exits 0 "of a type that is rare, too" tail order.2 -n 2 --json
+is "these" "$(field out 1 '$.position') $(field out 2 '$.position')" "4 6"
+exits 0 "more than there are is all" tail order.2 -n 7
+is "three" "$(wc -l <out)" 3
+exits 0 "with --from it shows the first ones" tail --from start --limit 2 --json
+is "in this order" "$(field out 1 '$.position') $(field out 2 '$.position')" "1 2"
 exits 0 "a limit of 0 is nothing" tail -n 0
 is "nothing" "$(cat out)" ''
 exits 0 "--from a position begins after it" tail --from 4 --json
@@ -35,6 +41,24 @@ is "all six again" "$(wc -l <out)" 6
 exits 2 "a time to come is refused" tail --from 2999-01-01
 is "nothing yet" "$(cat out)" ''
 exits 2 "a bad pattern is refused" tail 'a.**.b'
+
+# --- The end of a longer log ---
+for n in $(seq 1500); do
+    printf '{"type": "many", "payload": %d}\n' "$n"
+done >many.ndjson
+exits 0 "many events" publish --file many.ndjson
+exits 0 "without a word tail shows the end" tail --json
+is "ten events" "$(wc -l <out)" 10
+is "the last ones" "$(field out 10 '$.payload')" 1500
+exits 0 "a type that is far from the end is found" tail order.2 -n 2 --json
+is "the last two of it" "$(field out 1 '$.payload.n') $(field out 2 '$.payload.n')" "4 6"
+exits 0 "--from start shows all" tail --from start
+is "each of them" "$(wc -l <out)" 1506
+exits 0 "event show takes a position" event show 3
+has "of this event" out 'order\.1'
+exits 3 "one that is not there is not found" event show 99999
+has "and named" err '99999'
+exits 3 "0 is before the first one" event show 0
 
 # --- Following ---
 # What is published before it is up it need not show, so there may be more than one.
@@ -95,7 +119,7 @@ is "it is the first line" "$(head -1 out | cut -d: -f1)" 'oldest waiting'
 has "and the subscriptions" out '^watcher '
 exits 0 "stats --json is an object" stats --json
 json "a valid one" out
-is "with the newest position" "$(field out 1 '$.head')" $((7 + late))
+is "with the newest position" "$(field out 1 '$.head')" $((1507 + late))
 true_that "and a rate" test -n "$(field out 1 '$.rate')"
 hf doctor
 true_that "doctor answers 0 or 7" test "$rc" -eq 0 -o "$rc" -eq 7

@@ -11,6 +11,7 @@
 
 #define READ_EVENTS 500
 #define LIST_LIMIT 100
+#define POSITION_DIGITS_MAX 18
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
 /* ---- event show ------------------------------------------------------------------------------ */
@@ -128,6 +129,45 @@ static hf_status view_all(struct cli *cli, struct view *view, const char *id)
     return hf_event_states(cli->bus, id, view_state, view);
 }
 
+static int copy_id(const hf_event *event, void *ctx)
+{
+    memcpy(ctx, event->id, HF_ID_BYTES);
+    return 1;
+}
+
+/* The position that a word of the command line says; -1: it is none. */
+static int64_t position_of(const char *word)
+{
+    char *end;
+
+    if (strspn(word, "0123456789") == 0 || strlen(word) > POSITION_DIGITS_MAX) {
+        return -1;
+    }
+    int64_t position = strtoll(word, &end, 10);
+    return *end == '\0' ? position : -1;
+}
+
+/* Shows what the word names: an id, or a position. */
+static int show_word(struct cli *cli, struct view *view, const char *word)
+{
+    int64_t position = position_of(word);
+    int64_t cursor = position - 1;
+    char id[HF_ID_BYTES] = "";
+
+    if (position < 0) {
+        return cli_fail(view_all(cli, view, word));
+    }
+    hf_status status = position > 0 ? hf_read(cli->bus, NULL, 1, 0, &cursor, copy_id, id) : HF_OK;
+    if (status) {
+        return cli_fail(status);
+    }
+    if (!id[0] || cursor != position) {
+        out_complain("there is no event at position %s", word);
+        return EXIT_NOT_FOUND;
+    }
+    return cli_fail(view_all(cli, view, id));
+}
+
 static int run_show(struct cli *cli)
 {
     struct view view = {.cli = cli};
@@ -138,7 +178,7 @@ static int run_show(struct cli *cli)
     }
     buf_init(&view.line, LINE_BYTES_MAX);
     json_out_init(&view.json, &view.line);
-    code = cli_fail(view_all(cli, &view, cli->args.words[0]));
+    code = show_word(cli, &view, cli->args.words[0]);
     buf_release(&view.line);
     return code;
 }
@@ -150,9 +190,10 @@ static const struct option_row show_options[] = {
 
 const struct command command_event_show = {
     .name = "event show",
-    .usage = "ID",
+    .usage = "ID|POSITION",
     .summary = "shows an event and its state in every subscription",
     .examples = "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55\n"
+                "  holdfast event show 4711\n"
                 "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55 --payload > p.json\n",
     .options = show_options,
     .words_min = 1,

@@ -159,7 +159,7 @@ const struct command command_publish = {
                 "  echo '{\"total\": 12.50}' | holdfast publish order.placed -\n"
                 "  holdfast publish account.opened '{}' --key acc-7 --expect-version 0\n"
                 "  holdfast publish --file events.ndjson\n"
-                "  holdfast tail --json | holdfast publish --file - --db sqlite:copy.db\n",
+                "  holdfast tail --from start --json | holdfast publish --file - --db copy.db\n",
     .details = "Without JSON the payload is null. A line of --file is an object with the fields\n"
                "type and payload, and optionally id, key, tenant, metadata, producer, emitted_at\n"
                "and expected_version. Lines are published in order, 1000 in one transaction.\n",

@@ -1,11 +1,16 @@
 /*
- * tail.c - the command `tail`: reads the log forward from a place, and follows it if asked.
+ * tail.c - the command `tail`: shows the end of the log, or reads it forward from a place, and
+ * follows it if asked.
+ *
+ * The log is read forward only, so the last events that match are found by reading an ever longer
+ * end of it, until it has as many of them as are wanted.
  *
  * It reads by hf_read, in the order of positions, and never moves a checkpoint. While following it
  * sleeps on the bus's descriptor; the time limit of that sleep is only for the case that a wake-up
  * is lost.
  */
 #include "base/banned.h"
+#include "base/mem.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
 #include "cli/core/out.h"
@@ -14,6 +19,9 @@
 
 #define READ_EVENTS 500 /* in one call */
 #define FOLLOW_WAIT_MS 1000
+#define LAST_EVENTS 10  /* are shown if nothing else is said */
+#define SPAN_FIRST 1000 /* positions that are looked through for them, ... */
+#define SPAN_GROWTH 8   /* ... and so many times more if that was not enough */
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
 struct tail {
@@ -59,9 +67,75 @@ static void wait_for_more(hf_bus *bus)
     }
 }
 
+static const char *pattern_of(const struct cli *cli)
+{
+    return cli->args.word_count > 0 ? cli->args.words[0] : NULL;
+}
+
+/* The last positions that match, in a ring. */
+struct last {
+    int64_t *positions;
+    int64_t wanted;
+    int64_t found; /* so far; of more than are wanted the first ones are gone */
+    int64_t end;   /* those behind it do not count */
+};
+
+static int note_one(const hf_event *event, void *ctx)
+{
+    struct last *last = ctx;
+
+    if (event->position > last->end) {
+        return 1;
+    }
+    last->positions[last->found++ % last->wanted] = event->position;
+    return stop_requested();
+}
+
+/* Notes what matches after `from`. */
+static hf_status note_last(struct cli *cli, struct last *last, int64_t from)
+{
+    hf_status status = HF_OK;
+
+    last->found = 0;
+    for (int64_t before = -1; !status && from != before && from < last->end && !stop_requested();) {
+        before = from;
+        status = hf_read(cli->bus, pattern_of(cli), READ_EVENTS, 0, &from, note_one, last);
+    }
+    return status;
+}
+
+/* The position after which the last `wanted` events that match begin; an exit status. */
+static int find_last(struct cli *cli, int64_t wanted, int64_t *ret_cursor)
+{
+    struct last last = {.wanted = wanted};
+    hf_status status = hf_locate(cli->bus, (hf_place){HF_PLACE_NOW, -1}, &last.end);
+    int64_t from = last.end;
+
+    *ret_cursor = last.end;
+    if (status || wanted == 0) {
+        return cli_fail(status);
+    }
+    if (wanted >= last.end) {
+        *ret_cursor = 0;
+        return EXIT_OK;
+    }
+    last.positions = mem_calloc((size_t)wanted, sizeof *last.positions);
+    if (!last.positions) {
+        out_complain("out of memory for the last %" PRId64 " events", wanted);
+        return EXIT_ERROR;
+    }
+    for (int64_t span = SPAN_FIRST > wanted ? SPAN_FIRST : wanted;
+         !status && last.found < wanted && from > 0 && !stop_requested(); span *= SPAN_GROWTH) {
+        from = last.end > span ? last.end - span : 0;
+        status = note_last(cli, &last, from);
+    }
+    *ret_cursor = last.found < wanted ? 0 : last.positions[last.found % wanted] - 1;
+    mem_free(last.positions);
+    return cli_fail(status);
+}
+
 static hf_status read_log(struct cli *cli, struct tail *tail, int64_t cursor, bool follow)
 {
-    const char *pattern = cli->args.word_count > 0 ? cli->args.words[0] : NULL;
     hf_status status = HF_OK;
 
     /* Without --follow: everything up to what is the end now, not a moving target. */
@@ -74,7 +148,7 @@ static hf_status read_log(struct cli *cli, struct tail *tail, int64_t cursor, bo
             break;
         }
         status =
-            hf_read(cli->bus, pattern,
+            hf_read(cli->bus, pattern_of(cli),
                     tail->left >= 0 && tail->left < READ_EVENTS ? (size_t)tail->left : READ_EVENTS,
                     0, &cursor, show_one, tail);
         if (!status && cursor == before) {
@@ -88,24 +162,34 @@ static hf_status read_log(struct cli *cli, struct tail *tail, int64_t cursor, bo
     return status;
 }
 
+/* Where reading begins, and how many events are to be shown; an exit status. */
+static int find_place(struct cli *cli, struct tail *tail, bool follow, int64_t *ret_cursor)
+{
+    hf_place from = {HF_PLACE_NOW, -1};
+
+    if (args_place(&cli->args, "from", &from) || follow) {
+        return cli_fail(hf_locate(cli->bus, from, ret_cursor));
+    }
+    tail->left = args_number(&cli->args, "limit", LAST_EVENTS);
+    return find_last(cli, tail->left, ret_cursor);
+}
+
 static int run_tail(struct cli *cli)
 {
     const struct args *args = &cli->args;
     struct tail tail = {.json = cli->json, .left = args_number(args, "limit", -1), .end = -1};
     bool follow = args_given(args, "follow");
-    hf_place from = {follow ? HF_PLACE_NOW : HF_PLACE_START, -1};
     int64_t cursor = 0;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
     if (code) {
         return code;
     }
-    args_place(args, "from", &from);
-    code = cli_fail(hf_locate(cli->bus, from, &cursor));
+    stop_catch();
+    code = find_place(cli, &tail, follow, &cursor);
     if (code) {
         return code;
     }
-    stop_catch();
     buf_init(&tail.line, LINE_BYTES_MAX);
     code = cli_fail(read_log(cli, &tail, cursor, follow));
     buf_release(&tail.line);
@@ -115,21 +199,24 @@ static int run_tail(struct cli *cli)
 static const struct option_row options[] = {
     {"from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0,
      "start, now, a position (the first event after it), a time, or how long ago (2h); "
-     "without it: start, or now with --follow"},
+     "without it: the end, or now with --follow"},
     {"follow", 'f', OPTION_FLAG, NULL, NULL, 0, 0, "wait for more"},
-    {"limit", 'n', OPTION_NUMBER, "N", NULL, 0, INT64_MAX, "end after so many events"},
+    {"limit", 'n', OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
+     "so many: the last ones (10), or with --from or --follow the first ones (all)"},
     OPTION_END,
 };
 
 const struct command command_tail = {
     .name = "tail",
     .usage = "[PATTERN]",
-    .summary = "reads the log; never moves a checkpoint",
+    .summary = "shows the end of the log, or all from a place on",
     .examples = "  holdfast tail\n"
+                "  holdfast tail 'order.*' -n 50\n"
                 "  holdfast tail 'order.*' --follow\n"
                 "  holdfast tail --from 2h --json\n"
                 "  holdfast tail --from 2026-01-31T12:00:00Z --limit 10\n",
-    .details = "Patterns: user.created, user.* (one segment), user.** (one or more), * (all).\n",
+    .details = "It never moves a checkpoint.\n"
+               "Patterns: user.created, user.* (one segment), user.** (one or more), * (all).\n",
     .options = options,
     .words_max = 1,
     .run = run_tail,
