@@ -63,6 +63,29 @@ has "the limit is named" err 'limit is 1048576'
 is "--payload-max raises the limit" "$?" 0
 exits 2 "a size has a unit that exists" publish a.b --payload-max 2G
 
+# --- Texts and files as payloads ---
+exits 2 "a plain text is no JSON" publish a.b hello
+has "and the way to say it is told" err -- '--text TEXT'
+exits 0 "--text makes a JSON string of it" publish text.one --text 'say "hello"'
+hf tail text.one --json
+is "with the same characters" "$(field out 1 '$.payload')" 'say "hello"'
+printf 'two\nlines\n' | "$HOLDFAST" publish text.two --text - >out 2>err
+is "--text - reads stdin" "$?" 0
+hf tail text.two
+has "without the last newline" out '"two\\nlines"$'
+exits 1 "--text is UTF-8" publish text.bad --text "$(printf 'ab\377')"
+has "or the byte is named" err 'byte 2'
+hf tail text.bad
+is "and nothing is published" "$(cat out)" ''
+printf '{"n": 1.10}\n' >payload.json
+exits 0 "--payload-file reads a file" publish text.file --payload-file payload.json
+hf tail text.file
+has "byte for byte" out '\{"n": 1\.10\}$'
+exits 1 "a file that is not there is named" publish text.file --payload-file nowhere.json
+has "by its name" err 'nowhere.json'
+exits 2 "one payload is enough" publish a.b '{}' --text x
+exits 2 "and goes not with --file" publish --file payload.json --text x
+
 # --- A database that another process has locked ---
 lock &
 until_true 60 test -e locked

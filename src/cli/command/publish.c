@@ -3,6 +3,7 @@
  */
 #include "base/banned.h"
 #include "base/mem.h"
+#include "base/text/utf8.h"
 #include "cli/command/import.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
@@ -11,6 +12,7 @@
 #include "cli/core/out.h"
 #include "cli/core/show.h"
 
+#define TEXT_JSON_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)6 + 2) /* each byte as \\u00XX */
 #define DELAY_MS_MAX (INT64_C(86400000) * 366 * 1000)
 
 static const struct option_row options[] = {
@@ -26,6 +28,9 @@ static const struct option_row options[] = {
      "the same, at this time: 18:00, '2026-11-20 18:00' (local), 2026-11-20T17:00:00Z"},
     {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
      "publish only if the key's version is N; 0: the key is new"},
+    {"text", 0, OPTION_TEXT, "TEXT", NULL, 0, 0,
+     "the payload is this text (- is stdin), as a JSON string"},
+    {"payload-file", 0, OPTION_TEXT, "FILE", NULL, 0, 0, "the payload is the JSON of this file"},
     {"file", 'f', OPTION_TEXT, "FILE", NULL, 0, 0,
      "publish the events of a file (- is stdin), one JSON object per line"},
     {"from-line", 0, OPTION_NUMBER, "N", NULL, 1, INT64_MAX,
@@ -47,6 +52,68 @@ static void say_when(const struct cli *cli, int64_t at_us)
             moment_format(at_us, local));
 }
 
+/* What goes with the event, and the memory that it may need. */
+struct payload {
+    const char *bytes;
+    size_t length;
+    char *owned;
+    struct buf text; /* --text as JSON */
+};
+
+static void payload_release(struct payload *payload)
+{
+    mem_free(payload->owned);
+    buf_release(&payload->text);
+}
+
+/* The payload by --text: a JSON string. */
+static bool quote_text(struct payload *payload)
+{
+    struct text text = {payload->bytes, payload->length};
+    struct json_out json;
+
+    if (!utf8_is_valid(text)) {
+        out_complain("--text is not UTF-8 from byte %zu on", utf8_valid_bytes(text));
+        return false;
+    }
+    buf_init(&payload->text, TEXT_JSON_BYTES_MAX);
+    json_out_init(&json, &payload->text);
+    json_string(&json, text);
+    if (buf_status(&payload->text)) {
+        out_complain("out of memory for --text");
+        return false;
+    }
+    payload->bytes = payload->text.bytes;
+    payload->length = payload->text.length;
+    return true;
+}
+
+/* False: it could not be had, which was explained. */
+static bool get_payload(const struct args *args, struct payload *payload)
+{
+    const char *text = args_text(args, "text");
+    const char *file = args_text(args, "payload-file");
+    const char *word = text ? text : args->word_count > 1 ? args->words[1] : NULL;
+
+    if (file) {
+        return cli_payload_file(file, &payload->bytes, &payload->length, &payload->owned);
+    }
+    if (!word) {
+        return true;
+    }
+    return cli_payload(word, &payload->bytes, &payload->length, &payload->owned) &&
+           (!text || quote_text(payload));
+}
+
+/* A word that is no JSON is usually meant as a text. */
+static void hint_at_text(const struct args *args)
+{
+    if (args->word_count > 1 && args->words[1][0] && !strchr("{[\"-", args->words[1][0])) {
+        out_hint("JSON is quoted for the shell: '{\"n\": 1}', '\"a text\"'; "
+                 "a plain text is --text TEXT");
+    }
+}
+
 static int publish_one(struct cli *cli)
 {
     const struct args *args = &cli->args;
@@ -54,7 +121,7 @@ static int publish_one(struct cli *cli)
     hf_receipt receipt;
     hf_place emitted_at, at;
     hf_status status;
-    char *owned = NULL;
+    struct payload payload = {0};
 
     event.type = args->words[0];
     event.id = args_text(args, "id");
@@ -72,14 +139,20 @@ static int publish_one(struct cli *cli)
     if (args_place(args, "at", &at)) {
         event.deliver_at_us = at.value;
     }
-    if (args->word_count > 1 &&
-        !cli_payload(args->words[1], &event.payload, &event.payload_bytes, &owned)) {
+    if (!get_payload(args, &payload)) {
+        payload_release(&payload);
         return EXIT_ERROR;
     }
+    event.payload = payload.bytes;
+    event.payload_bytes = payload.length;
     status = hf_publish(cli->bus, &event, &receipt);
-    mem_free(owned);
+    payload_release(&payload);
     if (status) {
-        return cli_fail(status);
+        int code = cli_fail(status);
+        if (status == HF_INVALID) {
+            hint_at_text(args);
+        }
+        return code;
     }
     show_receipt(cli->json, &receipt);
     if (receipt.position == 0) {
@@ -102,6 +175,9 @@ static int check_one(const struct args *args)
     if (args_given(args, "from-line")) {
         return args_usage(args, "--from-line goes with --file");
     }
+    if ((args->word_count > 1) + args_given(args, "text") + args_given(args, "payload-file") > 1) {
+        return args_usage(args, "the payload is a word, --text or --payload-file; give one");
+    }
     if (args_given(args, "expect-version") && !args_given(args, "key")) {
         return args_usage(args, "--expect-version is about the version of a key: name it (--key)");
     }
@@ -115,8 +191,8 @@ static int check_one(const struct args *args)
 static int check_file(const struct args *args)
 {
     static const char *const single[] = {
-        "key",        "tenant",         "id",    "metadata", "producer",
-        "emitted-at", "expect-version", "delay", "at"};
+        "key",   "tenant", "id",   "metadata",    "producer", "emitted-at", "expect-version",
+        "delay", "at",     "text", "payload-file"};
 
     if (args->word_count > 0) {
         return args_usage(args, "with --file the types come from the file, not from '%s'",

@@ -209,12 +209,18 @@ static void trim_newline(char *bytes, size_t *length)
 bool cli_payload(const char *word, const char **ret_payload, size_t *ret_bytes, char **ret_owned)
 {
     *ret_owned = NULL;
-    if (strcmp(word, "-") != 0) {
-        *ret_payload = word;
-        *ret_bytes = strlen(word);
-        return true;
+    if (strcmp(word, "-") == 0) {
+        return cli_payload_file("-", ret_payload, ret_bytes, ret_owned);
     }
-    *ret_owned = cli_read_file("-", CLI_PAYLOAD_BYTES_MAX, ret_bytes);
+    *ret_payload = word;
+    *ret_bytes = strlen(word);
+    return true;
+}
+
+bool cli_payload_file(const char *path, const char **ret_payload, size_t *ret_bytes,
+                      char **ret_owned)
+{
+    *ret_owned = cli_read_file(path, CLI_PAYLOAD_BYTES_MAX, ret_bytes);
     if (!*ret_owned) {
         return false;
     }

@@ -67,6 +67,9 @@ char *cli_read_file(const char *path, size_t bytes_max, size_t *ret_bytes);
 /* A payload given as a word: itself, or stdin if it is "-". *ret_owned (to be freed by mem_free) is
  * what was read. False after a complaint. */
 bool cli_payload(const char *word, const char **ret_payload, size_t *ret_bytes, char **ret_owned);
+/* The same of a file ("-": of stdin), without the newline at its end. */
+bool cli_payload_file(const char *path, const char **ret_payload, size_t *ret_bytes,
+                      char **ret_owned);
 
 #define CLI_PAYLOAD_BYTES_MAX 268435456 /* the most that the bus can be told to take */
 
