@@ -196,18 +196,6 @@ tables_are_whole() {
     ! grep -n '^| ' "$@" | grep -v '|$'
 }
 
-# lines_fit PAGE...: lines of prose have at most 100 columns. Tables have one line per row.
-lines_fit() {
-    awk 'FNR == 1 { fence = 0 }
-         /^```/ { fence = !fence }
-         { text = $0; gsub(/[\200-\277]/, "", text) }
-         length(text) > 100 && !/^\|/ && !/^ *PLANNED  |^    20[0-9][0-9]-.*Z  / {
-             print FILENAME ":" FNR ": " length(text) " columns"
-             found = 1
-         }
-         END { exit found }' "$@"
-}
-
 guarantees_are_all_there() {
     for n in 1 2 3 4 5 6 7 8 9 10; do
         title=$(grep "^## G$n\\. " docs/guarantees.md) || { echo "G$n is missing" && return 1; }
@@ -323,8 +311,6 @@ ok "the tests that docs/consumers.md names exist" named_in docs/consumers.md
 ok "the tests that docs/ordering.md names exist" named_in docs/ordering.md
 # shellcheck disable=SC2086  # a list of names without spaces
 ok "rows of tables are whole" tables_are_whole $pages
-# shellcheck disable=SC2086
-ok "lines have at most 100 columns" lines_fit $pages
 ok "the fault points that docs/architecture.md names exist" points_exist
 ok "docs/architecture.md describes the tables that there are" tables_exist
 ok "docs/benchmarks.md has the lines that are measured" benchmarks_are_those_that_run
