@@ -6,6 +6,7 @@
 
 #include "base/gap.h"
 #include "base/mem.h"
+#include "support/cases.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,6 +64,43 @@ static const char *holes_of(const struct gap *gap)
         }
     }
     return text;
+}
+
+/* ---- The table that SQL is tested against, too ----------------------------------------------- */
+
+static void gaps_are_decided_as_the_table_says(void **state)
+{
+    struct play play;
+    struct cases cases;
+    char name[CASES_LINE_BYTES] = "";
+    int checks = 0;
+
+    (void)state;
+    play_init(&play);
+    for (cases_open(&cases, "gaps.txt"); cases_next(&cases);) {
+        int64_t numbers[PLAY_NUMBERS_MAX];
+        char *const *words = cases.words + 1;
+        size_t count = cases.count - 1;
+        if (strcmp(cases.words[0], "case") == 0) {
+            snprintf(name, sizeof name, "%s", words[0]);
+            play_release(&play);
+            play_init(&play);
+        } else if (strcmp(cases.words[0], "see") == 0) {
+            play_see(&play, numbers, play_numbers(words, count, numbers));
+        } else if (strcmp(cases.words[0], "look") == 0) {
+            play_look(&play, words, count);
+        } else if (strcmp(cases.words[0], "read") == 0) {
+            int64_t through = play_through(words, &count);
+            play_read(&play, numbers, play_numbers(words, count, numbers), through);
+        } else if (strcmp(cases.words[0], "left-claim") != 0) {
+            if (strcmp(play_left(&play), play_words(&cases, 1)) != 0) {
+                fail_msg("gaps.txt:%d: %s: left are \"%s\"", cases.line, name, play_left(&play));
+            }
+            checks++;
+        }
+    }
+    assert_true(checks > 30);
+    play_release(&play);
 }
 
 /* ---- The cases of the specification ---------------------------------------------------------- */
@@ -482,6 +520,7 @@ static void without_memory_nothing_changes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaps_are_decided_as_the_table_says),
         cmocka_unit_test(a_fresh_state_has_no_holes_and_its_start_as_floor),
         cmocka_unit_test(without_gaps_the_floor_follows_the_log),
         cmocka_unit_test(a_gap_keeps_the_floor_and_is_remembered),
