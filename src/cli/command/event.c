@@ -3,6 +3,7 @@
  */
 #include "base/banned.h"
 #include "base/text/utf8.h"
+#include "cli/command/event_find.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
 #include "cli/core/out.h"
@@ -11,7 +12,6 @@
 
 #define READ_EVENTS 500
 #define LIST_LIMIT 100
-#define POSITION_DIGITS_MAX 18
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
 /* ---- event show ------------------------------------------------------------------------------ */
@@ -129,48 +129,10 @@ static hf_status view_all(struct cli *cli, struct view *view, const char *id)
     return hf_event_states(cli->bus, id, view_state, view);
 }
 
-static int copy_id(const hf_event *event, void *ctx)
-{
-    memcpy(ctx, event->id, HF_ID_BYTES);
-    return 1;
-}
-
-/* The position that a word of the command line says; -1: it is none. */
-static int64_t position_of(const char *word)
-{
-    char *end;
-
-    if (strspn(word, "0123456789") == 0 || strlen(word) > POSITION_DIGITS_MAX) {
-        return -1;
-    }
-    int64_t position = strtoll(word, &end, 10);
-    return *end == '\0' ? position : -1;
-}
-
-/* Shows what the word names: an id, or a position. */
-static int show_word(struct cli *cli, struct view *view, const char *word)
-{
-    int64_t position = position_of(word);
-    int64_t cursor = position - 1;
-    char id[HF_ID_BYTES] = "";
-
-    if (position < 0) {
-        return cli_fail(view_all(cli, view, word));
-    }
-    hf_status status = position > 0 ? hf_read(cli->bus, NULL, 1, 0, &cursor, copy_id, id) : HF_OK;
-    if (status) {
-        return cli_fail(status);
-    }
-    if (!id[0] || cursor != position) {
-        out_complain("there is no event at position %s", word);
-        return EXIT_NOT_FOUND;
-    }
-    return cli_fail(view_all(cli, view, id));
-}
-
 static int run_show(struct cli *cli)
 {
     struct view view = {.cli = cli};
+    struct event_name name;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
     if (code) {
@@ -178,7 +140,10 @@ static int run_show(struct cli *cli)
     }
     buf_init(&view.line, LINE_BYTES_MAX);
     json_out_init(&view.json, &view.line);
-    code = show_word(cli, &view, cli->args.words[0]);
+    code = event_find(cli, cli->args.words[0], &name);
+    if (!code) {
+        code = cli_fail(view_all(cli, &view, name.id));
+    }
     buf_release(&view.line);
     return code;
 }

@@ -1,0 +1,154 @@
+/*
+ * wait.c - the command `wait`: until an event is settled, in one subscription or in all.
+ *
+ * It waits by hf_wait in short steps, so that a signal ends it, and then says what became of the
+ * event.
+ */
+#include "base/banned.h"
+#include "base/time/clock.h"
+#include "cli/command/event_find.h"
+#include "cli/core/cli.h"
+#include "cli/core/commands.h"
+#include "cli/core/out.h"
+#include "cli/core/show.h"
+#include "cli/core/stop.h"
+
+#define STEP_MS 500
+#define LINE_BYTES_MAX 1048576
+
+/* What became of the event. */
+struct outcome_view {
+    const char *subscription; /* NULL: all */
+    bool json;
+    struct json_out *out;
+    int64_t seen; /* subscriptions that it is for */
+    int64_t dead;
+    int64_t open;
+};
+
+static bool is_settled(hf_state state)
+{
+    return state == HF_STATE_DONE || state == HF_STATE_DEAD;
+}
+
+static int view_state(const hf_event_state *state, void *ctx)
+{
+    struct outcome_view *view = ctx;
+    bool other = view->subscription && strcmp(view->subscription, state->subscription) != 0;
+
+    if (other || state->state == HF_STATE_NOT_FOR_IT) {
+        return 0;
+    }
+    view->seen++;
+    view->dead += state->state == HF_STATE_DEAD;
+    view->open += !is_settled(state->state);
+    if (view->json) {
+        json_object_begin(view->out);
+        show_string(view->out, "subscription", state->subscription);
+        show_string(view->out, "state", hf_state_name(state->state));
+        json_object_end(view->out);
+    } else {
+        out_text(state->subscription);
+        printf(": %s%s%s\n", state->state == HF_STATE_DEAD ? out_on(OUT_RED) : "",
+               hf_state_name(state->state), state->state == HF_STATE_DEAD ? out_off() : "");
+    }
+    return 0;
+}
+
+/* Says in which subscriptions the event is what. */
+static hf_status tell(struct cli *cli, const struct event_name *name, struct outcome_view *view)
+{
+    struct buf line;
+    struct json_out json;
+
+    buf_init(&line, LINE_BYTES_MAX);
+    json_out_init(&json, &line);
+    view->out = &json;
+    if (cli->json) {
+        json_object_begin(&json);
+        show_string(&json, "id", name->id);
+        show_int(&json, "position", name->position);
+        json_key(&json, "states");
+        json_array_begin(&json);
+    }
+    hf_status status = hf_event_states(cli->bus, name->id, view_state, view);
+    if (cli->json && !status) {
+        json_array_end(&json);
+        show_bool(&json, "settled", view->open == 0);
+        json_object_end(&json);
+        out_json_line(&line);
+    }
+    buf_release(&line);
+    return status;
+}
+
+/* HF_TIMEOUT also if a signal came. */
+static hf_status wait_for(struct cli *cli, const struct event_name *name, const char *subscription)
+{
+    int64_t timeout_ms = args_number(&cli->args, "timeout", -1);
+    int64_t begun_us = clock_mono_us();
+    hf_status status = HF_TIMEOUT;
+
+    while (status == HF_TIMEOUT && !stop_requested()) {
+        int64_t left_ms = timeout_ms - (clock_mono_us() - begun_us) / 1000;
+        int64_t step_ms = timeout_ms < 0 || left_ms > STEP_MS ? STEP_MS : left_ms > 0 ? left_ms : 0;
+        status = hf_wait(cli->bus, subscription, name->position, step_ms);
+        if (timeout_ms >= 0 && left_ms <= 0) {
+            break;
+        }
+    }
+    return status;
+}
+
+static int run_wait(struct cli *cli)
+{
+    const char *subscription = args_text(&cli->args, "subscription");
+    struct event_name name;
+    struct outcome_view view = {.subscription = subscription, .json = cli->json};
+    int code = cli_open(cli, HF_OPEN_EXISTING);
+
+    if (!code) {
+        code = event_find(cli, cli->args.words[0], &name);
+    }
+    if (code) {
+        return code;
+    }
+    stop_catch();
+    hf_status status = wait_for(cli, &name, subscription);
+    if (status && status != HF_TIMEOUT) {
+        return cli_fail(status);
+    }
+    status = tell(cli, &name, &view);
+    if (status) {
+        return cli_fail(status);
+    }
+    if (view.open > 0) {
+        out_complain("the event is not settled yet");
+        return EXIT_TIMEOUT;
+    }
+    if (view.seen == 0) {
+        out_say("It is for no subscription%s.", subscription ? " of that name" : "");
+    }
+    return view.dead > 0 ? EXIT_FINDINGS : EXIT_OK;
+}
+
+static const struct option_row options[] = {
+    {"subscription", 0, OPTION_TEXT, "SUB", NULL, 0, 0, "in this one only (all that it is for)"},
+    {"timeout", 0, OPTION_DURATION, "TIME", NULL, 0, INT64_MAX / 1000,
+     "give up after this time (never)"},
+    OPTION_END,
+};
+
+const struct command command_wait = {
+    .name = "wait",
+    .usage = "ID|POSITION",
+    .summary = "waits until an event is done or dead",
+    .examples = "  holdfast wait 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55\n"
+                "  holdfast wait 4711 --subscription billing --timeout 1m\n",
+    .details = "Exit status 0: it is done in every subscription that it is for. 7: it is a dead\n"
+               "letter in one of them. 5: the time is over.\n",
+    .options = options,
+    .words_min = 1,
+    .words_max = 1,
+    .run = run_wait,
+};
