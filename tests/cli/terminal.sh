@@ -75,7 +75,22 @@ seen 80 sub list
 true_that "not moving is red" marked 31 'not moving'
 seen 80 stats
 true_that "and so are dead letters in the numbers" marked 31 3
+if on sqlite; then
+    patiently bus.db "UPDATE holdfast_schedules SET next_at = next_at - 30 * 86400 * 1000000"
+else
+    psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.schedules
+        SET next_at = next_at - interval '30 days'"
+fi
+seen 80 schedule list
+true_that "a schedule that is overdue is red" marked 31 "$(grep -oE '[0-9]+d[0-9h]* ago' plain)"
 
+# The server of the tests does not wait for its disk, of which doctor warns.
+if on postgres; then
+    seen 80 doctor
+    "$HOLDFAST" doctor --json | grep '"level":"\(warn\|error\)"' >troubles
+    advice="$(field troubles 1 '$.name'): $(field troubles 1 '$.advice')"
+    true_that "advice on a finding is there as a whole" grep -qxF -- "$advice" plain
+fi
 fresh
 hf namespace create default
 for list in "sub list:No subscriptions" "dlq list:No dead letters" "event list:No events" \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The owner of the schema migrates and removes namespaces, whatever others keep hold of: locks on
 # relations that the server gives before it looks at rights, on whatever number nextval is given;
-# views above functions, for which nobody needs a right on them.
+# views above functions, for which no right on them is needed.
 . "$(dirname "$0")/lib.sh"
 cluster max_prepared_transactions=5
 schema

@@ -20,7 +20,7 @@ ok "(the scenario works)" sh -c '! grep -q ERROR "$1" && [ "$(wc -l <"$1")" -gt 
 
 # --- With them ---
 house noisy
-# Statements are made from the catalog, by somebody who sees it all: test.hostile(ROLE, COUNT).
+# Statements are made from the catalog, by a role that sees it all: test.hostile(ROLE, COUNT).
 sql "CREATE SCHEMA test;
 CREATE FUNCTION test.any(VARIADIC p text[]) RETURNS text
     LANGUAGE sql VOLATILE AS 'SELECT p[1 + floor(random() * cardinality(p))::integer]';
@@ -128,7 +128,7 @@ BEGIN
         ORDER BY random() LIMIT p_count;
 END \$\$" >/dev/null
 
-# planted: what a name or an operator could be mistaken for, and where everybody may make things,
+# planted: what a name or an operator could be mistaken for, and where every role may make things,
 # too.
 psql -qX -d "$PGDATABASE" -c "GRANT CREATE ON SCHEMA public TO PUBLIC;
     GRANT CREATE, TEMPORARY ON DATABASE $PGDATABASE TO PUBLIC" || exit 1
@@ -147,7 +147,7 @@ for role in $everybody; do
             CREATE TEMP TABLE door (ask boolean, caller oid, ticket bytea);"
         echo "CREATE TRIGGER door BEFORE INSERT ON door FOR EACH ROW
             EXECUTE FUNCTION holdfast_private.schedule_job();"
-        # Rows under ids that others will be given, and positions that nobody could get past.
+        # Rows under ids that others will be given, and positions that no publisher could get past.
         echo "INSERT INTO holdfast_private.subscriptions (id, namespace_id, name, patterns, options,
             mode, partitions, start, created_at) OVERRIDING SYSTEM VALUE SELECT i, 1, 'plant' || i,
             '[]', '{}', 2, 1, 0, now() FROM generate_series(3, 60) i;"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Notifications are one queue for the whole server, and need no right. Whoever sends what on
-# whichever channel, and whoever keeps the queue from being emptied, keeps no namespace from
-# publishing and none from consuming.
+# Notifications are one queue for the whole server, and need no right. A role that sends anything on
+# any channel, or keeps the queue from being emptied, keeps no namespace from publishing and none
+# from consuming.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/neighbours.sh"
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"

@@ -2,6 +2,7 @@
  * about.c - version, migrate and doctor: what the program and the database say of themselves.
  */
 #include "base/banned.h"
+#include "base/text/utf8.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
@@ -177,6 +178,7 @@ struct doctor {
     int64_t troubles; /* findings of level WARN and above */
     struct out_table table;
     struct buf line;
+    struct buf advice; /* for a terminal, whose table cuts it: whole lines, made safe */
 };
 
 static const char *level_word(hf_log_level level)
@@ -220,6 +222,12 @@ static int show_finding(const char *name, const char *value, hf_log_level level,
         out_table_cell(&doctor->table, name);
         out_table_cell(&doctor->table, value);
         out_table_cell(&doctor->table, advice ? advice : "");
+        if (level >= HF_LOG_WARN && advice && out_columns() > 0) {
+            utf8_sanitize(text_of(name), &doctor->advice);
+            buf_append_text(&doctor->advice, text_of(": "));
+            utf8_sanitize(text_of(advice), &doctor->advice);
+            buf_char(&doctor->advice, '\n');
+        }
     }
     return out_failed();
 }
@@ -253,9 +261,14 @@ static int run_doctor(struct cli *cli)
     }
     out_table_init(&doctor.table, columns, 4);
     buf_init(&doctor.line, LINE_BYTES_MAX);
+    buf_init(&doctor.advice, LINE_BYTES_MAX);
     code = cli_fail(hf_doctor(cli->bus, show_finding, &doctor));
     out_table_end(&doctor.table);
+    if (doctor.advice.length > 0) {
+        printf("\n%s", buf_terminate(&doctor.advice));
+    }
     buf_release(&doctor.line);
+    buf_release(&doctor.advice);
     if (code) {
         return code;
     }
