@@ -49,6 +49,7 @@ nothing touch pulled "$(lease)"
 nothing "sub pause" pushed
 nothing "sub resume" pushed
 objects "sub seek" pushed --to now --yes
+objects wait "$id" --subscription pushed --timeout 60s
 nothing work pushed --exec true --until-empty
 json "work: its messages are objects" err
 objects "dlq list"
