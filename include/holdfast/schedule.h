@@ -29,15 +29,16 @@ typedef enum hf_driver {
     HF_DRIVER_DEFAULT = 0, /* own */
     HF_DRIVER_OWN = 1,     /* only processes fire it */
     HF_DRIVER_PG_CRON = 2  /* a job of the extension pg_cron, on PostgreSQL where it is installed:
-                              UTC only, and no seconds. It comes and goes with the schedule, in
-                              the same transaction; each planned time is published once all the
-                              same */
+                              UTC only, no seconds, no @every. It comes and goes with the
+                              schedule, in the same transaction; each planned time is
+                              published once all the same */
 } hf_driver;
 
 /* Expressions have five fields (minute, hour, day of month, month, day of week) or six with the
  * seconds first, or are one of @hourly, @daily, @weekly, @monthly, @yearly. With fixed hours a time
  * that the clocks jump over fires when they jump, and one that they show twice fires once, the
- * first time; with * or a step for the hour every real hour counts. */
+ * first time; with * or a step for the hour every real hour counts. "@every 5m" fires at the
+ * multiples of a period since 1970-01-01T00:00:00Z, in any zone: whole seconds, from 1s to 365d. */
 typedef struct hf_schedule {
     size_t size;
     const char *name;

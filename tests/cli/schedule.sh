@@ -29,6 +29,13 @@ wanted='{"at":"2026-11-16T03:15:00.000000Z","local":"2026-11-16T09:00:00+05:45"'
 wanted=$wanted',"zone":"Asia/Kathmandu","abbreviation":"+0545","note":null}'
 is "with these fields" "$(head -1 out)" "$wanted"
 is "as many as asked for" "$(wc -l <out)" 2
+exits 0 "a period means its multiples" schedule next '@every 90m' 3 --zone Europe/Berlin \
+    --after 2026-03-29T00:10:00Z
+has "whatever the clocks do" out '^2026-03-29T03:30:00\+02:00 +CEST +2026-03-29T01:30:00Z '
+exits 2 "one that is too short is refused" schedule next '@every 10ms'
+has "with its limits" err 'takes whole seconds, from 1s to 365d'
+exits 2 "and what is none" schedule next '@every noon'
+has "with an example" err '"noon" is no period; .* 1h30m'
 exits 0 "five times in UTC are the default" schedule next '*/5 * * * * *' --json
 is "five" "$(grep -c '"zone":"UTC"' out)" 5
 exits 2 "a wrong expression is a usage error" schedule next '0 25 * * *'
@@ -59,6 +66,10 @@ exits 1 "a driver that is not there" schedule add bad @daily t --driver pg_cron
 has "is named" err 'driver is pg_cron'
 exits 3 "nothing is left of it" schedule show bad
 exits 2 "a driver that is none" schedule add bad @daily t --driver systemd
+exits 0 "a period" schedule add beat '@every 5m' beat
+exits 0 "is listed" schedule list
+has "as it was written" out '^beat +@every 5m +UTC +in '
+exits 0 "and goes" schedule rm beat --yes
 exits 0 "by itself it has none" schedule add report '0 9 * * MON-FRI' report.due \
     '{"n": 1.50}' --zone Europe/Berlin --misfire once --driver own
 exits 0 "as is shown" schedule show report

@@ -42,6 +42,11 @@ cat >>asked <<'LIST'
 @hourly;Europe/Berlin;2026-10-24T23:30:00Z
 @weekly;Africa/Casablanca;2026-02-10T00:00:00Z
 0 0 13 * FRI;UTC;2026-01-01T00:00:00Z
+@every 5m;UTC;2026-01-01T00:00:01Z
+@Every 1h30m;Europe/Berlin;2026-03-28T23:10:00Z
+@every 7s;Asia/Kathmandu;1969-12-31T23:59:51Z
+@every 2w3d;UTC;2026-01-01T00:00:00Z
+@every 365d;UTC;1970-01-01T00:00:00Z
 LIST
 while IFS=';' read -r expression zone after; do
     "$HOLDFAST" schedule next "$expression" --zone "$zone" --after "$after" -n 6 --json |
@@ -89,7 +94,8 @@ cat back
 ok "and back the same way" test ! -s back
 
 for wrong in '0 25 * * *' '* * *' '0 0 30 2 *' '@never' 'a * * * *' '5-3 * * * *' '*/61 * * * *' \
-    '0 0 L * *' '? * * * *' '' '1,, * * * *'; do
+    '0 0 L * *' '? * * * *' '' '1,, * * * *' '@every' '@every 5' '@every 0s' '@every 366d' \
+    '@every 5m1h' '@every 1500ms' '@every 5m 3m'; do
     fails "refused: $wrong" "SELECT holdfast.cron_next('$wrong')" 'HF001: cron expression*'
 done
 done_testing

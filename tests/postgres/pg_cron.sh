@@ -21,6 +21,8 @@ fails "any zone but UTC is refused" "$(make "'s', '0 9 * * *', 't', zone => 'Eur
     'HF001: zone is Europe/Berlin; pg_cron knows none but UTC'
 fails "seconds are refused" "$(make "'s', '*/10 * * * * *', 't'")" \
     'HF001: expression "*/10 * * * * *" has seconds*'
+fails "a period is refused" "$(make "'s', '@every 5m', 't'")" \
+    'HF001: expression "@every 5m" is a period, which pg_cron does not have: write it with five *'
 is "and nothing is left of it" \
     "SELECT (SELECT count(*) FROM holdfast_private.schedules) + (SELECT count(*) FROM cron.job)" 0
 open a
@@ -73,6 +75,8 @@ says() { # CLAIM PATTERN ARGS...
 }
 says "seconds are refused" 'holdfast: expression "0 * * * * *" has seconds*' \
     schedule add c '0 * * * * *' t --driver pg_cron
+says "so is a period" 'holdfast: expression "@every 5m" is a period, which pg_cron does not have*' \
+    schedule add c '@every 5m' t --driver pg_cron
 says "so is a zone" 'holdfast: zone is Europe/Berlin; pg_cron knows none but UTC' \
     schedule add c '0 9 * * *' t --zone Europe/Berlin --driver pg_cron
 is "nothing is left of them" "SELECT count(*) FROM holdfast_private.schedules" 0

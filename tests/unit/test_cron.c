@@ -120,6 +120,47 @@ static void words_stand_for_what_they_say(void **state)
     }
 }
 
+static void a_period_means_its_multiples_since_1970(void **state)
+{
+    (void)state;
+    assert_next("@every 5m", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
+    assert_next("@every 5m", "2026-01-01T00:00:01Z", "2026-01-01T00:05:00Z");
+    assert_next(" @Every\t1h30m ", "1970-01-01T00:00:01Z", "1970-01-01T01:30:00Z");
+    assert_next("@every 7s", "1969-12-31T23:59:50Z", "1969-12-31T23:59:53Z");
+    assert_next("@every 1s", "2026-01-01T00:00:07Z", "2026-01-01T00:00:07Z");
+    assert_next("@every 365d", "1970-01-02T00:00:00Z", "1971-01-01T00:00:00Z");
+    assert_previous("@every 7s", "1969-12-31T23:59:58Z", "1969-12-31T23:59:53Z");
+    assert_previous("@every 1d", "2026-01-01T23:59:59Z", "2026-01-01T00:00:00Z");
+    assert_int_equal(parsed("@every 1000ms").every_s, 1);
+    assert_true(cron_matches(&(struct cron){.every_s = 60}, 120));
+    assert_false(cron_matches(&(struct cron){.every_s = 60}, 121));
+}
+
+static void a_period_outside_its_limits_is_refused(void **state)
+{
+    static const struct {
+        const char *expression;
+        const char *said;
+    } table[] = {
+        {"@every", "is none of @yearly"},    {"@every 5", "is no period"},
+        {"@every -5m", "is no period"},      {"@every 5m1h", "is no period"},
+        {"@every 1.5h", "is no period"},     {"@every 0s", "from 1s to 365d"},
+        {"@every 999ms", "from 1s to 365d"}, {"@every 1500ms", "whole seconds"},
+        {"@every 366d", "from 1s to 365d"},  {"@every 5m 3m", "has 3 fields"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct cron cron = {.seconds = 7};
+
+        assert_int_equal(cron_parse(text_of(table[i].expression), &cron), HF_INVALID);
+        if (!strstr(err_message(), table[i].said)) {
+            fail_msg("\"%s\": %s", table[i].expression, err_message());
+        }
+        assert_int_equal(cron.seconds, 7);
+    }
+}
+
 static void two_restricted_day_fields_need_only_one_match(void **state)
 {
     (void)state;
@@ -186,7 +227,6 @@ static void wrong_expressions_are_refused_with_field_place_and_range(void **stat
         {TEXT_LITERAL("@"), "\"@\" is none of @yearly"},
         {TEXT_LITERAL("@every"), "\"@every\" is none of"},
         {TEXT_LITERAL("@reboot"), "\"@reboot\" is none of"},
-        {TEXT_LITERAL("@every 5m"), "has 2 fields"},
         {TEXT_LITERAL("* * * *\n*"), "the byte 0x0A at byte 7"},
         {TEXT_LITERAL("* * * * \0*"), "the byte 0x00 at byte 8"},
         {TEXT_LITERAL("\xC3\xA4 * * * *"), "the byte 0xC3 at byte 0"},
@@ -346,6 +386,8 @@ int main(void)
         cmocka_unit_test(known_expressions_have_known_next_times),
         cmocka_unit_test(looking_back_is_the_mirror_image),
         cmocka_unit_test(words_stand_for_what_they_say),
+        cmocka_unit_test(a_period_means_its_multiples_since_1970),
+        cmocka_unit_test(a_period_outside_its_limits_is_refused),
         cmocka_unit_test(two_restricted_day_fields_need_only_one_match),
         cmocka_unit_test(wrong_expressions_are_refused_with_field_place_and_range),
         cmocka_unit_test(an_expression_may_have_255_bytes),

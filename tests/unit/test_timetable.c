@@ -66,6 +66,15 @@ static void a_fixed_time_that_is_skipped_runs_when_the_clocks_jump(void **state)
                  TIMES("2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"));
 }
 
+static void a_period_takes_no_notice_of_clocks(void **state)
+{
+    (void)state;
+    assert_times("@every 40m", "Europe/Berlin", "2026-03-29T00:10:00Z",
+                 TIMES("2026-03-29T00:40:00Z", "2026-03-29T01:20:00Z", "2026-03-29T02:00:00Z"));
+    assert_times("@every 12h", "Asia/Kathmandu", "2026-10-24T23:00:00Z",
+                 TIMES("2026-10-25T00:00:00Z", "2026-10-25T12:00:00Z"));
+}
+
 static void several_skipped_times_run_once(void **state)
 {
     (void)state;
@@ -375,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fixed_time_that_is_skipped_runs_when_the_clocks_jump),
+        cmocka_unit_test(a_period_takes_no_notice_of_clocks),
         cmocka_unit_test(several_skipped_times_run_once),
         cmocka_unit_test(a_skipped_day_runs_once_when_the_next_begins),
         cmocka_unit_test(a_fixed_time_that_comes_twice_runs_the_first_time),

@@ -78,6 +78,31 @@ BEGIN
 END
 $$;
 
+-- cron_every: the seconds of a period such as 1h30m, as parse_every of src/base/time/cron.c. HF001.
+CREATE OR REPLACE FUNCTION holdfast_private.cron_every(p_period text) RETURNS integer
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_parts text[] := regexp_match(p_period,
+        '^(?:([0-9]+)w)?(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?$');
+    v_ms    numeric;
+BEGIN
+    IF v_parts IS NULL OR p_period = '' THEN
+        RAISE EXCEPTION 'cron expression: "%" is no period; @every takes whole numbers with units, '
+            'the larger ones first: 30s, 5m, 1h30m, 7d', p_period USING ERRCODE = 'HF001';
+    END IF;
+    v_ms := (SELECT sum(coalesce(p, '0')::numeric * ms)
+             FROM unnest(v_parts, '{604800000,86400000,3600000,60000,1000,1}'::numeric[])
+                  u (p, ms));
+    IF v_ms < 1000 OR v_ms % 1000 <> 0 OR v_ms > 31536000000 THEN
+        RAISE EXCEPTION 'cron expression: @every "%" is out of range; it takes whole seconds, from '
+            '1s to 365d', p_period USING ERRCODE = 'HF001';
+    END IF;
+    RETURN v_ms / 1000;
+END
+$$;
+
 -- An expression of five or six fields, or one with an @. HF001.
 CREATE OR REPLACE FUNCTION holdfast_private.cron_parse(p_expression text)
     RETURNS holdfast_private.cron
@@ -97,6 +122,11 @@ BEGIN
             USING ERRCODE = 'HF001';
     END IF;
     v_fields := regexp_split_to_array(coalesce(v_words ->> lower(v_text), v_text), E'[ \t]+');
+    IF cardinality(v_fields) = 2 AND lower(v_fields[1]) = '@every' THEN
+        v_cron.every_s := cron_every(v_fields[2]);
+        v_cron.runs := true;
+        RETURN v_cron;
+    END IF;
     IF cardinality(v_fields) = 5 THEN
         v_fields := array_prepend('0', v_fields);
     END IF;
@@ -326,7 +356,10 @@ AS $$
 DECLARE
     v_from timestamptz := date_trunc('second', p_after) + interval '1 second';
 BEGIN
-    IF p_cron.runs THEN
+    IF p_cron.every_s > 0 THEN
+        RETURN to_timestamp((floor(extract(epoch FROM p_after) / p_cron.every_s) + 1)
+                            * p_cron.every_s);
+    ELSIF p_cron.runs THEN
         RETURN cron_real(p_cron, p_zone, v_from, true);
     END IF;
     RETURN zone_reached(p_zone, cron_find(p_cron, zone_highest(p_zone, v_from - interval '1 second')
@@ -343,7 +376,10 @@ AS $$
 DECLARE
     v_until timestamptz := date_trunc('second', p_before - interval '1 microsecond');
 BEGIN
-    IF p_cron.runs THEN
+    IF p_cron.every_s > 0 THEN
+        RETURN to_timestamp((ceil(extract(epoch FROM p_before) / p_cron.every_s) - 1)
+                            * p_cron.every_s);
+    ELSIF p_cron.runs THEN
         RETURN cron_real(p_cron, p_zone, v_until, false);
     END IF;
     RETURN zone_reached(p_zone, cron_find(p_cron, zone_highest(p_zone, v_until), false));

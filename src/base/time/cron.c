@@ -22,6 +22,7 @@
 #include "base/time/cron.h"
 #include "base/err.h"
 #include "base/time/date.h"
+#include "base/time/time.h"
 
 #include <strings.h>
 
@@ -348,19 +349,42 @@ static hf_status parse_fields(struct text text, struct cron *ret_cron)
     return status;
 }
 
+/* "@every 5m". The sets stay empty. */
+static hf_status parse_every(struct text period, struct cron *ret_cron)
+{
+    int64_t ms = 0;
+
+    if (duration_parse(period, &ms) != HF_OK) {
+        return fail(HF_INVALID,
+                    "cron expression: \"%" TEXT_PRI "\" is no period; @every takes whole numbers "
+                    "with units, the larger ones first: 30s, 5m, 1h30m, 7d",
+                    TEXT_ARG(period));
+    }
+    if (ms < 1000 || ms % 1000 != 0 || ms / 1000 > CRON_EVERY_S_MAX) {
+        return fail(HF_INVALID,
+                    "cron expression: @every \"%" TEXT_PRI
+                    "\" is out of range; it takes whole seconds, from 1s to 365d",
+                    TEXT_ARG(period));
+    }
+    *ret_cron = (struct cron){.every_s = (int32_t)(ms / 1000), .hours_run = true};
+    return HF_OK;
+}
+
+static bool is_word(struct text text, const char *word)
+{
+    return text.length == strlen(word) && strncasecmp(text.bytes, word, text.length) == 0;
+}
+
 hf_status cron_parse(struct text text, struct cron *ret_cron)
 {
     static const struct {
-        struct text name;
+        const char *name;
         struct text fields;
     } words[] = {
-        {TEXT_LITERAL("@yearly"), TEXT_LITERAL("0 0 1 1 *")},
-        {TEXT_LITERAL("@annually"), TEXT_LITERAL("0 0 1 1 *")},
-        {TEXT_LITERAL("@monthly"), TEXT_LITERAL("0 0 1 * *")},
-        {TEXT_LITERAL("@weekly"), TEXT_LITERAL("0 0 * * 0")},
-        {TEXT_LITERAL("@daily"), TEXT_LITERAL("0 0 * * *")},
-        {TEXT_LITERAL("@midnight"), TEXT_LITERAL("0 0 * * *")},
-        {TEXT_LITERAL("@hourly"), TEXT_LITERAL("0 * * * *")},
+        {"@yearly", TEXT_LITERAL("0 0 1 1 *")},  {"@annually", TEXT_LITERAL("0 0 1 1 *")},
+        {"@monthly", TEXT_LITERAL("0 0 1 * *")}, {"@weekly", TEXT_LITERAL("0 0 * * 0")},
+        {"@daily", TEXT_LITERAL("0 0 * * *")},   {"@midnight", TEXT_LITERAL("0 0 * * *")},
+        {"@hourly", TEXT_LITERAL("0 * * * *")},
     };
     struct text first[CRON_FIELDS];
     hf_status status = check_bytes(text);
@@ -368,18 +392,21 @@ hf_status cron_parse(struct text text, struct cron *ret_cron)
     if (status) {
         return status;
     }
-    if (cut_fields(text, first) != 1 || first[0].bytes[0] != '@') {
+    size_t count = cut_fields(text, first);
+    if (count == 2 && is_word(first[0], "@every")) {
+        return parse_every(first[1], ret_cron);
+    }
+    if (count != 1 || first[0].bytes[0] != '@') {
         return parse_fields(text, ret_cron);
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (first[0].length == words[i].name.length &&
-            strncasecmp(first[0].bytes, words[i].name.bytes, first[0].length) == 0) {
+        if (is_word(first[0], words[i].name)) {
             return parse_fields(words[i].fields, ret_cron);
         }
     }
     return fail(HF_INVALID,
                 "cron expression: \"%" TEXT_PRI "\" is none of @yearly, @annually, @monthly, "
-                "@weekly, @daily, @midnight and @hourly",
+                "@weekly, @daily, @midnight, @hourly and @every 5m",
                 TEXT_ARG(first[0]));
 }
 
@@ -459,14 +486,43 @@ static uint64_t matching_days(const struct cron *cron, int32_t year, int32_t mon
     return there & (cron->either_day ? cron->days_of_month | weeks : cron->days_of_month & weeks);
 }
 
+/* The multiple of the period at or before, at or after. */
+static int64_t multiple(int64_t period_s, int64_t wall_s, enum direction direction)
+{
+    int64_t rest_s = wall_s % period_s;
+
+    rest_s += rest_s < 0 ? period_s : 0;
+    if (rest_s == 0) {
+        return wall_s;
+    }
+    return direction == FORWARD ? wall_s - rest_s + period_s : wall_s - rest_s;
+}
+
 bool cron_matches(const struct cron *cron, int64_t wall_s)
 {
+    if (cron->every_s > 0) {
+        return multiple(cron->every_s, wall_s, BACKWARD) == wall_s;
+    }
+
     int64_t days = date_day_of_second(wall_s);
     int32_t second = (int32_t)(wall_s - days * DAY_SECONDS);
     struct date date = date_of_days(days);
 
     return find_time(cron, second, FORWARD) == second &&
            (matching_days(cron, date.year, date.month) & bit(date.day));
+}
+
+static bool find_multiple(const struct cron *cron, int64_t wall_s, enum direction direction,
+                          int64_t *ret_wall_s)
+{
+    int64_t at_s = multiple(cron->every_s, wall_s, direction);
+    int32_t year = date_of_days(date_day_of_second(at_s)).year;
+
+    if (year < CRON_YEAR_MIN || year > CRON_YEAR_MAX) {
+        return false;
+    }
+    *ret_wall_s = at_s;
+    return true;
 }
 
 static bool find(const struct cron *cron, int64_t wall_s, enum direction direction,
@@ -506,10 +562,10 @@ static bool find(const struct cron *cron, int64_t wall_s, enum direction directi
 
 bool cron_next(const struct cron *cron, int64_t wall_s, int64_t *ret_wall_s)
 {
-    return find(cron, wall_s, FORWARD, ret_wall_s);
+    return (cron->every_s > 0 ? find_multiple : find)(cron, wall_s, FORWARD, ret_wall_s);
 }
 
 bool cron_previous(const struct cron *cron, int64_t wall_s, int64_t *ret_wall_s)
 {
-    return find(cron, wall_s, BACKWARD, ret_wall_s);
+    return (cron->every_s > 0 ? find_multiple : find)(cron, wall_s, BACKWARD, ret_wall_s);
 }

@@ -18,6 +18,10 @@
  * @yearly and @annually, @monthly, @weekly, @daily and @midnight, @hourly stand for what they say.
  * L, W and # are refused, and so is an expression that can never come true (30 February).
  *
+ * "@every 5m" is a period, as duration_parse reads it (base/time/time.h): whole seconds, up to
+ * CRON_EVERY_S_MAX. It means the multiples of the period since 1970-01-01T00:00:00Z, whatever the
+ * clocks show, so it does not depend on when a schedule was made or fired last.
+ *
  * Wall time is what a clock on the wall shows, as seconds since that wall's 1970-01-01 00:00:00.
  * When that is depends on the wall's zone: base/time/timetable.h brings the two together.
  */
@@ -29,12 +33,15 @@
 #include <holdfast.h>
 #include <stdint.h>
 
-#define CRON_BYTES_MAX 255 /* of an expression */
-#define CRON_YEAR_MIN 1    /* nothing is found outside of these years */
+#define CRON_BYTES_MAX 255        /* of an expression */
+#define CRON_EVERY_S_MAX 31536000 /* 365 days */
+#define CRON_YEAR_MIN 1           /* nothing is found outside of these years */
 #define CRON_YEAR_MAX 9999
 
-/* Bit n of a set is the value n. No set is empty, and there is a date that matches. */
+/* Bit n of a set is the value n. No set is empty, and there is a date that matches; but with
+ * every_s there are no sets. */
 struct cron {
+    int32_t every_s; /* the period of @every; 0: none */
     uint64_t seconds;
     uint64_t minutes;
     uint64_t hours;
@@ -52,6 +59,7 @@ hf_status cron_parse(struct text text, struct cron *ret_cron);
 bool cron_matches(const struct cron *cron, int64_t wall_s);
 
 /*
+ * Of a period these speak of a wall that shows UTC.
  * The first match at or after wall_s, the last match at or before it. False: there is none in the
  * years above. Both look at no more than CRON_MONTHS_MAX months (cron.c), whatever the expression.
  */

@@ -98,6 +98,25 @@ static bool previous_fixed(const struct cron *cron, const struct zone *zone, int
     return true;
 }
 
+/* The multiple of a period is one in every zone. */
+static bool next_any(const struct cron *cron, const struct zone *zone, int64_t from_s,
+                     int64_t *ret_at_s)
+{
+    if (cron->every_s > 0) {
+        return cron_next(cron, from_s, ret_at_s);
+    }
+    return (cron->hours_run ? next_real : next_fixed)(cron, zone, from_s, ret_at_s);
+}
+
+static bool previous_any(const struct cron *cron, const struct zone *zone, int64_t until_s,
+                         int64_t *ret_at_s)
+{
+    if (cron->every_s > 0) {
+        return cron_previous(cron, until_s, ret_at_s);
+    }
+    return (cron->hours_run ? previous_real : previous_fixed)(cron, zone, until_s, ret_at_s);
+}
+
 static bool answer(bool found, int64_t at_s, int64_t *ret_at_us)
 {
     if (!found || at_s < TIMETABLE_S_MIN || at_s > TIMETABLE_S_MAX) {
@@ -121,8 +140,7 @@ bool timetable_next(const struct cron *cron, const struct zone *zone, int64_t af
         from_s = TIMETABLE_S_MIN;
     }
 
-    bool found = cron->hours_run ? next_real(cron, zone, from_s, &at_s)
-                                 : next_fixed(cron, zone, from_s, &at_s);
+    bool found = next_any(cron, zone, from_s, &at_s);
 
     return answer(found, at_s, ret_at_us);
 }
@@ -141,8 +159,7 @@ bool timetable_previous(const struct cron *cron, const struct zone *zone, int64_
         until_s = TIMETABLE_S_MAX;
     }
 
-    bool found = cron->hours_run ? previous_real(cron, zone, until_s, &at_s)
-                                 : previous_fixed(cron, zone, until_s, &at_s);
+    bool found = previous_any(cron, zone, until_s, &at_s);
 
     return answer(found, at_s, ret_at_us);
 }

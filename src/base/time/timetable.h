@@ -10,7 +10,8 @@
  *     * or a step, "15 * * * *"        every real hour: wherever the clocks match, twice if they
  *                                      match twice, and never if they jump over it.
  *
- * Several fixed times in one gap become one instant, the jump.
+ * Several fixed times in one gap become one instant, the jump. A period (@every) means its
+ * multiples since 1970-01-01T00:00:00Z in every zone.
  *
  * Instants are microseconds since 1970-01-01T00:00:00Z (base/time/time.h).
  */

@@ -241,7 +241,7 @@ const struct command command_schedule_next = {
                "seconds first. A field is * or a list of values and ranges (1-5), each with a\n"
                "step (*/15) or not. Months and weekdays have names (JAN, MON). If both fields of\n"
                "days restrict, one of them is enough. Also @hourly, @daily, @weekly, @monthly,\n"
-               "@yearly.\n"
+               "@yearly; and @every 5m, the multiples of a period (1s to 365d) since 1970.\n"
                "\n"
                "With fixed hours a time that the clocks jump over runs when they jump, and one\n"
                "that they show twice runs once, the first time; such times are marked. With * or\n"
