@@ -44,6 +44,7 @@
 
 #include <holdfast/bus.h>
 #include <holdfast/event.h>
+#include <holdfast/later.h>
 #include <holdfast/publish.h>
 #include <holdfast/schedule.h>
 #include <holdfast/subscription.h>

@@ -47,8 +47,8 @@ HF_API hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn 
  * Reads the log in the order of positions without moving any checkpoint: up to `limit` events after
  * position *cursor that match the pattern (NULL: all). *cursor becomes the position up to which
  * everything has been seen, so that the next call goes on. With nothing to read it waits up to
- * wait_ms. HF_CORRUPT: the next event is damaged, and *cursor is the position before it; to read on
- * behind it, add 1.
+ * wait_ms (0: it only reads), and brings what is due meanwhile (holdfast/later.h). HF_CORRUPT: the
+ * next event is damaged, and *cursor is the position before it; to read on behind it, add 1.
  */
 HF_API hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_ms,
                          int64_t *cursor, hf_event_fn found, void *ctx);
@@ -112,20 +112,24 @@ typedef struct hf_stats {
     int64_t oldest_waiting_us;
     int64_t store_bytes;
     int64_t wal_bytes;
-    int64_t published; /* events published by this handle since it was opened */
-    int64_t commits;   /* commits that those events took */
-    int64_t delivered; /* deliveries that handlers of this handle finished */
-    int64_t failed;    /* failed attempts of handlers of this handle */
-    double rate;       /* events that entered the log per second, over the last minute */
+    int64_t published;     /* events published by this handle since it was opened */
+    int64_t commits;       /* commits that those events took */
+    int64_t delivered;     /* deliveries that handlers of this handle finished */
+    int64_t failed;        /* failed attempts of handlers of this handle */
+    double rate;           /* events that entered the log per second, over the last minute */
+    int64_t later;         /* events that wait for their time (holdfast/later.h) */
+    int64_t later_next_us; /* when the first of them is due; -1 also if there is none */
 } hf_stats;
 
 /* Takes as long for ten million events as for ten: only what is exceptional is counted, that is
- * leases, retries and open dead letters. After hf_shutdown the database is not asked any more: only
- * published, delivered and failed are known. */
+ * leases, retries, open dead letters and events for later. After hf_shutdown the database is not
+ * asked any more: only published, delivered and failed are known. */
 HF_API hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats);
 
 /* What the engine says about itself, for `doctor`: name ("journal_mode"), value ("wal"), level and
- * advice (NULL if all is well). Of a bus without a namespace it says what concerns the database. */
+ * advice (NULL if all is well). Of a bus without a namespace it says what concerns the database;
+ * else also whether events for later and schedules ("later", "schedules") are overdue by more than
+ * a minute. */
 typedef int (*hf_finding_fn)(const char *name, const char *value, hf_log_level level,
                              const char *advice, void *ctx);
 HF_API hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx);

@@ -32,7 +32,8 @@ typedef struct hf_batch hf_batch;
  * unless settled, anybody's again. Retries that are due are taken first, the earliest due before
  * others; the batch is in the order of the log. HF_OK with an empty batch if there is nothing
  * within wait_ms. A paused subscription gives an empty batch. HF_NOTFOUND; HF_MISUSE for an ordered
- * subscription. End the batch with hf_batch_free, which settles nothing.
+ * subscription. What is due enters the log first (holdfast/later.h). End the batch with
+ * hf_batch_free, which settles nothing.
  */
 HF_API hf_status hf_claim(hf_bus *bus, const char *subscription, const hf_claim_options *options,
                           hf_batch **ret_batch);
@@ -70,8 +71,9 @@ HF_API hf_status hf_touch(hf_bus *bus, const char *subscription, const char *lea
 
 /*
  * A descriptor that becomes readable when there may be something new, for programs with their own
- * event loop: read 8 bytes from it (eventfd), then claim or read until nothing is left. The bus
- * owns it; it is closed by hf_close. Every call returns the same one.
+ * event loop: read 8 bytes from it (eventfd), then claim or read until nothing is left. It does not
+ * become readable when something that waited is due, unless a process brings it: hf_tick says when
+ * that is. The bus owns it; it is closed by hf_close. Every call returns the same one.
  */
 HF_API hf_status hf_fd(hf_bus *bus, int *ret_fd);
 

@@ -27,7 +27,7 @@ HF_API hf_status hf_resume(hf_bus *bus, const char *subscription);
  * Waits until the event at `position` is settled (done, dead, or not for it) in the subscription,
  * or, with subscription NULL, in all of the namespace. position -1: everything published before the
  * call (not what handlers publish meanwhile), and no retry is waiting. HF_TIMEOUT (timeout_ms -1:
- * as long as it takes).
+ * as long as it takes). What is due enters the log meanwhile (holdfast/later.h).
  */
 HF_API hf_status hf_wait(hf_bus *bus, const char *subscription, int64_t position,
                          int64_t timeout_ms);

@@ -45,6 +45,16 @@ struct watch;
  */
 enum bus_end { BUS_OPEN, BUS_DRAINING, BUS_CLOSED };
 
+/* What calls that look for work know of timers (timers/bring.c). */
+struct timers_seen {
+    atomic_bool served;            /* the scheduler runs */
+    atomic_bool busy;              /* a thread does what is due */
+    atomic_int_fast64_t looked_us; /* when the store was asked (monotonic); 0: never */
+    atomic_int_fast64_t again_us;  /* what is due is not tried again before (monotonic) */
+    atomic_int_fast64_t due_us;    /* the store's answer */
+    atomic_uint_fast64_t news;     /* store_timers_news() before it was asked */
+};
+
 struct hf_bus {
     struct store *store;
     struct log log;
@@ -72,6 +82,7 @@ struct hf_bus {
     struct watch *watch;         /* NULL: no namespace */
     struct scheduler *scheduler; /* while started; guarded by life */
     struct retention *retention; /* while started; guarded by life */
+    struct timers_seen timers;
 
     struct definition_cache *definition_cache; /* of shared subscriptions, by name */
     struct assignments assignments;            /* which partitions are fixed */

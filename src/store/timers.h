@@ -121,6 +121,40 @@ struct release {
     int64_t ret_next_us;
 };
 
+/*
+ * The database itself does what is due by its own clock, as struct release and struct fire would:
+ * for a role of the server that may only consume, which can see neither events for later nor
+ * schedules, and may not append. At most `max` schedules and STORE_RELEASE_MAX events. HF_DENIED: a
+ * role that may only look; HF_MISUSE: the engine has no roles. ret_next_us: as store_timers_due.
+ */
+struct bring {
+    struct change change;
+    int32_t max;
+    int64_t ret_fired;
+    int64_t ret_released;
+    int64_t ret_next_us;
+};
+
+/*
+ * Takes an event that waits for its time (struct delay) away. HF_OK, with ret_position 0: it is
+ * gone, and never enters the log. HF_OK, with another one: it is in the log already, there, and
+ * nothing was changed. HF_NOTFOUND: neither. Whichever process brings it at the same moment, one of
+ * the two happens, and the answer says which. The same id can be published again then.
+ */
+struct later_cancel {
+    struct change change;
+    uint8_t id[16];
+    int64_t ret_position;
+};
+
+/* Gives it another time. The answer is as that of struct later_cancel. Rings. */
+struct later_move {
+    struct change change;
+    uint8_t id[16];
+    int64_t due_us;
+    int64_t ret_position;
+};
+
 /* As store_run for each of them, but one commit may carry several. The answers are in the changes,
  * status and message. */
 void store_run_together(struct store *store, struct change *const *changes, size_t count,
@@ -190,8 +224,53 @@ typedef int (*schedule_run_fn)(const struct schedule_run *run, void *ctx);
 hf_status store_schedule_runs(struct store *store, const uint8_t schedule_id[16], int64_t before_us,
                               int32_t max, schedule_run_fn found, void *ctx);
 
-/* When the earliest schedule or delayed event is due (STORE_NEVER: nothing is). One look at the
- * ends of two indexes. */
+/* An event that waits for its time. */
+struct later_row {
+    uint8_t id[16];
+    int64_t due_us;
+    int64_t number; /* rises in the order in which they were kept */
+    int64_t emitted_at_us;
+    struct text type;
+    struct text payload; /* absent in a list: payloads may be large */
+    int64_t payload_bytes;
+    struct text key; /* these may be absent */
+    struct text tenant;
+    struct text metadata;
+    struct text producer;
+};
+
+typedef int (*later_row_fn)(const struct later_row *row, void *ctx);
+
+/* What is asked of store_later_list. */
+struct later_query {
+    struct text type;      /* a pattern; absent: all */
+    struct text key;       /* absent: all */
+    int64_t due_before_us; /* STORE_NEVER: all */
+    int64_t after_us;      /* due_us and number of the last one; STORE_NEVER: from the first */
+    int64_t after_number;
+    int32_t max;
+};
+
+/* In the order in which they are due, then kept. */
+hf_status store_later_list(struct store *store, const struct later_query *query, later_row_fn found,
+                           void *ctx);
+/* By id; calls back once. HF_NOTFOUND. */
+hf_status store_later_get(struct store *store, const uint8_t id[16], later_row_fn found, void *ctx);
+
+/* How much waits for its time. Counts rows: as long as there are many of them it takes long. */
+struct timers_count {
+    int64_t later;             /* delayed events */
+    int64_t later_due;         /* those of them whose time has come */
+    int64_t later_next_us;     /* when the first one is due; STORE_NEVER: there is none */
+    int64_t schedules_due;     /* not paused ones whose time has come */
+    int64_t schedules_next_us; /* the earliest planned time; STORE_NEVER: there is none */
+};
+
+/* HF_DENIED: hidden from the role of the server. */
+hf_status store_timers_count(struct store *store, int64_t now_us, struct timers_count *ret_count);
+
+/* When the earliest schedule or delayed event is due (STORE_NEVER: nothing is, or the role of the
+ * server may do nothing about it). One look at the ends of two indexes. */
 hf_status store_timers_due(struct store *store, int64_t *ret_due_us);
 /* A number that changes when what store_timers_due answers may have changed. It does so before
  * store_news does, so a thread that waits for news can leave out those that are not about

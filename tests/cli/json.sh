@@ -68,6 +68,13 @@ nothing "schedule pause" nightly
 nothing "schedule resume" nightly
 objects names schedules
 nothing "schedule rm" nightly --yes
+hf publish user.later '{}' --delay 1h --json
+later=$(field out 1 '$.id')
+objects "later list"
+objects "later show" "$later"
+objects "later move" "$later" --delay 2h
+objects "later cancel" "$later"
+objects tick
 nothing "sub rm" pulled --yes
 objects "namespace create" other
 objects "namespace list"

@@ -1,20 +1,40 @@
 -- Schedules, the ledger of their firings, and events that enter the log when they are due. As in
--- subscriptions.sql: one function per change of src/store/agenda.h.
+-- subscriptions.sql: one function per change of src/store/timers.h.
 --
 -- No process leads. Of several processes that fire one planned time the first to lock the
 -- schedule's row moves next_at on; the others wait for its commit, look at the row again, and find
 -- it moved. The events and the ledger are written in the same transaction, so a process that dies
 -- before the commit has done nothing.
 
--- agenda: when the earliest schedule or delayed event of the namespace is due; NULL: nothing is.
-CREATE OR REPLACE FUNCTION holdfast.agenda(p_namespace_id integer) RETURNS timestamptz
-    LANGUAGE sql STABLE
+-- agenda_of: when the earliest schedule or delayed event of the namespace is due; NULL: nothing is.
+-- Two looks at the ends of indexes.
+CREATE OR REPLACE FUNCTION holdfast_private.agenda_of(p_namespace_id integer) RETURNS timestamptz
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+    SET enable_seqscan = off
 AS $$
-    SELECT least((SELECT min(s.next_at) FROM read_schedules() s
+BEGIN
+    RETURN least((SELECT min(s.next_at) FROM schedules s
                       WHERE s.namespace_id = p_namespace_id AND s.paused_at IS NULL
                           AND s.next_at IS NOT NULL),
-                 (SELECT min(d.due_at) FROM read_delayed() d WHERE d.namespace_id = p_namespace_id))
+                 (SELECT min(d.due_at) FROM delayed d WHERE d.namespace_id = p_namespace_id));
+END
+$$;
+
+-- agenda: the same for a role. It learns no more than the time, and nothing if it may not bring
+-- what is due (viewer): then NULL.
+CREATE OR REPLACE FUNCTION holdfast.agenda(p_namespace_id integer,
+                                           p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS timestamptz
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF caller_has(holder(p_ticket), p_namespace_id, 'publisher', 'consumer', 'owner') THEN
+        RETURN agenda_of(p_namespace_id);
+    END IF;
+    RETURN NULL;
+END
 $$;
 
 -- A caller that keeps something for later keeps its namespace from being removed meanwhile. HF003.
@@ -385,6 +405,8 @@ $$;
 -- could commit in the wrong order; the second one moves nothing and is answered that nothing is
 -- left to do now. The checksum goes along, so an event that was damaged while it waited is one that
 -- is damaged in the log.
+-- A row that another transaction cancels or moves just now (later.sql) is passed over; while a row
+-- is locked here, those wait.
 CREATE OR REPLACE FUNCTION holdfast.change_release(p_namespace_id integer, p_max integer,
                                                    p_bytes_max bigint, p_now timestamptz,
                                                    OUT status integer, OUT message text,
@@ -408,7 +430,7 @@ BEGIN
     IF FOUND THEN
         FOR v_row IN
             SELECT * FROM delayed d WHERE d.namespace_id = p_namespace_id AND d.due_at <= p_now
-            ORDER BY d.due_at, d.number LIMIT p_max
+            ORDER BY d.due_at, d.number LIMIT p_max FOR UPDATE SKIP LOCKED
         LOOP
             EXIT WHEN v_bytes >= p_bytes_max;
             PERFORM append_one(v_namespace, v_row.id, v_row.type, v_row.payload, v_row.key,

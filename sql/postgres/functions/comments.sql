@@ -101,11 +101,26 @@ COMMENT ON FUNCTION holdfast.run_schedule IS
 COMMENT ON FUNCTION holdfast.cron_next(text, text, timestamptz) IS
     'The next time of a cron expression in a time zone after a moment.';
 
+-- ---- Events for later ---------------------------------------------------------------------------
+
+COMMENT ON FUNCTION holdfast.later_list IS
+    'Events that wait for their time, in the order in which they are due. type: a pattern; '
+    'after_due_at and after_number: the last row of the page before.';
+COMMENT ON FUNCTION holdfast.later_show IS
+    'The event with this id, if it waits for its time; else no row.';
+COMMENT ON FUNCTION holdfast.later_cancel IS
+    'Cancels an event that waits for its time. If it has entered the log already, cancelled is '
+    'false and position says where.';
+COMMENT ON FUNCTION holdfast.later_move IS
+    'Gives an event that waits for its time another one. If it has entered the log already, moved '
+    'is false and position says where.';
+
 -- ---- For those who run no process of Holdfast ---------------------------------------------------
 
 COMMENT ON FUNCTION holdfast.tick IS
-    'Fires what is due in a namespace (NULL: in all), releases delayed events, makes months. To '
-    'be called every few seconds where no process of Holdfast runs.';
+    'Fires what is due in a namespace (NULL: in all), brings events for later, makes months. '
+    'next_at: when the next one is due. To be called every few seconds where no process of '
+    'Holdfast runs.';
 COMMENT ON FUNCTION holdfast.retain IS
     'Drops months of the log that retention allows to go. To be called once an hour where no '
     'process of Holdfast runs. For the owner of the schema.';
@@ -140,7 +155,8 @@ SELECT holdfast_private.comment_make('holdfast.stats', '{
     "held": "events that wait behind an earlier one of their key",
     "blocked": "dead events that keep their keys back until somebody decides",
     "dead": "dead letters that are not resolved",
-    "rate": "positions per second that the checkpoint has passed lately"
+    "rate": "positions per second that the checkpoint has passed lately",
+    "later": "of the namespace: events that wait for their time"
 }');
 
 SELECT holdfast_private.comment_make('holdfast.event_log', '{

@@ -98,12 +98,14 @@ CREATE OR REPLACE FUNCTION holdfast_private.entries() RETURNS TABLE (name text, 
 AS $$
     SELECT n, '{viewer,publisher,consumer,owner}'::text[] FROM unnest('{
         try_months, sleep, awake, publishing_now, process_beat, process_sweep, process_close,
-        node_register, heartbeat, goodbye, tick, seek_subscription, retention_plan,
+        node_register, heartbeat, goodbye, agenda, tick, seek_subscription, retention_plan,
         cron_next}'::text[]) n
+    UNION ALL SELECT 'change_bring', '{publisher,consumer,owner}'
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
         append, publish, publish_many, publish_later, change_schedule_put, change_schedule_remove,
         change_schedule_pause, change_fire, change_delay, change_release, create_schedule,
-        drop_schedule, pause_schedule, resume_schedule, run_schedule, fire_schedule}'::text[]) n
+        drop_schedule, pause_schedule, resume_schedule, run_schedule, fire_schedule,
+        change_later_cancel, change_later_move, later_cancel, later_move}'::text[]) n
     UNION ALL SELECT n, '{consumer,owner}' FROM unnest('{
         change_subscription_put, change_subscription_remove, change_pause, change_breaker,
         change_seek, change_acquire, change_give_back, change_settle, tx_settle, change_claim,

@@ -218,6 +218,7 @@ $$;
 -- settled, free for the next claim. A row per event, by position; all have the same lease. No rows:
 -- there is nothing to do now, or the subscription is paused. `attempt` counts from 1. node: who
 -- this is, for stories.
+-- What is due of the namespace enters the log first, in the caller's transaction (later.sql).
 CREATE OR REPLACE FUNCTION holdfast.claim(namespace text, subscription text,
                                           max integer DEFAULT NULL, lease_ms bigint DEFAULT NULL,
                                           node text DEFAULT NULL,
@@ -249,6 +250,10 @@ BEGIN
     ELSIF octet_length(v_node) > HF_PRODUCER_BYTES_MAX THEN
         RAISE EXCEPTION 'node is % bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(v_node)
             USING ERRCODE = 'HF001';
+    END IF;
+    v_now := clock_timestamp();
+    IF agenda_of(v_pull.namespace_id) <= v_now THEN
+        PERFORM bring_aside(v_pull.namespace_id, v_now);
     END IF;
     FOR try IN 1 .. c_tries_max LOOP
         v_now := clock_timestamp();

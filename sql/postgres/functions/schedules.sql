@@ -75,7 +75,10 @@ DECLARE
     v_days     text := cron_list(v_cron.days, 31, NOT v_cron.either);
     v_weekdays text := cron_list(v_cron.weekdays, 7, NOT v_cron.either);
 BEGIN
-    IF cardinality(v_fields) = 6 THEN
+    IF v_cron.every_s > 0 THEN
+        RAISE EXCEPTION 'expression "%" is a period, which pg_cron does not have: write it with '
+            'five fields, or leave the driver out', p_expression USING ERRCODE = 'HF001';
+    ELSIF cardinality(v_fields) = 6 THEN
         RAISE EXCEPTION 'expression "%" has seconds, which pg_cron does not know', p_expression
             USING ERRCODE = 'HF001';
     ELSIF NOT v_cron.either AND v_days <> '*' AND v_weekdays <> '*' THEN
@@ -487,23 +490,15 @@ $$;
 -- tick_namespace: what tick does in one namespace.
 CREATE OR REPLACE FUNCTION holdfast_private.tick_namespace(
     p_namespace holdfast_private.namespaces, p_max integer, p_now timestamptz, p_ticket bytea,
-    OUT fired bigint, OUT released bigint, OUT months bigint, OUT more boolean)
+    OUT fired bigint, OUT released bigint, OUT months bigint, OUT more boolean,
+    OUT next_at timestamptz)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-DECLARE
-    v_released record;
-    v_fired    record;
 BEGIN
     months := ensure_months(p_namespace.id);
-    v_released := change_release(p_namespace.id, 1000, 4194304, p_now);
-    released := v_released.count;
-    IF released > 0 THEN
-        PERFORM ring(p_namespace.id, p_namespace.sleep);
-    END IF;
-    v_fired := fire_due(p_namespace.id, p_max, p_now);
-    fired := v_fired.fired;
-    more := v_fired.more OR coalesce(released > 0 AND v_released.next_at <= p_now, false);
+    SELECT b.fired, b.released, b.more, b.next_at INTO fired, released, more, next_at
+        FROM bring_due(p_namespace.id, p_max, p_now) b;
     PERFORM process_sweep(p_namespace.id, p_ticket)
         WHERE EXISTS (SELECT FROM processes p WHERE p.namespace_id = p_namespace.id
                           AND process_is_silent(p));
@@ -515,7 +510,8 @@ $$;
 -- and one that fails is passed over with a warning, without having been changed.
 CREATE OR REPLACE FUNCTION holdfast_private.tick_apart(
     p_namespace holdfast_private.namespaces, p_max integer, p_now timestamptz, p_ticket bytea,
-    OUT fired bigint, OUT released bigint, OUT months bigint, OUT more boolean)
+    OUT fired bigint, OUT released bigint, OUT months bigint, OUT more boolean,
+    OUT next_at timestamptz)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET lock_timeout = '200ms'
@@ -529,6 +525,7 @@ BEGIN
     released := v_done.released;
     months := v_done.months;
     more := v_done.more;
+    next_at := v_done.next_at;
 EXCEPTION WHEN OTHERS THEN
     fired := 0;
     released := 0;
@@ -542,12 +539,14 @@ $$;
 
 -- tick: everything that a process would do by itself, for those who run none; of one namespace, or
 -- of all. At most p_max schedules, and 1000 delayed events of each namespace: `more` says that it
--- should be called again at once. Call it every second, outside of a transaction, from one place or
--- from many. Of all namespaces, one in which something fails or is locked is passed over, with a
--- warning.
+-- should be called again at once, next_at when the next one is due (NULL: nothing waits). Call it
+-- every second, outside of a transaction, from one place or from many. Of all namespaces, one in
+-- which something fails or is locked is passed over, with a warning. A role does so in namespaces
+-- in which it may publish or consume.
 CREATE OR REPLACE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT 1000,
                                          OUT fired bigint, OUT released bigint, OUT months bigint,
-                                         OUT more boolean, p_ticket bytea DEFAULT holdfast.ticket())
+                                         OUT more boolean, OUT next_at timestamptz,
+                                         p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -568,7 +567,7 @@ BEGIN
     FOR v_namespace IN SELECT * FROM namespaces n
                        WHERE n.removing_at IS NULL AND n.copying IS NULL
                            AND (tick.namespace IS NULL OR n.name = tick.namespace)
-                           AND caller_has(v_caller, n.id, 'publisher', 'owner')
+                           AND caller_has(v_caller, n.id, 'publisher', 'consumer', 'owner')
                        ORDER BY n.id LOOP
         IF namespace IS NULL THEN
             v_done := tick_apart(v_namespace, p_max, v_now, p_ticket);
@@ -579,6 +578,7 @@ BEGIN
         released := released + v_done.released;
         months := months + v_done.months;
         more := more OR v_done.more;
+        next_at := least(next_at, v_done.next_at);
     END LOOP;
     more := more OR fired >= p_max;
     IF v_caller IS NULL THEN

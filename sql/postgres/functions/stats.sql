@@ -170,7 +170,7 @@ BEGIN
                clock_timestamp() - CASE WHEN m.open THEN coalesce(p.copied_at, e.entered_at)
                                         ELSE e.entered_at END,
                CASE WHEN p.mode = HF_MODE_SHARED
-                   THEN p.in_flight END, p.retrying, p.held, p.blocked, p.dead, p.rate
+                   THEN p.in_flight END, p.retrying, p.held, p.blocked, p.dead, p.rate, NULL::bigint
         FROM read_namespaces() n CROSS JOIN unnest($1) WITH ORDINALITY p
         CROSS JOIN (SELECT (SELECT e.position FROM holdfast.times_{namespace}() e
                             ORDER BY e.position DESC LIMIT 1) AS newest) l
@@ -231,6 +231,10 @@ BEGIN
                 FROM unnest(v_rows) r;
             v_row.dead := (SELECT count(*) FROM read_letters() l
                            WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);
+        END IF;
+        IF has_part(v_namespace.id, 'publisher', 'owner') THEN
+            v_row.later := (SELECT count(*) FROM read_delayed() d
+                            WHERE d.namespace_id = v_namespace.id);
         END IF;
         v_row.namespace := v_namespace.name;
         v_row.head := head(v_namespace.id);

@@ -1,5 +1,5 @@
 /*
- * inspect.c - looking: events, their states, the log, the namespace's numbers, the engine's health.
+ * inspect.c - looking: events, their states, the log, the namespace's numbers.
  *
  * The state of an event in a subscription is not stored; it follows from what the store knows
  * (struct delivery_facts). The first rule that fits decides:
@@ -29,8 +29,10 @@
 #include "base/text/glob.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
+#include "bus/timers/bring.h"
 #include "bus/watch.h"
 #include "store/filter.h"
+#include "store/timers.h"
 #include "store/verify.h"
 
 #define READ_AGAIN_MAX 3    /* lost connections in a row, without anything read between */
@@ -348,7 +350,11 @@ static hf_status read_loop(hf_bus *bus, int64_t wait_ms, struct reading *reading
         if (reading->any || reading->left == 0 || deadline_passed(deadline) || !bus_admits(bus)) {
             return HF_OK;
         }
-        watch_wait(bus, seen, deadline_earlier(deadline, deadline_after_ms(READ_PERIOD_MS)));
+        struct brought brought = timers_bring(bus, BRING_WAITING);
+        if (brought.count == 0) {
+            int64_t period_ms = brought.wait_ms < READ_PERIOD_MS ? brought.wait_ms : READ_PERIOD_MS;
+            watch_wait(bus, seen, deadline_earlier(deadline, deadline_after_ms(period_ms)));
+        }
     }
 }
 
@@ -470,6 +476,19 @@ static hf_status read_subscriptions(hf_bus *bus, int64_t now_us, hf_stats *stats
     return status;
 }
 
+/* What waits for its time; hidden from those who may not publish. */
+static hf_status read_later(hf_bus *bus, int64_t now_us, hf_stats *stats)
+{
+    struct timers_count count = {.later = -1, .later_next_us = -1};
+    hf_status status = store_timers_count(bus->store, now_us, &count);
+    if (!status || status == HF_DENIED) {
+        stats->later = status ? -1 : count.later;
+        stats->later_next_us = status ? -1 : count.later_next_us;
+        status = HF_OK;
+    }
+    return status;
+}
+
 static hf_status stats_read(hf_bus *bus, hf_stats *stats)
 {
     int64_t now_us = clock_wall_us();
@@ -479,6 +498,9 @@ static hf_status stats_read(hf_bus *bus, hf_stats *stats)
     }
     if (!status) {
         status = read_rate(bus, now_us, stats);
+    }
+    if (!status) {
+        status = read_later(bus, now_us, stats);
     }
     struct store_sizes sizes;
     if (!status) {
@@ -509,6 +531,8 @@ static void stats_unknown(hf_stats *stats)
         .wal_bytes = -1,
         .commits = -1,
         .rate = -1,
+        .later = -1,
+        .later_next_us = -1,
     };
 }
 
@@ -544,18 +568,6 @@ hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats)
     stats.size = ret_stats->size;
     memcpy(ret_stats, &stats, bytes);
     return HF_OK;
-}
-
-hf_status hf_doctor(hf_bus *bus, hf_finding_fn found, void *ctx)
-{
-    hf_status status = bus_check_handle(bus);
-    if (status) {
-        return status;
-    }
-    if (!found) {
-        return fail(HF_INVALID, "found is NULL");
-    }
-    return store_doctor(bus->store, found, ctx);
 }
 
 hf_status hf_verify(hf_bus *bus, hf_finding_fn found, hf_verify_progress_fn progress, void *ctx)

@@ -13,6 +13,9 @@
  * store says that it has been changed, also while this waits. It tries at least every
  * wait_period_ms, because a wake-up is only a hint.
  *
+ * What is due comes first: schedules fire and delayed events enter the log here, where no bus is
+ * started that would see to it (timers/bring.c).
+ *
  * A claim need not wait for the disk: lost in a power failure, the events are handed out again.
  */
 #include "base/err.h"
@@ -22,6 +25,7 @@
 #include "bus/api/definition_cache.h"
 #include "bus/api/lease.h"
 #include "bus/deliver/verdict.h"
+#include "bus/timers/bring.h"
 #include "bus/watch.h"
 
 struct hf_batch {
@@ -268,6 +272,7 @@ static hf_status claim_loop(hf_bus *bus, const char *name, const hf_claim_option
     for (;;) {
         uint64_t seen = options->wait_ms > 0 ? watch_seen(bus) : 0;
         struct found found;
+        struct brought brought = timers_bring(bus, BRING_BEFORE);
         hf_status status = claim_named(bus, name, options, batch, &found);
         if (status || batch->batch.count > 0) {
             return status;
@@ -276,13 +281,19 @@ static hf_status claim_loop(hf_bus *bus, const char *name, const hf_claim_option
         if (status) {
             return status;
         }
+        bool over = deadline_passed(deadline);
+        if (!found.again && !brought.looked) {
+            brought = timers_bring(bus, over ? BRING_NOTHING : BRING_WAITING);
+            found.again = brought.count > 0;
+        }
         if (found.again) {
             continue;
         }
-        if (deadline_passed(deadline)) {
+        if (over) {
             return HF_OK;
         }
-        watch_wait(bus, seen, next_look(deadline, found.wake_us, found.period_ms));
+        int64_t period_ms = brought.wait_ms < found.period_ms ? brought.wait_ms : found.period_ms;
+        watch_wait(bus, seen, next_look(deadline, found.wake_us, period_ms));
     }
 }
 

@@ -12,6 +12,9 @@
  * it. "Everything published before the call" is settled when the checkpoint has reached the last
  * position that could be seen at the call, and nothing waits for a retry or is held.
  *
+ * Where no bus is started, this brings what is due (timers/bring.c), so that a position that an
+ * event for later is to get can be waited for.
+ *
  * With subscription NULL the subscriptions of the namespace are listed once, at the call; each is
  * dropped from the list when it is settled. One that is removed meanwhile waits for nothing.
  */
@@ -20,6 +23,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "bus/api/inspect.h"
+#include "bus/timers/bring.h"
 #include "bus/watch.h"
 
 #define WAIT_POLL_MS 50
@@ -181,6 +185,7 @@ static hf_status wait_loop(hf_bus *bus, struct wait *wait, bool named, int64_t t
             return fail(HF_TIMEOUT, "%zu subscription%s not got that far after %" PRId64 " ms",
                         ids->count, ids->count == 1 ? " has" : "s have", timeout_ms);
         }
+        timers_bring(bus, BRING_WAITING);
         rest(clock_mono_us() - began_us, deadline);
         watch_wait(bus, seen, deadline_earlier(deadline, deadline_after_ms(WAIT_POLL_MS)));
     }

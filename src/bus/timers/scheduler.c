@@ -15,21 +15,13 @@
  * its row. Then it is looked at again after BEATEN_MS, and after twice as long each time that
  * nothing could be done, up to FAILED_MS; but nothing else that comes due meanwhile waits for that.
  *
- * A portion is collected page by page: what a page of the store holds is bounded, and so is what a
- * turn keeps of it. Every turn begins with the first that is due. So whatever is changed between
- * two pages, nothing is lost by it: what has moved before the place where we are is found by the
- * next turn, and what was seen twice, because others have fired it meanwhile, is fired by us at
- * most once, because a firing names the time that was read.
- *
  * What fails is said in the log and tried again after a pause; what is due stays due. A schedule
- * that this process cannot read, because its machine does not know the time zone, stays first in
- * the line of what is due: the turn goes on behind it, so that no schedule waits there, and the
- * scheduler logs it once in COMPLAIN_MS.
+ * that this process cannot read is logged once in COMPLAIN_MS. What one turn does is in turn.c.
  *
  * A stop does not wait for a store that does not answer. The thread is then found by the next
  * start or stop, or left behind by the close: it ends when its call returns.
  */
-#include "bus/timers/schedule.h"
+#include "bus/timers/turn.h"
 
 #include <time.h>
 
@@ -38,6 +30,7 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/time/clock.h"
+#include "bus/timers/schedule.h"
 #include "bus/watch.h"
 
 #define LOOK_MS 30
@@ -46,10 +39,6 @@
 #define FAILED_MS 1000 /* the pause after a failure */
 #define BEATEN_MS 5    /* something is due, but another process does it; doubled each time */
 #define COMPLAIN_MS 60000
-#define SCHEDULES_MAX 1000    /* that are fired in one turn */
-#define REFUSED_MAX 100000    /* that cannot be read in one turn: more of them are in the way */
-#define TURN_BYTES (16 << 20) /* of schedules in one turn; the rest comes with the next */
-#define TURN_BYTES_MAX ((size_t)1 << 30) /* one of them may be larger */
 
 struct scheduler {
     hf_bus *bus;
@@ -60,132 +49,31 @@ struct scheduler {
     int64_t complained_us; /* of them, when (monotonic); 0: never */
 };
 
-/* One turn. */
-struct turn {
-    struct scheduler *scheduler;
-    hf_bus *bus;
-    int64_t now_us;
-    int64_t at_us;   /* by the store's clock */
-    int64_t next_us; /* likewise: something is due then that is not yet; INT64_MAX: not known */
-    int64_t done;    /* how much was due */
-    bool failed;
-    bool ahead; /* next_us is known for FAILED_MS from now */
-    int32_t refused;
-    struct due_page page; /* the next one */
-    bool enough;          /* pages */
-    struct arena arena;   /* of what is due */
-    struct due *due[SCHEDULES_MAX];
-    size_t due_count;
-};
-
-static void complain(struct turn *turn)
-{
-    turn->failed = true;
-    log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", err_message());
-}
-
 /* After the turn: of those that cannot be read only the first is named, and not every time. */
-static void complain_of_refused(struct turn *turn, const char *why)
+static void complain_of_refused(struct scheduler *scheduler, const char *why)
 {
-    struct scheduler *scheduler = turn->scheduler;
     int64_t mono_us = clock_mono_us();
     if (scheduler->complained_us &&
         mono_us - scheduler->complained_us < COMPLAIN_MS * INT64_C(1000)) {
         return;
     }
     scheduler->complained_us = mono_us;
-    log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", why);
+    log_about(&scheduler->bus->log, HF_LOG_WARN, NULL, "%s", why);
 }
 
-static void expect(struct turn *turn, int64_t next_us)
+static void do_what_is_due(struct scheduler *scheduler, struct turn *turn)
 {
-    if (next_us > turn->at_us && next_us < turn->next_us) {
-        turn->next_us = next_us;
-    }
-}
-
-static int plan_row(const struct schedule_row *row, void *ctx)
-{
-    struct turn *turn = ctx;
-    struct due *due = NULL;
-    turn->page.after_us = row->next_us;
-    memcpy(turn->page.after_id, row->id, sizeof turn->page.after_id);
-    if (row->next_us > turn->at_us) {
-        expect(turn, row->next_us);
-        return turn->enough = true; /* they come in the order of their times */
-    }
-    if (schedule_due(turn->bus, row, turn->now_us, turn->at_us, &turn->arena, &due) != HF_OK) {
-        turn->failed = true;
-        turn->refused++;
-        complain_of_refused(turn, err_message());
-    } else if (due) {
-        turn->due[turn->due_count++] = due;
-    }
-    return turn->enough = turn->due_count == SCHEDULES_MAX || turn->refused == REFUSED_MAX ||
-                          turn->arena.used_bytes >= TURN_BYTES;
-}
-
-static void collect(struct turn *turn)
-{
-    struct scheduler *scheduler = turn->scheduler;
     turn->ahead = scheduler->refused || scheduler->beaten_ms > 0;
-    turn->page = (struct due_page){
-        .now_us = turn->now_us + (turn->ahead ? FAILED_MS * INT64_C(1000) : 0),
-        .max = STORE_SCHEDULES_MAX,
-        .after_us = STORE_NEVER,
-    };
-    bool more = true;
-    while (more && !turn->enough && !atomic_load(&scheduler->stopping)) {
-        if (store_schedules_due(turn->bus->store, &turn->page, &more, plan_row, turn) != HF_OK) {
-            complain(turn);
-            break;
-        }
-    }
+    turn_take(turn);
     scheduler->refused = turn->refused > 0;
-}
-
-/* Together, so that one commit carries many of them: a thousand may be due in the same second. */
-static void fire_all(struct turn *turn)
-{
-    struct change *changes[SCHEDULES_MAX];
-    for (size_t i = 0; i < turn->due_count; i++) {
-        changes[i] = &turn->due[i]->fire.change;
+    if (turn->refused > 0) {
+        complain_of_refused(scheduler, turn->refusal);
     }
-    store_run_together(turn->bus->store, changes, turn->due_count, bus_deadline(turn->bus));
-    for (size_t i = 0; i < turn->due_count; i++) {
-        if (!changes[i]->status || changes[i]->status == HF_STALE) {
-            turn->done += changes[i]->status == HF_OK; /* else somebody else is at it */
-            continue;
-        }
-        turn->failed = true;
-        log_about(&turn->bus->log, HF_LOG_WARN, NULL, "schedule %" TEXT_PRI ": %s",
-                  TEXT_ARG(turn->due[i]->name), changes[i]->message);
-    }
-}
-
-static void do_what_is_due(struct turn *turn)
-{
-    struct release release = {
-        .change = {.kind = CHANGE_RELEASE, .now_us = turn->now_us},
-        .max = STORE_RELEASE_MAX,
-    };
-    if (bus_run(turn->bus, &release.change) != HF_OK) {
-        complain(turn);
-    }
-    turn->done += release.ret_count;
-    expect(turn, release.ret_next_us);
-    arena_init(&turn->arena, TURN_BYTES_MAX);
-    collect(turn);
-    if (!atomic_load(&turn->scheduler->stopping)) {
-        fire_all(turn);
-    }
-    arena_release(&turn->arena);
 }
 
 /* After a turn in which something was due: when to look again, in ms. */
-static int64_t pause_after(const struct turn *turn)
+static int64_t pause_after(struct scheduler *scheduler, const struct turn *turn)
 {
-    struct scheduler *scheduler = turn->scheduler;
     if (turn->done > 0) {
         return scheduler->beaten_ms = 0;
     }
@@ -193,7 +81,7 @@ static int64_t pause_after(const struct turn *turn)
         return 0; /* the first of them: what comes behind them is not known yet */
     }
     int64_t pause_ms = FAILED_MS;
-    if (!turn->failed) {
+    if (!turn->status && turn->refused == 0) {
         int64_t twice_ms = scheduler->beaten_ms > 0 ? 2 * scheduler->beaten_ms : BEATEN_MS;
         pause_ms = scheduler->beaten_ms = twice_ms < FAILED_MS ? twice_ms : FAILED_MS;
     }
@@ -205,29 +93,28 @@ static int64_t pause_after(const struct turn *turn)
 static int64_t take_turn(struct scheduler *scheduler)
 {
     hf_bus *bus = scheduler->bus;
-    struct turn turn = {
-        .scheduler = scheduler, .bus = bus, .now_us = clock_wall_us(), .next_us = INT64_MAX};
+    struct turn turn = {.bus = bus, .now_us = clock_wall_us(), .stopping = &scheduler->stopping};
     int64_t due_us;
-    turn.at_us = store_time(bus->store, turn.now_us);
+    int64_t at_us = store_time(bus->store, turn.now_us);
     if (store_timers_due(bus->store, &due_us) != HF_OK) {
-        complain(&turn);
+        log_about(&bus->log, HF_LOG_WARN, NULL, "%s", err_message());
         return FAILED_MS;
     }
     int64_t longest_ms = store_look_ms(bus->store) > 0 ? SLEEP_REMOTE_MS : SLEEP_MS;
-    if (due_us == STORE_NEVER || due_us > turn.at_us) {
+    if (due_us == STORE_NEVER || due_us > at_us) {
         scheduler->beaten_ms = 0;
     }
-    if (due_us == STORE_NEVER || due_us - turn.at_us > longest_ms * 1000) {
+    if (due_us == STORE_NEVER || due_us - at_us > longest_ms * 1000) {
         return longest_ms;
     }
-    if (due_us > turn.at_us) {
-        return (due_us - turn.at_us + 999) / 1000;
+    if (due_us > at_us) {
+        return (due_us - at_us + 999) / 1000;
     }
     if (atomic_load(&scheduler->stopping)) {
         return 0; /* each call may take as long as the store does not answer: no further one */
     }
-    do_what_is_due(&turn);
-    return pause_after(&turn);
+    do_what_is_due(scheduler, &turn);
+    return pause_after(scheduler, &turn);
 }
 
 /* Waits until something is due. True: a timer may have changed before that. */
@@ -293,6 +180,7 @@ hf_status scheduler_start(hf_bus *bus)
         return status;
     }
     bus->scheduler = scheduler;
+    atomic_store(&bus->timers.served, true);
     return HF_OK;
 }
 
@@ -300,6 +188,7 @@ void scheduler_stop_begin(hf_bus *bus)
 {
     if (bus->scheduler) {
         atomic_store(&bus->scheduler->stopping, true);
+        atomic_store(&bus->timers.served, false);
         watch_poke(bus);
     }
 }

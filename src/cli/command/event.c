@@ -4,6 +4,7 @@
 #include "base/banned.h"
 #include "base/text/utf8.h"
 #include "cli/command/event_find.h"
+#include "cli/command/later.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
 #include "cli/core/out.h"
@@ -24,25 +25,13 @@ struct view {
     bool attempts; /* the second pass: the attempts of those that have some */
 };
 
-static int print_payload(const hf_event *event)
-{
-    struct text payload = {event->payload, event->payload_bytes};
-
-    if (isatty(STDOUT_FILENO)) {
-        out_text_bytes(payload);
-        putchar('\n');
-    } else {
-        fwrite(payload.bytes, 1, payload.length, stdout);
-    }
-    return 0;
-}
-
 static int view_event(const hf_event *event, void *ctx)
 {
     struct view *view = ctx;
 
     if (args_given(&view->cli->args, "payload")) {
-        return print_payload(event);
+        out_payload(event->payload, event->payload_bytes);
+        return 0;
     }
     if (view->cli->json) {
         json_object_begin(&view->json);
@@ -101,6 +90,27 @@ static int view_state(const hf_event_state *state, void *ctx)
     return 0;
 }
 
+/* One that waits for its time: it has no states yet. */
+static int view_later(const hf_later_info *info, void *ctx)
+{
+    struct view *view = ctx;
+
+    if (args_given(&view->cli->args, "payload")) {
+        out_payload(info->event.payload, info->event.payload_bytes);
+    } else if (view->cli->json) {
+        json_object_begin(&view->json);
+        later_json(&view->json, info);
+        json_key(&view->json, "states");
+        json_array_begin(&view->json);
+        json_array_end(&view->json);
+        json_object_end(&view->json);
+        out_json_line(&view->line);
+    } else {
+        later_print(info, view->cli->started_at_us);
+    }
+    return 0;
+}
+
 static hf_status view_all(struct cli *cli, struct view *view, const char *id)
 {
     static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48, 0},
@@ -129,10 +139,22 @@ static hf_status view_all(struct cli *cli, struct view *view, const char *id)
     return hf_event_states(cli->bus, id, view_state, view);
 }
 
+/* What waits for its time is looked for first: it may enter the log, and nothing leaves that. */
+static int show_word(struct cli *cli, struct view *view, const char *word)
+{
+    struct event_name name;
+    int code;
+
+    if (hf_later_get(cli->bus, word, view_later, view) == HF_OK) {
+        return EXIT_OK;
+    }
+    code = event_find(cli, word, &name);
+    return code ? code : cli_fail(view_all(cli, view, name.id));
+}
+
 static int run_show(struct cli *cli)
 {
     struct view view = {.cli = cli};
-    struct event_name name;
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
     if (code) {
@@ -140,10 +162,7 @@ static int run_show(struct cli *cli)
     }
     buf_init(&view.line, LINE_BYTES_MAX);
     json_out_init(&view.json, &view.line);
-    code = event_find(cli, cli->args.words[0], &name);
-    if (!code) {
-        code = cli_fail(view_all(cli, &view, name.id));
-    }
+    code = show_word(cli, &view, cli->args.words[0]);
     buf_release(&view.line);
     return code;
 }
@@ -160,6 +179,8 @@ const struct command command_event_show = {
     .examples = "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55\n"
                 "  holdfast event show 4711\n"
                 "  holdfast event show 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55 --payload > p.json\n",
+    .details = "An event that waits for its time has no states yet; due_at says when it enters\n"
+               "the log.\n",
     .options = show_options,
     .words_min = 1,
     .words_max = 1,

@@ -79,9 +79,10 @@ const struct command command_schedule_add = {
                 "  holdfast schedule add bill '0 0 1 * *' bill.due --misfire once\n"
                 "  holdfast schedule add nightly '0 3 * * *' night --driver pg_cron\n",
     .details = "Every process that works (`holdfast work`, or a program with the library) fires\n"
-               "what is due; each planned time is published once. `schedule next` explains\n"
-               "expressions. With --driver pg_cron (PostgreSQL where that extension is\n"
-               "installed, UTC, no seconds) the database fires it, also while no process works.\n",
+               "what is due, and so do `claim`, `tail --follow` and `tick`; each planned time is\n"
+               "published once. `schedule next` explains expressions. With --driver pg_cron\n"
+               "(PostgreSQL where that extension is installed, UTC, no seconds) the database\n"
+               "fires it, also while no process works.\n",
     .options = add_options,
     .words_min = 3,
     .words_max = 4,

@@ -32,6 +32,8 @@ static void print_json(const hf_stats *stats)
     show_int(&json, "retrying", stats->retrying);
     show_int(&json, "held", stats->held);
     show_int(&json, "dead", stats->dead);
+    show_int(&json, "later", stats->later);
+    show_time(&json, "later_next", stats->later_next_us);
     show_double(&json, "rate", stats->rate);
     show_int(&json, "store_bytes", stats->store_bytes);
     show_int(&json, "wal_bytes", stats->wal_bytes);
@@ -54,6 +56,21 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
     out_table_number(&view->table, info->held);
     out_table_trouble(&view->table, info->dead);
     return out_failed();
+}
+
+static void show_later(const struct cli *cli, const hf_stats *stats)
+{
+    char words[OUT_WORDS_BYTES];
+    char when[OUT_WORDS_BYTES];
+    char both[2 * OUT_WORDS_BYTES + 16];
+
+    if (stats->later > 0) {
+        snprintf(both, sizeof both, "%s, the first due %s", out_number(stats->later, words),
+                 out_when(stats->later_next_us, cli->started_at_us, when));
+        show_field("for later", both);
+    } else {
+        show_field("for later", out_number(stats->later, words));
+    }
 }
 
 static int print_text(struct cli *cli, const hf_stats *stats)
@@ -85,6 +102,7 @@ static int print_text(struct cli *cli, const hf_stats *stats)
     show_field("retrying", out_number(stats->retrying, words));
     show_field("held", out_number(stats->held, words));
     show_field("dead letters", out_number(stats->dead, words));
+    show_later(cli, stats);
     show_field("database", out_bytes(stats->store_bytes, words));
     show_field("write-ahead log", out_bytes(stats->wal_bytes, words));
     if (stats->subscriptions <= 0) {

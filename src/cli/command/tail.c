@@ -6,11 +6,12 @@
  * end of it, until it has as many of them as are wanted.
  *
  * It reads by hf_read, in the order of positions, and never moves a checkpoint. While following it
- * sleeps on the bus's descriptor; the time limit of that sleep is only for the case that a wake-up
- * is lost.
+ * sleeps on the bus's descriptor; the time limit of that sleep is for the case that a wake-up is
+ * lost, and for what is due: nothing else may be there to bring it.
  */
 #include "base/banned.h"
 #include "base/mem.h"
+#include "base/time/clock.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
 #include "cli/core/out.h"
@@ -54,15 +55,38 @@ static int show_one(const hf_event *event, void *ctx)
     return out_failed() || tail->left == 0;
 }
 
+/* Brings what is due, so that it is seen when its time has come although nothing works. What that
+ * fails for, such as a role that may only look, is no matter of a reader. Returns how long to wait
+ * for more, in ms; 0: there is more. */
+static int64_t bring_due(hf_bus *bus)
+{
+    hf_tick_info info = {.size = sizeof info};
+    int64_t left_us;
+
+    if (hf_tick(bus, &info) != HF_OK) {
+        return FOLLOW_WAIT_MS;
+    }
+    if (info.fired + info.released > 0) {
+        return 0;
+    }
+    left_us = info.next_due_at_us - clock_wall_us();
+    if (info.next_due_at_us == -1 || left_us <= 0 || left_us > FOLLOW_WAIT_MS * INT64_C(1000)) {
+        return FOLLOW_WAIT_MS;
+    }
+    return left_us / 1000 + 1;
+}
+
 static void wait_for_more(hf_bus *bus)
 {
     uint64_t count;
     int fd = -1;
+    int64_t wait_ms;
 
     if (hf_fd(bus, &fd) != HF_OK) {
         fd = -1;
     }
-    if (stop_wait(fd, FOLLOW_WAIT_MS) && read(fd, &count, sizeof count) < 0) {
+    wait_ms = bring_due(bus);
+    if (wait_ms > 0 && stop_wait(fd, wait_ms) && read(fd, &count, sizeof count) < 0) {
         /* Somebody else took it away; the log is read again all the same. */
     }
 }
@@ -216,7 +240,9 @@ const struct command command_tail = {
                 "  holdfast tail --from 2h --json\n"
                 "  holdfast tail --from 2026-01-31T12:00:00Z --limit 10\n",
     .details = "It never moves a checkpoint.\n"
-               "Patterns: user.created, user.* (one segment), user.** (one or more), * (all).\n",
+               "Patterns: user.created, user.* (one segment), user.** (one or more), * (all).\n"
+               "With --follow, events for later and schedules that are due enter the log, as far\n"
+               "as the role may do that.\n",
     .options = options,
     .words_max = 1,
     .run = run_tail,

@@ -201,6 +201,16 @@ void out_text_bytes(struct text text)
     buf_release(&buf);
 }
 
+void out_payload(const char *bytes, size_t length)
+{
+    if (isatty(STDOUT_FILENO)) {
+        out_text_bytes((struct text){bytes, length});
+        putchar('\n');
+    } else {
+        fwrite(bytes, 1, length, stdout);
+    }
+}
+
 void out_text(const char *text)
 {
     out_text_bytes(text_of(text));

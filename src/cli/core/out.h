@@ -54,6 +54,8 @@ const char *out_off(void);
 /* Text from data, made safe. An absent one prints nothing. */
 void out_text(const char *text);
 void out_text_bytes(struct text text);
+/* Byte for byte; on a terminal as out_text_bytes, with a newline. */
+void out_payload(const char *bytes, size_t length);
 
 /* As out_text, at most `bytes_max` bytes of it, with an ellipsis and the size if it is longer. */
 void out_text_cut(struct text text, size_t bytes_max);

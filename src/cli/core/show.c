@@ -211,7 +211,9 @@ void show_event_block(const hf_event *event, int64_t now_us)
 
     show_field("id", event->id);
     show_field("type", event->type);
-    show_field("position", out_number(event->position, words));
+    if (event->position != 0) { /* it waits for its time */
+        show_field("position", out_number(event->position, words));
+    }
     show_field("key", event->key);
     show_field("tenant", event->tenant);
     if (event->key_version != -1) {
