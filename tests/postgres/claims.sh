@@ -13,7 +13,8 @@ sql "SELECT FROM holdfast.process_beat(1, '$A', 'a', false);
 sql "CREATE FUNCTION claim(p_max integer, p_at text DEFAULT '0', p_token uuid DEFAULT '$A',
     p_patterns text[] DEFAULT NULL,
     p_bound boolean DEFAULT false, p_kept boolean DEFAULT false, p_frozen uuid[] DEFAULT NULL,
-    p_renewals bigint[] DEFAULT NULL, p_ms bigint[] DEFAULT NULL, p_unhandled boolean DEFAULT false)
+    p_renewals bigint[] DEFAULT NULL, p_ms bigint[] DEFAULT NULL, p_unhandled boolean DEFAULT false,
+    p_look boolean DEFAULT true)
     RETURNS text
     LANGUAGE plpgsql AS \$\$
     DECLARE
@@ -21,7 +22,7 @@ sql "CREATE FUNCTION claim(p_max integer, p_at text DEFAULT '0', p_token uuid DE
         b    holdfast.claim_batch := holdfast.change_claim(
             1, v_id, 0, NULL, p_token, 'node', p_patterns, p_unhandled, p_max, 10000, p_bound,
             p_kept, p_frozen,
-            p_renewals, p_ms, true,
+            p_renewals, p_ms, p_look,
             '2026-01-01 00:00:00+00'::timestamptz + p_at::float8 * interval '1 s');
     BEGIN
         RETURN concat_ws(' ',
@@ -340,6 +341,25 @@ is "with long patterns a claim compares few rows" \
     "SET statement_timeout = '40s'; SELECT claim(10000, p_patterns => $worst);
     SELECT checkpoint - $head FROM holdfast_private.checkpoints
         WHERE subscription_id = (SELECT max(id) FROM holdfast_private.subscriptions)" "/ more 71"
+
+# ---- Without a look for dead owners -------------------------------------------------------------
+
+fresh 4
+head=$(sql "SELECT holdfast.head(1)")
+is "a claim that does not look for dead owners takes due retries" \
+    "SELECT claim(1, p_look => false);
+    $(settle $((head - 3)) "false, false, NULL, '2026-01-01', '{1}', '{$((head - 3))}', '{1}',
+        '{1}', '{0}', '{[]}', ARRAY['2026-01-01 00:00:05+00'::timestamptz], '{NULL}', '{NULL}'");
+    SELECT claim(1, '6', p_look => false)" \
+    "$((head - 3)) / more 0| $((head - 3))(1) / more"
+is "one of kind ALONE alone, in its turn" \
+    "$(settle $((head - 3)) "false, true, NULL, '2026-01-01'");
+    UPDATE holdfast_private.retries SET kind = 5 WHERE position = $((head - 3));
+    SELECT claim(9, '6', p_look => false)" "0| $((head - 3))(1) / more"
+is "and leases that have ended" \
+    "$(settle $((head - 3))); SELECT claim(3, '6', p_look => false);
+    SELECT claim(9, '17', p_look => false)" \
+    "0| $((head - 2)) $((head - 1)) $head / more $((head - 2)) $((head - 1)) / more"
 
 # ---- At the same time ---------------------------------------------------------------------------
 

@@ -412,6 +412,10 @@ for secret in 'SELECT FROM holdfast_private.secret' 'SELECT FROM holdfast_privat
     "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => '\\x0000000a')" \
     "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => NULL)" \
     "SELECT FROM holdfast.tick(p_ticket => NULL)" \
+    "SELECT FROM holdfast.claim_$ours($ours, 0, 0, NULL, gen_random_uuid(), 'n', NULL, false, 1,
+        1000, false, false, NULL, NULL, NULL, false, now(), NULL, p_ticket => NULL)" \
+    "SELECT FROM holdfast.change_settle_lease($theirs, $their_jobs, gen_random_uuid(), true, false,
+        NULL, now(), p_ticket => NULL)" \
     "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
     may owner "forges no ticket: $secret" "$secret" "$denied"
 done
