@@ -49,6 +49,7 @@ enum bus_end { BUS_OPEN, BUS_DRAINING, BUS_CLOSED };
 struct timers_seen {
     atomic_bool served;            /* the scheduler runs */
     atomic_bool busy;              /* a thread does what is due */
+    atomic_bool delegated;         /* our role may not do it: the database does (struct bring) */
     atomic_int_fast64_t looked_us; /* when the store was asked (monotonic); 0: never */
     atomic_int_fast64_t again_us;  /* what is due is not tried again before (monotonic) */
     atomic_int_fast64_t due_us;    /* the store's answer */

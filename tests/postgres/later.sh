@@ -184,6 +184,13 @@ ok "with schedules" like '*"fired":[1-9]*' "$(role=consumer hf tick --json)"
 sql "SELECT holdfast.drop_schedule('default', 'beat')" >/dev/null
 keep 44 job.late
 ok "and a claim of the command" like "*$(id 44)*" "$(role=consumer hf claim jobs --json)"
+keep 47 job.late
+"$HOLDFAST" --db "${url%viewer}consumer" work jobs --exec true >/dev/null 2>&1 &
+ok "and so does its worker" becomes "SELECT count(*) FROM holdfast.later_list('default')" 0
+keep 48 job.late '1 s'
+ok "when the time comes" becomes "SELECT count(*) FROM holdfast.later_list('default')" 0
+kill $!
+wait $!
 keep 45 job.late '1 h'
 ok "a publisher sees what waits" same job.late \
     "$(as publisher "SELECT type FROM holdfast.later_list('default')")"

@@ -141,8 +141,10 @@ void turn_take(struct turn *turn)
 {
     turn->at_us = store_time(turn->bus->store, turn->now_us);
     turn->next_us = INT64_MAX;
-    hf_status status = release(turn);
+    atomic_bool *delegated = &turn->bus->timers.delegated;
+    hf_status status = atomic_load(delegated) ? HF_DENIED : release(turn);
     if (status == HF_DENIED) {
+        atomic_store(delegated, true); /* every refusal would be an error in the server's log */
         bring(turn);
         return;
     }
