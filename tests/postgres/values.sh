@@ -77,4 +77,38 @@ for value in "type => repeat('x', 100000000)" "type => 'x', key => repeat('x', 1
     fails "publish with $value" "SET ROLE $role; SELECT FROM holdfast.publish('default', $value)" \
         "HF001: *"
 done
+
+# --- Not more than one's share of what all namespaces have in common ---
+if [ "$grants" = t ]; then
+    many="SELECT holdfast.create_subscription('default', 'w' || i, '{**}', 'start',
+              partitions => 1024)"
+    is "a role makes 9 subscriptions of 1024 partitions" \
+        "SET ROLE app; SELECT count(*) FROM ($many FROM generate_series(1, 9) i) s" 9
+    limited="partitions; the limit is 10000, but for the owner of the schema"
+    fails "a tenth would be too many for the journal that all namespaces share" \
+        "SET ROLE app; $many FROM generate_series(10, 10) i" "HF001: *would have 10242 $limited"
+    fails "also if one that is there gets more" \
+        "SET ROLE app; SELECT holdfast.alter_subscription('default', 'line', partitions => 1024)" \
+        "HF001: *would have 10241 $limited"
+    is "the owner of the schema has no such limit" "$many FROM generate_series(10, 10) i" t
+    ok "(the server has counted the partitions)" becomes \
+        "SELECT pg_stat_get_live_tuples('holdfast_private.partitions'::regclass) > 10000" t
+    is "what has to stay in the journal is not copied again and again" \
+        "SELECT holdfast_private.rotate(8192)" f
+    is "(but it can be)" "SELECT holdfast_private.rotate(0)" t
+    sql "INSERT INTO holdfast_private.processes (token, started_at, seen_at, namespace_id, locked,
+                                                 node_name, role_id)
+         SELECT gen_random_uuid(), now(), now(), 1, false, 'n', 'app'::regrole
+         FROM generate_series(1, 10000)" >/dev/null
+    limited="HF001: role app has 10000 processes in this namespace, which is the limit"
+    fails "nor does a role register more processes than 10000" \
+        "SET ROLE app; SELECT FROM holdfast.process_beat(1, gen_random_uuid(), 'n', false)" \
+        "$limited"
+    fails "by whichever function" \
+        "SET ROLE app; SELECT FROM holdfast.heartbeat('default', 'node')" "$limited"
+    sql "CREATE ROLE second LOGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'second')" \
+        >/dev/null
+    is "another role does" "SET ROLE second;
+        SELECT holdfast.heartbeat('default', 'other') IS NOT NULL" t
+fi
 done_testing

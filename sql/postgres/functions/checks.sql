@@ -152,7 +152,8 @@ BEGIN
 END
 $$;
 
--- A subscription.
+-- A subscription. The partitions of all namespaces share a journal, and whoever shortens it copies
+-- a row of each while consumers wait: so a namespace has not more than its share.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_values(
     p_caller oid, p_namespace_id integer, p_name text, p_patterns text, p_options text,
     p_mode integer, p_partitions integer, p_start bigint)
@@ -160,6 +161,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.subscription_values(
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    c_partitions_max constant bigint := 10000;
+    v_partitions     bigint;
 BEGIN
     IF p_caller IS NULL THEN
         RETURN;
@@ -176,5 +180,13 @@ BEGIN
     PERFORM positions_check(p_caller, p_namespace_id, ARRAY[p_start]);
     PERFORM options_merge('{}', coalesce(p_options, '{}')::jsonb);
     PERFORM text_check(p_caller, 'options', p_options, 65536);
+    v_partitions := p_partitions + coalesce(
+        (SELECT sum(greatest(s.partitions, s.wanted)) FROM subscriptions s
+         WHERE s.namespace_id = p_namespace_id AND s.name <> p_name), 0);
+    IF v_partitions > c_partitions_max THEN
+        RAISE EXCEPTION 'the subscriptions of the namespace would have % partitions; the limit is '
+                        '%, but for the owner of the schema', v_partitions, c_partitions_max
+            USING ERRCODE = 'HF001';
+    END IF;
 END
 $$;

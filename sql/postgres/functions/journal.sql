@@ -254,8 +254,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.sees_commits() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN current_setting('transaction_isolation') IN ('read committed', 'read uncommitted');
 
--- rotate: if the journal's side in use is larger than p_bytes, the newest row of every partition
--- goes to the other side, which is used from now on, and this one is truncated. True: it was.
+-- rotate: if the journal's side in use is larger than p_bytes and, unless that is 0, much larger
+-- than what is to stay, the newest row of every partition goes to the other side, which is used
+-- from now on, and this one is truncated. True: it was.
 -- False: it was not necessary, or another session is reading or writing there just now: try again
 -- later; or the transaction is not READ COMMITTED.
 -- For the owner of the schema: its locks are held to the end of the caller's transaction, and all
@@ -273,8 +274,11 @@ DECLARE
     v_from  text := 'checkpoints_' || v_side;
     v_to    text := 'checkpoints_' || 1 - v_side;
     v_bytes bigint := pg_relation_size('holdfast_private.' || v_from);
+    -- Eight times what a row of each partition takes: shortening it more often does not pay.
+    c_row_bytes constant bigint := 640;
 BEGIN
     IF v_bytes <= p_bytes OR NOT sees_commits()
+       OR p_bytes > 0 AND v_bytes < pg_stat_get_live_tuples('partitions'::regclass) * c_row_bytes
        OR is_written(ARRAY['checkpoints_0', 'checkpoints_1']::regclass[]) THEN
         RETURN false;
     END IF;

@@ -140,6 +140,8 @@ BEGIN
             END IF;
         END IF;
     END IF;
+    PERFORM process_room(p_namespace_id, v_caller)
+        WHERE NOT EXISTS (SELECT FROM processes p WHERE p.token = p_token);
     INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend, lock_key,
                                 node_name, heartbeat_ms, pid, given, node_id, host, version,
                                 description, metadata, role_id)

@@ -143,6 +143,25 @@ BEGIN
 END
 $$;
 
+-- process_room: raises HF001 if the caller has registered more processes in the namespace than any
+-- program could need: those of all namespaces are in one table, which each sign of life reads.
+CREATE OR REPLACE FUNCTION holdfast_private.process_room(p_namespace_id integer, p_caller oid)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    c_processes_max constant integer := 10000;
+BEGIN
+    IF p_caller IS NOT NULL AND (
+           SELECT count(*) FROM processes p
+           WHERE p.namespace_id = p_namespace_id AND p.role_id = p_caller) >= c_processes_max THEN
+        RAISE EXCEPTION 'role % has % processes in this namespace, which is the limit',
+            p_caller::regrole, c_processes_max USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- process_beat: registers a process, or shows a sign of life: its renewals rise by one. p_locked:
 -- this session holds its lock (process_lock). Answers a row for every other registered process of
 -- the namespace, with its renewals and whether it is dead; renewals that stand still for a lease of
@@ -172,6 +191,7 @@ BEGIN
                             ELSE process_held() END
         WHERE p.token = p_token;
     IF NOT FOUND THEN
+        PERFORM process_room(p_namespace_id, v_caller);
         INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend,
                                     lock_key, node_name, role_id)
             VALUES (p_token, clock_timestamp(), clock_timestamp(), p_namespace_id, p_locked,

@@ -66,7 +66,7 @@ $$;
 -- it.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_put(
     p_namespace holdfast_private.namespaces, p_name text, p_patterns text[], p_place text,
-    p_given jsonb, p_create boolean)
+    p_given jsonb, p_create boolean, p_ticket bytea)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -104,7 +104,7 @@ BEGIN
             CASE WHEN v_options::jsonb ->> 'mode' = 'shared' THEN 2 ELSE 1 END,
             (v_options::jsonb ->> 'partitions')::integer,
             CASE WHEN v_stored.id IS NULL THEN (place_find(p_namespace, p_place))."position" END,
-            coalesce(v_stored.generation, 0), clock_timestamp());
+            coalesce(v_stored.generation, 0), clock_timestamp(), p_ticket);
         EXIT WHEN v_done.status <> HF_CONFLICT;
     END LOOP;
     PERFORM answer_check(v_done.status, v_done.message);
@@ -137,7 +137,7 @@ BEGIN
     PERFORM fault_check(coalesce(name_fault(name, 'subscription name', HF_NAME_BYTES_MAX),
                                  patterns_fault(name, patterns)));
     RETURN subscription_put(v_namespace, name, patterns, place,
-                            options_given(options, mode, partitions), true);
+                            options_given(options, mode, partitions), true, p_ticket);
 END
 $$;
 
@@ -159,7 +159,7 @@ BEGIN
         name_fault(name, 'subscription name', HF_NAME_BYTES_MAX),
         CASE WHEN patterns IS NOT NULL THEN patterns_fault(name, patterns) END));
     PERFORM subscription_put(v_namespace, name, patterns, NULL,
-                             options_given(options, NULL, partitions), false);
+                             options_given(options, NULL, partitions), false, p_ticket);
 END
 $$;
 
