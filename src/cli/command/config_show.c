@@ -260,6 +260,7 @@ static const struct option_row show_options[] = {
      "also show where each is set: a flag, the environment, a line of the file, or the default"},
     WORK_OPTION_CONFIG,
     WORK_OPTION_EXEC,
+    WORK_OPTION_OUTPUT,
     SUBOPTIONS_PATTERNS,
     WORK_OPTION_PARTITION,
     WORK_OPTION_TOTAL,

@@ -17,6 +17,7 @@
 
 static const struct option_row row_pattern = SUBOPTIONS_PATTERNS;
 static const struct option_row row_exec = WORK_OPTION_EXEC;
+static const struct option_row row_output = WORK_OPTION_OUTPUT;
 static const struct option_row row_partition = WORK_OPTION_PARTITION;
 static const struct option_row row_total = WORK_OPTION_TOTAL;
 static const struct option_row row_drain = WORK_OPTION_DRAIN;
@@ -103,6 +104,7 @@ static const struct config_key subscription_keys[] = {
     {"on", &row_pattern, NULL, "on", NULL, NULL, CONFIG_TEXT_PATTERN, true, true},
     {"from", &row_from, NULL, "from", NULL, NULL, CONFIG_TEXT_ANY, true, false},
     {"handler.exec", &row_exec, NULL, "exec", NULL, NULL, CONFIG_TEXT_COMMAND, true, true},
+    {"handler.output", &row_output, NULL, "output", NULL, NULL, CONFIG_TEXT_ANY, false, false},
     {"partition", &row_partition, NULL, "partition", NULL, NULL, CONFIG_TEXT_PARTITIONS, false,
      false},
     {"total_partitions", &row_total, NULL, "total-partitions", NULL, NULL, CONFIG_TEXT_ANY, false,

@@ -11,6 +11,12 @@
         "exec", 0, OPTION_TEXT, "COMMAND", NULL, 0, 0, "run by /bin/sh -c for each event"          \
     }
 
+#define WORK_OPTION_OUTPUT                                                                         \
+    {                                                                                              \
+        "output", 0, OPTION_TEXT, "DIR", NULL, 0, 0,                                               \
+            "keep what each run prints in files below this directory"                              \
+    }
+
 #define WORK_OPTION_CONFIG                                                                         \
     {                                                                                              \
         "config", 0, OPTION_TEXT, "FILE", NULL, 0, 0,                                              \

@@ -93,6 +93,7 @@ bool deliver_init(struct deliver *deliver)
 
 void deliver_release(struct deliver *deliver)
 {
+    output_close(&deliver->output);
     free(deliver->environment);
     free(deliver->open_url);
     deliver->environment = NULL;
@@ -381,6 +382,8 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
                            .cancelled = is_cancelled,
                            .stderr_line = out_has_json_messages() ? report_line : NULL,
                            .ctx = &run};
+    struct output_file out;
+    struct output_file err;
     struct exec_result result;
     struct environment set = {.count = 0};
     struct buf input;
@@ -406,7 +409,12 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
         deliver_times(deliver->handler_timeout_ms, &job.timeout_ms, &job.grace_ms);
         job.cancel_grace_ms =
             job.grace_ms < deliver->stop_grace_ms ? job.grace_ms : deliver->stop_grace_ms;
+        output_begin(&out, &err, &deliver->output, events, count, delivery);
+        job.out_copy = &out;
+        job.err_copy = &err;
         exec_run(&job, &result);
+        output_end(&out);
+        output_end(&err);
         verdict = verdict_of(deliver, delivery, &result);
     } else {
         hf_delivery_error(delivery, "no memory to start the command");

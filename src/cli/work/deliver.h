@@ -4,6 +4,8 @@
 #ifndef HF_CLI_WORK_DELIVER_H
 #define HF_CLI_WORK_DELIVER_H
 
+#include "cli/work/output.h"
+
 #include <holdfast.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,7 +19,8 @@ struct deliver {
     int64_t handler_timeout_ms; /* of the subscription */
     const char *timeout_option; /* what sets it, for the message of a timeout */
     int64_t stop_grace_ms;      /* SIGTERM to SIGKILL when the drain is over */
-    bool inherit_stdout;        /* only one command runs at a time */
+    bool inherit_stdout;        /* only one command runs at a time, and its output is not kept */
+    struct output_dir output;   /* where it is kept */
     char **environment;         /* ours without what the delivery sets; owned */
     size_t environment_count;
     _Atomic int64_t drain_until_us; /* monotonic: until then running commands may finish although

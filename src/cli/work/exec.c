@@ -136,6 +136,8 @@ static bool pass_read(struct child *child, struct pass *pass)
     if (pass == &child->err) {
         keep_tail(child->result, pass->bytes + pass->length, (size_t)count);
     }
+    output_write(pass == &child->err ? child->job->err_copy : child->job->out_copy,
+                 pass->bytes + pass->length, (size_t)count);
     pass->length += (size_t)count;
     pass_flush(child, pass, false);
     return true;

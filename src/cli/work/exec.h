@@ -5,6 +5,7 @@
 #define HF_CLI_WORK_EXEC_H
 
 #include "base/text/text.h"
+#include "cli/work/output.h"
 
 #include <holdfast.h>
 #include <stdbool.h>
@@ -24,6 +25,8 @@ struct exec_job {
     /* Gets each line of its stderr, without the newline; NULL: lines are passed on to ours. */
     void (*stderr_line)(struct text line, void *ctx);
     void *ctx;
+    struct output_file *out_copy; /* gets all of its stdout, which is not inherited; NULL: none */
+    struct output_file *err_copy; /* and its stderr */
 };
 
 enum exec_end {

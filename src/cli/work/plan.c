@@ -57,6 +57,7 @@ static int plan_by_args(struct work *work, hf_options *options)
     item->total = (int32_t)args_number(args, "total-partitions", -1);
     item->batches = args_given(args, "batch-by");
     item->deliver.command = args_text(args, "exec");
+    item->output = args_text(args, "output");
     work->count = 1;
     work->drain_ms = args_number(args, "drain", DRAIN_MS);
     options->node_name = args_text(args, "node");
@@ -139,6 +140,7 @@ static int plan_item(struct work *work, struct work_item *item, struct config_en
     const struct args *args = &work->cli->args;
     struct config_setting patterns = item_setting(work, subscription, "on");
     struct config_setting command = item_setting(work, subscription, "handler.exec");
+    struct config_setting output = item_setting(work, subscription, "handler.output");
     struct config_setting batch_by = item_setting(work, subscription, "batch_by");
     struct config_setting assigned = item_setting(work, subscription, "partition");
     struct config_setting total = item_setting(work, subscription, "total_partitions");
@@ -155,6 +157,7 @@ static int plan_item(struct work *work, struct work_item *item, struct config_en
     memcpy(item->patterns, patterns.items, patterns.item_count * sizeof item->patterns[0]);
     item->options = config_options(&work->config, subscription, args);
     item->deliver.command = config_command(&work->config, &command);
+    item->output = output.value.text;
     if (!item->deliver.command || patterns.item_count == 0) {
         out_complain("there is no memory for the configuration");
         return EXIT_ERROR;

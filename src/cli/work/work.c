@@ -123,6 +123,16 @@ static hf_status register_handlers(struct work *work, struct work_item *item)
     return status;
 }
 
+/* How the commands of a subscription run, now that its stored options are known. */
+static void plan_runs(const struct work *work, struct work_item *item)
+{
+    struct deliver *deliver = &item->deliver;
+    deliver->handler_timeout_ms = item->stored.options.handler_timeout_ms;
+    deliver->timeout_option = work->file ? "handler.timeout" : "--timeout";
+    deliver->inherit_stdout =
+        work->count == 1 && item->stored.options.concurrency == 1 && !deliver->output.path;
+}
+
 static int subscribe(struct work *work, struct work_item *item)
 {
     hf_bus *bus = work->cli->bus;
@@ -152,9 +162,7 @@ static int subscribe(struct work *work, struct work_item *item)
     if (status) {
         return cli_fail(status);
     }
-    item->deliver.handler_timeout_ms = item->stored.options.handler_timeout_ms;
-    item->deliver.timeout_option = work->file ? "handler.timeout" : "--timeout";
-    item->deliver.inherit_stdout = work->count == 1 && item->stored.options.concurrency == 1;
+    plan_runs(work, item);
     return work_assign(work, item);
 }
 
@@ -253,6 +261,9 @@ static bool init_items(struct work *work)
             out_complain("out of memory");
             return false;
         }
+        if (!output_open(&deliver->output, work->items[i].output)) {
+            return false;
+        }
     }
     return true;
 }
@@ -305,6 +316,7 @@ static int run_work(struct cli *cli)
 
 static const struct option_row options_rows[] = {
     WORK_OPTION_EXEC,
+    WORK_OPTION_OUTPUT,
     WORK_OPTION_CONFIG,
     SUBOPTIONS_PATTERNS,
     WORK_OPTION_PARTITION,
@@ -343,6 +355,9 @@ const struct command command_work = {
                "A command may run for a day; its event stays leased meanwhile. With --timeout\n"
                "its whole process group gets SIGTERM just before that time, and a second later\n"
                "SIGKILL.\n"
+               "With --output what a run prints is kept in files SUB-POSITION-ATTEMPT.out and\n"
+               ".err below DIR, up to 64 MiB each, besides being passed on. Who prints nothing\n"
+               "leaves no file; removing old ones is up to you.\n"
                "With --batch-by it gets several events, one JSON object per line;\n"
                "$HOLDFAST_EVENTS says how many, and the exit status is that of all of them.\n"
                "Processes that work for one subscription share its partitions out. With\n"

@@ -54,6 +54,7 @@ struct work_item {
     hf_subscription_options options; /* what is not given stays as it is stored */
     int line;                        /* of the file that declares it; 0: the command line does */
     const char *assigned;            /* the only partitions to work for; NULL: a fair share */
+    const char *output;              /* where what commands print is kept; NULL: nowhere */
     int32_t total;                   /* how many partitions `assigned` counts on; -1: not said */
     bool batches;                    /* batch_by is said: the command gets batches */
     struct work_stored stored;
