@@ -77,7 +77,7 @@ is "one that is named twice" "$(settle 8 "false, false, NULL, '2026-01-01', '{0,
     "5|position 8 is not in the lease"
 is "what was released comes first, then what is due" "SELECT claim(10); SELECT claim(10, '6')" \
     "5 / wake 5 6(1) / wake 10"
-is "the dead letter" "SELECT position, attempts, reason, story FROM holdfast.dead_letters" \
+is "the dead letter" "SELECT position, attempts, reason, attempts_json FROM holdfast.dead_letters" \
     "7|4|gone|[4]"
 is "a lease that the caller names" "SELECT FROM holdfast.publish('default', 't');
     SELECT lease = '$B' FROM holdfast.change_claim(1, 1, 0, '$B', '$A', 'node', NULL, false, 1,

@@ -141,7 +141,7 @@ is "dead: the next one goes on" "SELECT status, lane_busy FROM holdfast.change_s
     5, 0, -1, NULL, $now, $(outcome 3 7 1 t 4)); $kinds" "0|{t} 8:1"
 is "the last one leaves the lane free" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1,
     0, '$A', 5, 0, -1, NULL, $now, $(outcome 0 8 1 t)); $kinds" "0|{f} "
-is "the dead letter" "SELECT id, position, attempts, reason, error, story
+is "the dead letter" "SELECT dead_id, position, attempts, reason, error, attempts_json
     FROM holdfast.dead_letters" "1|7|4|gone|oh|[]"
 is "one held where nothing moves goes on" "$(settle $A 5 9 "$(outcome 2 9 1)"); $kinds" "0| 9:1"
 is "one held behind its own past keeps its attempts" \
@@ -149,7 +149,7 @@ is "one held behind its own past keeps its attempts" \
     SELECT kind, attempts FROM holdfast_private.retries" "0| 0| 1|3"
 is "blocked: the lane waits" "SELECT status, lane_busy FROM holdfast.change_settle(1, 1, 0, '$A', 5,
     0, 10, NULL, $now, $(outcome 4,2 9,10 1,1 t,f 4,0)); $kinds" "0|{t,f} 9:3 10:2"
-is "with a dead letter" "SELECT id, position FROM holdfast.dead_letters ORDER BY id" "1|7 2|9"
+is "with a dead letter" "SELECT dead_id, position FROM holdfast.dead_letters ORDER BY 1" "1|7 2|9"
 is "resolved: the lane is free" \
     "SELECT status FROM holdfast.change_dead_resolve(1, 2, 'me', 'fixed', $now); $kinds;
     SELECT status FROM holdfast.change_dead_resolve(1, 2, 'me', 'fixed', $now)" "0 10:1 4"
@@ -157,7 +157,8 @@ lane="SELECT lane FROM holdfast_private.retries WHERE position = 7"
 is "a dead letter of the same delivery is replaced" \
     "SELECT count FROM holdfast.change_dead_retry(1, '{1}', '\"new\"', $now);
     $(settle $A 5 -1 "$(outcome 3 7 LANE t 4 | sed "s/'{LANE}'/ARRAY($lane)/")");
-    SELECT id, position, payload FROM holdfast.dead_letters ORDER BY id" '1 0| 2|9|null 3|7|"new"'
+    SELECT dead_id, position, payload FROM holdfast.dead_letters ORDER BY 1" \
+    '1 0| 2|9|null 3|7|"new"'
 is "(its copy is gone)" "SELECT count(*) FROM holdfast_private.copies" 0
 is "an event that is nowhere cannot die" "$(settle $A 5 -1 "$(outcome 1,3 11,999 1,2 f,f 1,1)");
     SELECT count(*) FROM holdfast_private.retries WHERE position = 11" \
@@ -201,7 +202,7 @@ hears "and is refused" a "5|partition 0 now belongs to node"
 
 # An operator frees a lane while the owner holds a row behind it.
 sql "$(settle $A 9 12 "$(outcome 4 12 3 f 4)")" >/dev/null
-letter=$(sql "SELECT id FROM holdfast.dead_letters WHERE position = 12")
+letter=$(sql "SELECT dead_id FROM holdfast.dead_letters WHERE position = 12")
 ask a "BEGIN; $(settle $A 9 13 "$(outcome 2 13 "3")")" >/dev/null
 tell b "SELECT status FROM holdfast.change_dead_resolve(1, $letter, 'me', NULL, $now)"
 ok "freeing a lane waits for a settle that holds a row there" blocked b

@@ -211,7 +211,7 @@ for role in consumer owner; do
             holdfast.change_seek($ours, n.id, 1, now()) s WHERE n.name = 'new';
         SELECT status FROM holdfast.change_subscription_remove($ours, 'new')" "0 0 0"
     may $role "and by the functions for people" \
-        "SELECT holdfast.create_subscription('it\"s ours', 'new', '{**}', 'now', partitions => 2);
+        "SELECT holdfast.create_subscription('it\"s ours', 'new', '{**}', 'now', 'ordered', 2);
         SELECT FROM holdfast.alter_subscription('it\"s ours', 'new', '{a}', 3, '{\"batch\": 7}');
         SELECT FROM holdfast.pause_subscription('it\"s ours', 'new', 'why');
         SELECT paused_by, patterns, partitions FROM holdfast.read_subscriptions()
@@ -232,7 +232,7 @@ for role in viewer publisher; do
     may $role "claims nothing" "SELECT FROM holdfast.claim('it\"s ours', 'jobs', 1)" "$denied"
     may $role "subscribes to nothing" "SELECT FROM holdfast.change_subscription_put($ours, 'new',
         '[\"**\"]', '{}', 2, 1, 0, -1, now())" "$denied"
-    for call in "create_subscription('it\"s ours', 'new', '{**}', 'now')" \
+    for call in "create_subscription('it\"s ours', 'new', '{**}', 'now', 'ordered')" \
         "alter_subscription('it\"s ours', 'jobs', '{a}')" \
         "drop_subscription('it\"s ours', 'jobs')" \
         "pause_subscription('it\"s ours', 'jobs')" "resume_subscription('it\"s ours', 'jobs')" \
@@ -535,7 +535,7 @@ for role in $roles; do
             'n', true, NULL, NULL)" \
         "holdfast.change_subscription_put($theirs, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now())" \
         "holdfast.change_subscription_remove($theirs, 'jobs')" \
-        "holdfast.create_subscription('theirs', 'new', '{**}', 'start')" \
+        "holdfast.create_subscription('theirs', 'new', '{**}', 'start', 'ordered')" \
         "holdfast.create_subscription('theirs', 'jobs', '{a}')" \
         "holdfast.alter_subscription('theirs', 'jobs', '{a}')" \
         "holdfast.pause_subscription('theirs', 'jobs')" \

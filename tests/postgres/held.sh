@@ -80,8 +80,8 @@ busy=$(sql "SELECT id FROM holdfast_private.namespaces WHERE name = 'busy'")
 step="SELECT FROM holdfast.change_namespace_remove(0, 'busy', true, 1000)"
 PGAPPNAME=billing open holder
 who="process ${session_backend[holder]} of role holdfast (billing, idle in transaction for * s)"
-ask holder "BEGIN; SELECT FROM holdfast.create_subscription('busy', 'more', '{**}', 'start')" \
-    >/dev/null
+ask holder "BEGIN;
+    SELECT FROM holdfast.create_subscription('busy', 'more', '{**}', 'start', 'ordered')" >/dev/null
 fails "a row of the namespace is locked: the session is named" "$step" \
     "55P03: namespace busy is in use by $who"
 ask holder "ROLLBACK; BEGIN; SELECT count(*) FROM holdfast.claim('busy', 'jobs')" >/dev/null
@@ -126,7 +126,8 @@ ask holder "COMMIT" >/dev/null
 is "and publishes when that has ended" "SELECT duplicate FROM holdfast.publish('late', 'y')" f
 
 token=00000000-0000-4000-8000-000000000001
-sql "SELECT FROM holdfast.create_subscription('late', 'line', '{**}', 'start')" >/dev/null
+sql "SELECT FROM holdfast.create_subscription('late', 'line', '{**}', 'start', 'ordered')" \
+    >/dev/null
 sub=$(sql "SELECT id FROM holdfast_private.subscriptions WHERE name = 'line'")
 acquire() { # TOKEN
     echo "holdfast.change_acquire($late, $sub, 0, $1, 'node', true, NULL, NULL)"

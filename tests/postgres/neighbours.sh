@@ -71,7 +71,8 @@ SELECT position, duplicate
 SELECT fired, released, more FROM holdfast.tick('$name');
 SELECT holdfast.create_subscription('$name', 'jobs$round', '{**}', 'start', mode => 'shared',
     options => '{"attempts_max": 3, "retry_base_ms": 0}');
-SELECT holdfast.create_subscription('$name', 'audit$round', '{order.*}', 'start', partitions => 2);
+SELECT holdfast.create_subscription('$name', 'audit$round', '{order.*}', 'start', 'ordered',
+    partitions => 2);
 CREATE TEMP TABLE had AS SELECT * FROM holdfast.claim('$name', 'jobs$round', 4);
 SELECT position, type, payload, key, attempt FROM had ORDER BY 1;
 SELECT holdfast.nack('$name', 'jobs$round', max(lease), ARRAY[min(position)], delay_ms => 0),
@@ -84,7 +85,7 @@ SELECT holdfast.ack('$name', 'jobs$round', max(lease)) FROM again;
 SELECT subscription, position, type, payload, reason, error, attempts FROM holdfast.dead_letters
     WHERE namespace = '$name' AND subscription = 'jobs$round';
 SELECT r.status, r.count FROM holdfast.dead_letters d,
-    holdfast.change_dead_retry($number, ARRAY[d.id], '{"edited": $round}', clock_timestamp()) r
+    holdfast.change_dead_retry($number, ARRAY[d.dead_id], '{"edited": $round}', clock_timestamp()) r
     WHERE d.namespace = '$name' AND d.subscription = 'jobs$round';
 SELECT position, payload, attempt FROM holdfast.claim('$name', 'jobs$round', 100);
 SELECT p.node_name, p.dead FROM holdfast.process_beat($number, '$token', 'node', false) p

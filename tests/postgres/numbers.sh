@@ -42,8 +42,8 @@ is "still" "SELECT count(*) FROM holdfast_private.delayed" "2"
 # ---- Everything else that has numbers of its own ------------------------------------------------
 
 sql "SELECT count(holdfast.publish('default', 'x')) FROM generate_series(1, 5);
-     SELECT holdfast.create_subscription('default', 's1', '{**}', 'start');
-     SELECT holdfast.create_subscription('default', 's2', '{**}', 'start');
+     SELECT holdfast.create_subscription('default', 's1', '{**}', 'start', 'ordered');
+     SELECT holdfast.create_subscription('default', 's2', '{**}', 'start', 'ordered');
      SELECT setval('holdfast_private.namespace_ids', 1, false);
      SELECT setval(pg_get_serial_sequence('holdfast_private.subscriptions', 'id'), 1, false);
      SELECT setval('holdfast_private.events_1_position', 1, false);

@@ -90,8 +90,8 @@ is "the last attempt that fails is a dead letter" \
 is "(the second attempt)" "$(claimed)" "1(2)"
 sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'second')" >/dev/null
 is "with every attempt's error" \
-    "SELECT reason, cause, attempts, error, story::json -> 0 ->> 'error',
-    story::json -> 1 ->> 'error' FROM holdfast.dead_letters WHERE subscription = 's$number'" \
+    "SELECT reason, cause, attempts, error, attempts_json -> 0 ->> 'error',
+    attempts_json -> 1 ->> 'error' FROM holdfast.dead_letters WHERE subscription = 's$number'" \
     "attempts|handler|2|second|first|second"
 is "buried: dead at once" "$(claimed)" "2"
 sql "SELECT holdfast.bury($S, '$(lease)', error => 'no good')" >/dev/null

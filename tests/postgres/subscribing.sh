@@ -36,7 +36,7 @@ is "are changed, too" "SELECT patterns, options::json ->> 'lease_ms'
     FROM holdfast_private.subscriptions" '["**"]|60000'
 is "nothing given changes nothing" \
     "$(alter "'jobs'"); SELECT generation FROM holdfast_private.subscriptions" ' 4'
-is "an ordered one with partitions" "$(create "'audit', ARRAY['**'], '2', partitions => 4")" t
+is "an ordered one with partitions" "$(create "'audit', ARRAY['**'], '2', 'ordered', 4")" t
 is "begins where it was told to" \
     "SELECT start, partitions FROM holdfast_private.subscriptions WHERE name = 'audit'" '2|4'
 is "no process works for it, so it has more at once" \
@@ -53,6 +53,8 @@ is "a whole number may be written as one likes" \
 # --- Refusing ---
 fails "a new one without a place" "$(create "'new', ARRAY['**']")" \
     'HF001: subscription new is new: say where it starts (place: start, now, a position or a time)'
+fails "a new one without a mode" "$(create "'new', ARRAY['**'], 'start'")" \
+    'HF001: subscription new is new: say its mode (shared: handed out by claim; ordered: *)'
 fails "a place that is none" "$(create "'new', ARRAY['**'], 'soon'")" \
     'HF001: place is soon; it takes start, now, a position or a time'
 fails "nor is it for one that exists" "$(create "'jobs', ARRAY['**'], 'soon'")" \
@@ -61,7 +63,8 @@ fails "a position below all" "$(create "'jobs', ARRAY['**'], '-1'")" \
     'HF001: position is -1; it must be 0 or more'
 fails "a time out of reach" "$(create "'new', ARRAY['**'], 'infinity'")" \
     'HF001: place is the time infinity, which is outside the years 0001 to 9999'
-fails "a position beyond the log" "$(create "'new', ARRAY['**'], '99999999999999999999'")" \
+fails "a position beyond the log" \
+    "$(create "'new', ARRAY['**'], '99999999999999999999', 'ordered'")" \
     'HF001: position 99999999999999999999 is beyond the end of the log, which is 3'
 fails "a mode" "$(create "'new', ARRAY['**'], 'start', 'fast'")" \
     'HF001: mode is fast; it must be one of ordered, shared'
@@ -111,11 +114,12 @@ fails "to alter one that is none" "$(alter "'no', ARRAY['**']")" \
 fails "a namespace that is none" "SELECT holdfast.create_subscription('no', 's', ARRAY['**'],
     'start')" 'HF003: there is no namespace no'
 fails "an older snapshot" \
-    "BEGIN ISOLATION LEVEL REPEATABLE READ; $(create "'new', ARRAY['**'], 'start'")" \
+    "BEGIN ISOLATION LEVEL REPEATABLE READ; $(create "'new', ARRAY['**'], 'start', 'ordered'")" \
     'HF002: subscriptions need a transaction that is READ COMMITTED, not REPEATABLE READ'
 is "nothing of all this was changed" "SELECT string_agg(name || generation, ' ' ORDER BY name)
     FROM holdfast_private.subscriptions" 'audit6 jobs5'
-is "what is rolled back does not exist" "BEGIN; $(create "'new', ARRAY['**'], 'start'"); ROLLBACK;
+is "what is rolled back does not exist" "BEGIN;
+    $(create "'new', ARRAY['**'], 'start', 'ordered'"); ROLLBACK;
     SELECT count(*) FROM holdfast_private.subscriptions" 't 2'
 
 # --- Pausing, seeking, dropping ---
@@ -151,16 +155,17 @@ is "and nothing is left of it" "SELECT (SELECT count(*) FROM holdfast_private.su
 # --- At the same time ---
 open a
 open b
-ask a "BEGIN; $(create "'same', ARRAY['a'], 'start', options => '{\"batch\": 7}'")" >/dev/null
-tell b "$(create "'same', ARRAY['b'], 'start', options => '{\"stuck_max\": 3}'")"
+ask a "BEGIN; $(create "'same', ARRAY['a'], 'start', 'ordered', options => '{\"batch\": 7}'")" \
+    >/dev/null
+tell b "$(create "'same', ARRAY['b'], 'start', 'ordered', options => '{\"stuck_max\": 3}'")"
 ok "who makes the same one waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "and then changes it" b f
 is "as if it had come later: what only the first one gave stays" \
     "SELECT patterns, options::json ->> 'batch', options::json ->> 'stuck_max'
     FROM holdfast_private.subscriptions WHERE name = 'same'" '["b"]|7|3'
-ask a "BEGIN; $(create "'gone', ARRAY['a'], 'start'")" >/dev/null
-tell b "$(create "'gone', ARRAY['b'], 'start'")"
+ask a "BEGIN; $(create "'gone', ARRAY['a'], 'start', 'ordered'")" >/dev/null
+tell b "$(create "'gone', ARRAY['b'], 'start', 'ordered'")"
 ok "who makes the same one waits again" blocked b
 ask a "ROLLBACK" >/dev/null
 hears "and makes it if the first one did not" b t
@@ -207,7 +212,7 @@ partition() {
 }
 for call in "seek_subscription('default', 'moved', 'start')" \
     "drop_subscription('default', 'moved')"; do
-    sql "$(create "'moved', ARRAY['**'], 'start', partitions => 2");
+    sql "$(create "'moved', ARRAY['**'], 'start', 'ordered', 2");
         UPDATE holdfast_private.partitions SET owner_name = NULL WHERE partition = 0" >/dev/null
     ask a "BEGIN; $(partition 0)" >/dev/null
     tell b "SELECT FROM holdfast.$call"
@@ -252,7 +257,7 @@ ask a "ROLLBACK" >/dev/null
 shut c
 
 # --- With workers of the library ---
-sql "$(create "'work', ARRAY['work.*'], 'now'")" >/dev/null
+sql "$(create "'work', ARRAY['work.*'], 'now', 'ordered'")" >/dev/null
 out=$(mktemp)
 "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast" work work \
     --exec "cat >>'$out'; echo >>'$out'" >/dev/null 2>&1 \
@@ -323,7 +328,7 @@ tell b "SELECT holdfast.create_namespace('twice', retention_ms => 5)"
 ok "who makes the same one waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "and changes it" b f
-sql "SELECT holdfast.create_subscription('n', 's', ARRAY['**'], 'start'),
+sql "SELECT holdfast.create_subscription('n', 's', ARRAY['**'], 'start', 'ordered'),
     holdfast.publish('n', 't'), holdfast.heartbeat('n', 'node')" >/dev/null
 fails "one that is in use stays" "CALL holdfast.drop_namespace('n')" \
     'HF004: namespace n is open in 1 process: node'
@@ -336,7 +341,8 @@ PGOPTIONS="-c default_transaction_isolation=serializable" \
 fails "not in a transaction" "BEGIN; CALL holdfast.drop_namespace('n', true)" \
     '2D000: invalid transaction termination'
 is "(it is there)" "SELECT removing_at IS NULL FROM holdfast_private.namespaces WHERE name = 'n'" t
-ask a "BEGIN; SELECT holdfast.create_subscription('n', 'new', ARRAY['**'], 'start')" >/dev/null
+ask a "BEGIN; SELECT holdfast.create_subscription('n', 'new', ARRAY['**'], 'start', 'ordered')" \
+    >/dev/null
 fails "no step is made while a session subscribes" \
     "SELECT FROM holdfast.change_namespace_remove(0, 'n', true, 1000)" '55P03: *'
 ask a "COMMIT; BEGIN; SELECT position FROM holdfast.publish('n', 't')" >/dev/null
@@ -345,7 +351,7 @@ becomes "SELECT removing_at IS NOT NULL FROM holdfast_private.namespaces WHERE n
     t >/dev/null
 ok "who drops gives way to who publishes" looks b
 fails "and no session begins to use it" "SELECT holdfast.create_subscription('n', 'late',
-    ARRAY['**'], 'start')" 'HF003: there is no namespace n'
+    ARRAY['**'], 'start', 'ordered')" 'HF003: there is no namespace n'
 fails "or makes it anew" "SELECT holdfast.create_namespace('n')" \
     'HF011: namespace n is being removed'
 ask a "COMMIT" >/dev/null

@@ -160,7 +160,11 @@ static struct answer wish_by_sql(struct scene *s, const struct wish *wish)
     snprintf(patterns + length, sizeof patterns - length, "}");
     const char *values[] = {wish->name, patterns, wish->place, wish->options_json};
     struct answer answer =
-        ask(s, "SELECT holdfast.create_subscription($1, $2, $3::text[], $4, options => $5::jsonb)",
+        ask(s,
+            "SELECT holdfast.create_subscription($1, $2, $3::text[], $4, options => $5::jsonb,"
+            " mode => CASE WHEN $5::jsonb ? 'mode' OR EXISTS (SELECT FROM"
+            " holdfast.subscription_list l WHERE l.namespace = $1 AND l.name = $2)"
+            " THEN NULL ELSE 'ordered' END)",
             values, 4, NULL);
     read_row(s, wish->name, answer.row);
     return answer;

@@ -7,7 +7,7 @@
 cluster
 schema
 sql "SELECT holdfast.create_subscription('default', 'jobs', '{**}', 'start', mode => 'shared');
-     SELECT holdfast.create_subscription('default', 'line', '{**}', 'start')" >/dev/null
+     SELECT holdfast.create_subscription('default', 'line', '{**}', 'start', 'ordered')" >/dev/null
 grants=$(sql "SELECT current_setting('server_version_num')::integer >= 150000")
 role=holdfast
 if [ "$grants" = t ]; then
@@ -81,7 +81,7 @@ done
 # --- Not more than one's share of what all namespaces have in common ---
 if [ "$grants" = t ]; then
     many="SELECT holdfast.create_subscription('default', 'w' || i, '{**}', 'start',
-              partitions => 1024)"
+              'ordered', 1024)"
     is "a role makes 9 subscriptions of 1024 partitions" \
         "SET ROLE app; SELECT count(*) FROM ($many FROM generate_series(1, 9) i) s" 9
     limited="partitions; the limit is 10000, but for the owner of the schema"

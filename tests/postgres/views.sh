@@ -30,8 +30,9 @@ sql "SELECT FROM holdfast.change_subscription_put(1, 'jobs', '[\"**\"]', '{\"att
 lease=$(sql "SELECT lease FROM holdfast.claim('default', 'jobs', 1)")
 sql "SELECT holdfast.bury('default', 'jobs', '$lease', error => 'no good', node => 'me')" >/dev/null
 is "dead_letters has a row per dead letter, with every attempt" \
-    "SELECT id, namespace, subscription, position, type, payload, reason, error, attempts,
-    story -> 0 ->> 'error', story -> 0 ->> 'node', resolved_at FROM holdfast.dead_letters" \
+    "SELECT dead_id, namespace, subscription, position, type, payload, reason, error, attempts,
+    attempts_json -> 0 ->> 'error', attempts_json -> 0 ->> 'node', resolved_at
+    FROM holdfast.dead_letters" \
     '1|default|jobs|1|user.created|{"a":  1}|rejected|no good|1|no good|me|'
 is "and the resolved ones too" \
     "SELECT status FROM holdfast.change_dead_resolve(1, 1, 'ada', 'fixed', now());

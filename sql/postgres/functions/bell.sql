@@ -67,6 +67,36 @@ BEGIN
 END
 $$;
 
+-- prepare_wait: for clients that wait without polling. They LISTEN on the channel, and when a claim
+-- has found nothing they call this, each time in a transaction of its own, then claim once more,
+-- and if that finds nothing either wait for a notification, for wait_ms at most.
+--   A transaction that publishes from now on sees the declaration, and notifies when it commits.
+-- One that was publishing already may not have seen it: while there is such a one, wait_ms is
+-- short. What was committed before is seen by the claim that follows. HF001, HF003, 42501.
+CREATE OR REPLACE FUNCTION holdfast.prepare_wait(namespace text,
+                                                 INOUT wait_ms integer DEFAULT 10000,
+                                                 OUT channel text,
+                                                 p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    c_short_ms  constant integer := 100;
+    v_namespace namespaces := enter(p_ticket, namespace, 'wait for', 'viewer', 'publisher',
+                                    'consumer', 'owner');
+BEGIN
+    IF wait_ms IS NULL OR wait_ms NOT BETWEEN 1 AND 3600000 THEN
+        RAISE EXCEPTION 'wait_ms is %; it must be 1 to 3600000', wait_ms USING ERRCODE = 'HF001';
+    END IF;
+    channel := 'holdfast_' || v_namespace.id;
+    -- Publishers compare with the clock, and the client begins to wait a little later.
+    PERFORM sleep(v_namespace.id, wait_ms + c_short_ms, p_ticket);
+    IF EXISTS (SELECT FROM publishing_now(v_namespace.id)) THEN
+        wait_ms := least(wait_ms, c_short_ms);
+    END IF;
+END
+$$;
+
 -- A transaction that has notified cannot be prepared for a two-phase commit. One that is to be says
 -- SET LOCAL holdfast.notify = off before it publishes; then consumers look by themselves.
 CREATE OR REPLACE FUNCTION holdfast.is_quiet() RETURNS boolean

@@ -47,6 +47,10 @@ COMMENT ON FUNCTION holdfast.extend IS
     'Lets a lease last lease_ms from now (NULL: as long as the subscription says). Answers when '
     'it ends.';
 
+COMMENT ON FUNCTION holdfast.prepare_wait IS
+    'For a client that has claimed nothing and wants to wait: LISTEN on the channel, call this, '
+    'claim once more, then wait for a notification, for wait_ms at most.';
+
 -- ---- Subscriptions ------------------------------------------------------------------------------
 
 COMMENT ON FUNCTION holdfast.create_subscription IS
@@ -66,6 +70,19 @@ COMMENT ON FUNCTION holdfast.resume_subscription IS
 COMMENT ON FUNCTION holdfast.seek_subscription IS
     'Moves a subscription to a place: start, now, a position or a time. Answers the position '
     'after which it goes on and how many come after it. dry_run: answers, and moves nothing.';
+
+-- ---- Dead letters -------------------------------------------------------------------------------
+
+COMMENT ON FUNCTION holdfast.retry_dead_letters IS
+    'Delivers dead letters again to their subscriptions: those with these ids (dead_id), or those '
+    'that meet all conditions, oldest first. type is a pattern, error a part of the text. payload: '
+    'of one id, instead of its own. Answers how many; call it again while that is max.';
+COMMENT ON FUNCTION holdfast.resolve_dead_letters IS
+    'Marks dead letters as dealt with, with a note; they stay until they are purged. Answers how '
+    'many.';
+COMMENT ON FUNCTION holdfast.purge_dead_letters IS
+    'Deletes dead letters for good: those with these ids, or those that meet all conditions. '
+    'resolved: resolved ones, too. Answers how many.';
 
 -- ---- Namespaces ---------------------------------------------------------------------------------
 
@@ -178,10 +195,10 @@ SELECT holdfast_private.comment_make('holdfast.event_log', '{
 
 SELECT holdfast_private.comment_make('holdfast.dead_letters', '{
     "": "A row per dead letter, the resolved ones too: a complete copy of its event.",
-    "id": "the number by which it is retried or resolved",
+    "dead_id": "the number by which it is retried or resolved",
     "namespace": "the name of the namespace",
     "subscription": "the subscription that could not handle it",
-    "event_id": "the id of the event",
+    "id": "the id of the event",
     "position": "the position of the event in the log",
     "type": "of the event",
     "key": "of the event",
@@ -197,7 +214,7 @@ SELECT holdfast_private.comment_make('holdfast.dead_letters', '{
     "cause": "what made the last attempt fail: a word, for programs",
     "error": "what the last attempt said, for people",
     "attempts": "how many attempts were recorded",
-    "story": "every attempt with its time, error and node",
+    "attempts_json": "every attempt with its time, error and node",
     "failed_at": "when it died",
     "resolved_at": "when somebody resolved it; NULL: it is open",
     "resolved_by": "who did",

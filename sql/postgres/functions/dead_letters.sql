@@ -1,4 +1,4 @@
--- Dead letters, and what people call from SQL besides publish.
+-- Dead letters: retried, resolved and purged.
 
 -- Where a dead letter belongs: its subscription, if that exists, and its partition there, whose row
 -- is locked for rearranging lanes. dead_id is NULL if there is no such dead letter (any more).
@@ -200,5 +200,220 @@ BEGIN
         END IF;
         count := count + 1;
     END LOOP;
+END
+$$;
+
+-- ---- For all clients ----------------------------------------------------------------------------
+--
+-- What hf_dead_retry_all, hf_dead_resolve and hf_dead_purge are in C. Which dead letters: ids, or
+-- conditions that all must hold (type: a pattern; error: a part of its text), or everything =>
+-- true; oldest first, at most max (1 to 10000), so call them again while they answer max. Of ids
+-- all must be there and open, or nothing happens. They raise HF001, HF003 (no such namespace or
+-- dead letter, or the subscription of one that is to be retried is gone), HF004 (resolved already).
+
+-- dead_pick: which they are. p_which: the conditions as the caller gave them, by their names.
+-- p_to_retry: only those whose subscription is there.
+CREATE OR REPLACE FUNCTION holdfast_private.dead_pick(
+    p_namespace_id integer, p_ids bigint[], p_which jsonb, p_everything boolean,
+    p_resolved boolean, p_to_retry boolean, p_max integer)
+    RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    c_max    constant integer := 10000;
+    v_type   text := p_which ->> 'type';
+    v_regex  text;
+    v_picked bigint[];
+BEGIN
+    IF p_max IS NULL OR p_max NOT BETWEEN 1 AND c_max THEN
+        RAISE EXCEPTION 'max is %; it must be 1 to %', p_max, c_max USING ERRCODE = 'HF001';
+    ELSIF cardinality(p_ids) > c_max THEN
+        RAISE EXCEPTION 'there are % ids; the limit is %', cardinality(p_ids), c_max
+            USING ERRCODE = 'HF001';
+    ELSIF p_ids IS NULL AND p_which = '{}' AND NOT coalesce(p_everything, false) THEN
+        RAISE EXCEPTION 'say which dead letters: ids, subscription, type, error, reason, '
+                        'failed_before, failed_after, or everything => true'
+            USING ERRCODE = 'HF001';
+    END IF;
+    IF v_type IS NOT NULL THEN
+        PERFORM fault_check(glob_fault(v_type, 'pattern'));
+        v_regex := patterns_regex(ARRAY[v_type]);
+    END IF;
+    SELECT array_agg(d.id ORDER BY d.id) INTO v_picked FROM (
+        SELECT d.id FROM letters d
+        WHERE d.namespace_id = p_namespace_id
+            AND (p_ids IS NULL OR d.id = ANY (p_ids))
+            AND (p_resolved OR d.resolved_at IS NULL)
+            AND (NOT p_which ? 'subscription' OR d.subscription = p_which ->> 'subscription')
+            AND (v_regex IS NULL OR d.type ~ v_regex)
+            AND (NOT p_which ? 'error' OR strpos(d.error, p_which ->> 'error') > 0)
+            AND (NOT p_which ? 'reason' OR d.reason = p_which ->> 'reason')
+            AND (NOT p_which ? 'failed_before'
+                 OR d.failed_at <= (p_which ->> 'failed_before')::timestamptz)
+            AND (NOT p_which ? 'failed_after'
+                 OR d.failed_at >= (p_which ->> 'failed_after')::timestamptz)
+            AND (NOT p_to_retry OR EXISTS (
+                SELECT FROM subscriptions s
+                WHERE s.namespace_id = p_namespace_id AND s.name = d.subscription))
+        ORDER BY d.id LIMIT p_max) d;
+    RETURN coalesce(v_picked, '{}');
+END
+$$;
+
+-- dead_which: the conditions that were given, by their names.
+CREATE OR REPLACE FUNCTION holdfast_private.dead_which(
+    p_subscription text, p_type text, p_error text, p_reason text, p_failed_before timestamptz,
+    p_failed_after timestamptz)
+    RETURNS jsonb
+    LANGUAGE sql STABLE
+    RETURN jsonb_strip_nulls(jsonb_build_object(
+        'subscription', $1, 'type', $2, 'error', $3, 'reason', $4, 'failed_before', $5,
+        'failed_after', $6));
+
+-- dead_check: HF003 or HF004, if one of these ids cannot be retried or resolved.
+CREATE OR REPLACE FUNCTION holdfast_private.dead_check(p_namespace_id integer, p_ids bigint[],
+                                                          p_to_retry boolean)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_id     bigint;
+    v_letter record;
+BEGIN
+    FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) i ORDER BY i LOOP
+        SELECT d.subscription, d.resolved_at INTO v_letter FROM letters d
+            WHERE d.id = v_id AND d.namespace_id = p_namespace_id;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'there is no dead letter %', v_id USING ERRCODE = 'HF003';
+        ELSIF v_letter.resolved_at IS NOT NULL THEN
+            RAISE EXCEPTION 'dead letter % is resolved already', v_id USING ERRCODE = 'HF004';
+        ELSIF p_to_retry AND NOT EXISTS (
+            SELECT FROM subscriptions s
+            WHERE s.namespace_id = p_namespace_id AND s.name = v_letter.subscription) THEN
+            RAISE EXCEPTION 'dead letter % cannot be retried: there is no subscription %', v_id,
+                v_letter.subscription USING ERRCODE = 'HF003';
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- dead_done: how many were changed, which must be all that were picked, if they were named. 40001:
+-- another session was faster with one of them.
+CREATE OR REPLACE FUNCTION holdfast_private.dead_done(p_ids bigint[], p_picked bigint[],
+                                                      p_count bigint)
+    RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_ids IS NOT NULL AND p_count < cardinality(p_picked) THEN
+        RAISE EXCEPTION 'another session has changed one of these dead letters: try again'
+            USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN p_count;
+END
+$$;
+
+-- retry_dead_letters: delivers them again to their subscriptions, with a clean record. payload: of
+-- one id: it is delivered with this payload. Answers how many.
+CREATE OR REPLACE FUNCTION holdfast.retry_dead_letters(
+    namespace text, ids bigint[] DEFAULT NULL, subscription text DEFAULT NULL,
+    type text DEFAULT NULL, error text DEFAULT NULL, reason text DEFAULT NULL,
+    failed_before timestamptz DEFAULT NULL, failed_after timestamptz DEFAULT NULL,
+    everything boolean DEFAULT false, max integer DEFAULT 1000, payload json DEFAULT NULL,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces := enter(p_ticket, namespace, 'change the dead letters of',
+                                    'consumer', 'owner');
+    v_picked    bigint[];
+    v_done      record;
+BEGIN
+    PERFORM demand_read_committed('dead letters need');
+    PERFORM commit_durably();
+    v_picked := dead_pick(v_namespace.id, ids,
+                          dead_which(subscription, type, error, reason, failed_before,
+                                     failed_after), everything, false, true, max);
+    PERFORM dead_check(v_namespace.id, ids, true);
+    v_done := change_dead_retry(v_namespace.id, v_picked, payload, clock_timestamp(), p_ticket);
+    PERFORM answer_check(v_done.status, v_done.message);
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    RETURN dead_done(ids, v_picked, v_done.count);
+END
+$$;
+
+-- resolve_dead_letters: marks them as dealt with, with a note; a key that one blocked is free.
+-- resolved_by: NULL: the name of the session's role. Answers how many.
+CREATE OR REPLACE FUNCTION holdfast.resolve_dead_letters(
+    namespace text, ids bigint[] DEFAULT NULL, note text DEFAULT NULL,
+    resolved_by text DEFAULT NULL, subscription text DEFAULT NULL, type text DEFAULT NULL,
+    error text DEFAULT NULL, reason text DEFAULT NULL, failed_before timestamptz DEFAULT NULL,
+    failed_after timestamptz DEFAULT NULL, everything boolean DEFAULT false,
+    max integer DEFAULT 1000, p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces := enter(p_ticket, namespace, 'change the dead letters of',
+                                    'consumer', 'owner');
+    v_picked    bigint[];
+    v_count     bigint := 0;
+    v_id        bigint;
+    v_done      record;
+BEGIN
+    PERFORM demand_read_committed('dead letters need');
+    PERFORM commit_durably();
+    v_picked := dead_pick(v_namespace.id, ids,
+                          dead_which(subscription, type, error, reason, failed_before,
+                                     failed_after), everything, false, false, max);
+    PERFORM dead_check(v_namespace.id, ids, false);
+    FOREACH v_id IN ARRAY v_picked LOOP
+        v_done := change_dead_resolve(v_namespace.id, v_id, coalesce(resolved_by, session_user),
+                                      note, clock_timestamp(), p_ticket);
+        -- Another session may have retried or resolved it meanwhile.
+        IF v_done.status NOT IN (HF_NOTFOUND, HF_CONFLICT) THEN
+            PERFORM answer_check(v_done.status, v_done.message);
+            v_count := v_count + 1;
+        END IF;
+    END LOOP;
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    RETURN dead_done(ids, v_picked, v_count);
+END
+$$;
+
+-- purge_dead_letters: deletes them for good; a key that one blocked is free. resolved: resolved
+-- ones, too. Answers how many.
+CREATE OR REPLACE FUNCTION holdfast.purge_dead_letters(
+    namespace text, ids bigint[] DEFAULT NULL, subscription text DEFAULT NULL,
+    type text DEFAULT NULL, error text DEFAULT NULL, reason text DEFAULT NULL,
+    failed_before timestamptz DEFAULT NULL, failed_after timestamptz DEFAULT NULL,
+    resolved boolean DEFAULT false, everything boolean DEFAULT false, max integer DEFAULT 1000,
+    p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_namespace namespaces := enter(p_ticket, namespace, 'change the dead letters of',
+                                    'consumer', 'owner');
+    v_done      record;
+BEGIN
+    PERFORM demand_read_committed('dead letters need');
+    PERFORM commit_durably();
+    v_done := change_dead_purge(
+        v_namespace.id,
+        dead_pick(v_namespace.id, ids, dead_which(subscription, type, error, reason, failed_before,
+                                                  failed_after),
+                  everything, coalesce(resolved, false) OR ids IS NOT NULL, false, max),
+        clock_timestamp(), p_ticket);
+    PERFORM answer_check(v_done.status, v_done.message);
+    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    RETURN v_done.count;
 END
 $$;

@@ -97,9 +97,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.entries() RETURNS TABLE (name text, 
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
     SELECT n, '{viewer,publisher,consumer,owner}'::text[] FROM unnest('{
-        try_months, sleep, awake, publishing_now, process_beat, process_sweep, process_close,
-        node_register, heartbeat, goodbye, agenda, tick, seek_subscription, retention_plan,
-        cron_next}'::text[]) n
+        try_months, sleep, awake, prepare_wait, publishing_now, process_beat, process_sweep,
+        process_close, node_register, heartbeat, goodbye, agenda, tick, seek_subscription,
+        retention_plan, cron_next}'::text[]) n
     UNION ALL SELECT 'change_bring', '{publisher,consumer,owner}'
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
         append, publish, publish_many, publish_later, change_schedule_put, change_schedule_remove,
@@ -112,7 +112,8 @@ AS $$
         change_settle_lease, change_dead_retry, change_dead_resolve, change_dead_purge, claim, ack,
         nack, release, bury, extend, change_members_refresh, change_checkpoints,
         change_repartition, create_subscription, alter_subscription, drop_subscription,
-        pause_subscription, resume_subscription}'::text[]) n
+        pause_subscription, resume_subscription, retry_dead_letters, resolve_dead_letters,
+        purge_dead_letters}'::text[]) n
 $$;
 
 -- The functions that run with their caller's rights and are for the owner of the schema: no other

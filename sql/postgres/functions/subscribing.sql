@@ -97,6 +97,10 @@ BEGIN
             IF p_place IS NULL THEN
                 RAISE EXCEPTION 'subscription % is new: say where it starts (place: start, now, a '
                                 'position or a time)', p_name USING ERRCODE = 'HF001';
+            ELSIF NOT p_given ? 'mode' THEN
+                RAISE EXCEPTION 'subscription % is new: say its mode (shared: handed out by '
+                                'claim; ordered: delivered in order by workers of the library)',
+                    p_name USING ERRCODE = 'HF001';
             END IF;
         END IF;
         v_done := change_subscription_put(
@@ -118,8 +122,8 @@ $$;
 
 -- create_subscription: makes a subscription, or changes the one of this name: its patterns become
 -- these, and the options that are given replace the stored ones; mode and order cannot change.
--- place: where a new one starts: 'start', 'now', a position (it starts after it) or a time. True:
--- it is new.
+-- place: where a new one starts: 'start', 'now', a position (it starts after it) or a time. mode:
+-- of a new one: 'shared' or 'ordered'. True: it is new.
 CREATE OR REPLACE FUNCTION holdfast.create_subscription(namespace text, name text, patterns text[],
                                                         place text DEFAULT NULL,
                                                         mode text DEFAULT NULL,

@@ -34,12 +34,13 @@ $view$);
 
 -- A row per dead letter, the resolved ones too. reason: why it is one; cause: why its last attempt
 -- failed (handler, undecodable, timeout, transaction, process_died, lease_expired; NULL: none
--- failed). story: every attempt with its time, error and node.
+-- failed). attempts_json: every attempt with its time, error and node.
 SELECT holdfast_private.view_make('holdfast.dead_letters', holdfast_private.reader_rights(), $view$
-    SELECT l.id, n.name AS namespace, l.subscription, l.event_id, l.position, l.type, l.key,
-           l.tenant, l.key_version, l.payload, l.metadata, l.producer, l.schedule_id, l.emitted_at,
-           l.entered_at, l.reason, l.cause, l.error, l.attempts, l.story::json AS story,
-           l.failed_at, l.resolved_at, l.resolved_by, l.resolved_note
+    SELECT l.id AS dead_id, n.name AS namespace, l.subscription, l.event_id AS id, l.position,
+           l.type, l.key, l.tenant, l.key_version, l.payload, l.metadata, l.producer, l.schedule_id,
+           l.emitted_at, l.entered_at, l.reason, l.cause, l.error, l.attempts,
+           l.story::json AS attempts_json, l.failed_at, l.resolved_at, l.resolved_by,
+           l.resolved_note
     FROM holdfast_private.namespaces n JOIN holdfast_private.letters l ON l.namespace_id = n.id
 $view$);
 
