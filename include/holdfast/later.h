@@ -53,8 +53,8 @@ typedef struct hf_later_filter {
     const char *type; /* a pattern */
     const char *key;
     int64_t due_before_us;   /* due_at < this */
-    int64_t after_due_at_us; /* keyset paging: after the one with this time ... */
-    int64_t after_number;    /* ... and this number */
+    int64_t after_due_at_us; /* keyset paging: after the one with this time and after_number */
+    int64_t after_number;    /* its number */
     int32_t limit;           /* 100; up to HF_LATER_MAX */
 } hf_later_filter;
 

@@ -79,7 +79,7 @@ typedef int (*hf_schedule_fn)(const hf_schedule_info *info, void *ctx);
 
 typedef enum hf_run_kind {
     HF_RUN_FIRED = 1,   /* a planned time came */
-    HF_RUN_BY_HAND = 2, /* somebody wanted it */
+    HF_RUN_BY_HAND = 2, /* hf_schedule_run asked for it */
     HF_RUN_SKIPPED = 3  /* planned times were missed and skipped */
 } hf_run_kind;
 

@@ -12,7 +12,7 @@
 struct stop_deadlines {
     struct deadline handlers; /* the caller's; then those that still run are given up */
     struct deadline store;    /* then nothing more is stored, nor given back */
-    struct deadline threads;  /* then whoever still waits for the store is not waited for */
+    struct deadline threads;  /* then a thread that waits for the store is left behind */
     struct deadline idle;     /* the same, for one that has nothing to store, while the database
                                  cannot be reached (store_is_away) */
 };

@@ -5,7 +5,7 @@
  * may have happened. The watch waits on the store's bell once for all of them and passes the word
  * on. Between rings it wakes up to show a sign of life, often enough for the shortest lease.
  *
- * Until somebody wants news it does not wait on the bell, which costs publishers and idle processes
+ * Until a thread wants news it does not wait on the bell, which costs publishers and idle processes
  * a little: it sleeps, and shows the signs of life that are the node's heartbeat.
  *
  * Where the store does not look by itself (store_look_ms) every return from its wait is passed on,

@@ -63,7 +63,7 @@ struct engine_class {
      * forward: it does without. */
 
     /* Runs what a step of retention has left to be done outside of its transaction. NULL: nothing
-     * ever is. HF_BUSY: somebody else's transaction was in the way. */
+     * ever is. HF_BUSY: another transaction was in the way. */
     hf_status (*retain_command)(struct engine *engine, const char *command,
                                 struct deadline deadline);
     /* NULL: positions have no gaps */

@@ -3,7 +3,7 @@
  *
  * A thread that has a change links it into the queue. Then it is one of three things:
  *
- *     WAITING  somebody else leads; the change is in the queue or being applied
+ *     WAITING  another thread leads; the change is in the queue or being applied
  *     LEADING  it takes the queue (a bounded part of it) and applies it
  *     ANSWERED its change has its status; the thread goes home
  *

@@ -26,7 +26,7 @@ struct node_facts {
     struct text host;
     int64_t pid;
     int64_t heartbeat_ms; /* how often store_alive will be called, at least */
-    bool given;           /* somebody chose the id, so it may come back: opening answers HF_CONFLICT
+    bool given;           /* the id was chosen, so it may come back: opening answers HF_CONFLICT
                              while another node of the namespace has it and is live, and says who */
 };
 

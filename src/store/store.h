@@ -102,7 +102,7 @@ struct change {
                         wait for the disk. Only settles, claims and releases may say so. */
     int64_t now_us;
     hf_status status;
-    bool again;      /* the engine's: nothing happened, somebody else's transaction is in the way;
+    bool again;      /* the engine's: nothing happened, another transaction is in the way;
                    store_run tries again until the deadline */
     bool doubtful;   /* the engine's: it was sent, the answer was lost, and sending it again has not
                       told yet: no failure that follows means that nothing happened */
@@ -216,7 +216,7 @@ struct members_refresh {
     int64_t ret_members_version; /* see struct standing */
     int64_t ret_lowest;          /* of all checkpoints; set only while the partitions change */
     int64_t ret_highest;         /* of all checkpoints; set only while the partitions change */
-    /* of the first partition that somebody else owns who is alive; "" if there is none */
+    /* of the first partition that another live process owns; "" if there is none */
     char ret_other_name[HF_PRODUCER_BYTES_MAX + 1];
     int32_t ret_partitions;
     int32_t ret_owners[HF_PARTITIONS_MAX]; /* of each partition: a member's number, or one of the
@@ -430,13 +430,13 @@ struct claim {
 };
 
 /*
- * Settles events of a lease. HF_STALE unless the lease exists, has not passed to somebody else and
+ * Settles events of a lease. HF_STALE unless the lease exists, has not passed to another one and
  * holds every position named. (A lease that expired but was not yet handed out again is still
  * good.) `all`: everything left in the lease is DONE, and outcomes are not looked at;
  * `release_all`: everything left is RELEASEd. extend_us > 0: the lease now expires then. A lease
  * with nothing left goes. RELEASE rings, as does RETRY that is due; where the store looks by itself
  * (store_look_ms) also RETRY of a lease that is not `kept`: its claimer may be gone by then, and
- * somebody else has to know when it is due.
+ * the others have to know when it is due.
  */
 struct settle_lease {
     struct change change;
@@ -520,7 +520,7 @@ struct standing {
 };
 
 /* Its standing, and every partition that this store owns, by number, with its epoch: has anything
- * changed, has somebody taken over? Cheap enough to ask for every batch. HF_NOTFOUND. */
+ * changed, has another process taken over? Cheap enough to ask for every batch. HF_NOTFOUND. */
 typedef int (*epoch_fn)(int32_t partition, int64_t epoch, void *ctx);
 hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
                          epoch_fn found, void *ctx);
@@ -688,7 +688,7 @@ hf_status tx_enter(struct tx *tx, const struct hold *hold, const struct entry *e
 hf_status tx_leave(struct tx *tx, bool keep, bool *ret_lane_busy);
 /* Ends the last delivery, keeping its writes, and commits: tx_leave and tx_commit in one, which may
  * save a round trip. Ends the tx in every case. Answers as those two, but that HF_CONFLICT comes
- * from the commit only (HF_STALE: somebody else has settled the delivery meanwhile). */
+ * from the commit only (HF_STALE: another process has settled the delivery meanwhile). */
 hf_status tx_finish(struct tx *tx, bool *ret_lane_busy);
 /* One of those that a handler got together with the one that was entered. */
 struct tx_member {

@@ -152,8 +152,8 @@ BEGIN
 END
 $$;
 
--- A subscription. The partitions of all namespaces share a journal, and whoever shortens it copies
--- a row of each while consumers wait: so a namespace has not more than its share.
+-- A subscription. The partitions of all namespaces share a journal, and shortening it copies a row
+-- of each while consumers wait: so a namespace has not more than its share.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_values(
     p_caller oid, p_namespace_id integer, p_name text, p_patterns text, p_options text,
     p_mode integer, p_partitions integer, p_start bigint)

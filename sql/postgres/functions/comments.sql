@@ -170,7 +170,7 @@ SELECT holdfast_private.comment_make('holdfast.stats', '{
     "in_flight": "events under a lease; NULL: the subscription is ordered",
     "retrying": "events that failed and wait for their next attempt",
     "held": "events that wait behind an earlier one of their key",
-    "blocked": "dead events that keep their keys back until somebody decides",
+    "blocked": "dead events that keep their keys back until a person decides",
     "dead": "dead letters that are not resolved",
     "rate": "positions per second that the checkpoint has passed lately",
     "later": "of the namespace: events that wait for their time"
@@ -216,7 +216,7 @@ SELECT holdfast_private.comment_make('holdfast.dead_letters', '{
     "attempts": "how many attempts were recorded",
     "attempts_json": "every attempt with its time, error and node",
     "failed_at": "when it died",
-    "resolved_at": "when somebody resolved it; NULL: it is open",
+    "resolved_at": "when it was resolved; NULL: it is open",
     "resolved_by": "who did",
     "resolved_note": "and what they wrote about it"
 }');

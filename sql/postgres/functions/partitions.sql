@@ -142,7 +142,7 @@ BEGIN
     ELSIF v_partition.owner IS DISTINCT FROM p_token THEN
         status := HF_STALE;
         message := format('partition %s now belongs to %s', p_partition,
-                          coalesce(v_partition.owner_name, 'nobody'));
+                          coalesce(v_partition.owner_name, 'no process'));
     ELSIF v_partition.epoch <> p_epoch THEN
         status := HF_STALE;
         message := format('partition %s was acquired again or sought: its epoch is %s, not %s',

@@ -88,7 +88,7 @@ BEGIN
         ELSIF v_partition.owner IS DISTINCT FROM p_token OR v_partition.epoch <> p_epoch THEN
             status := HF_STALE;
             message := format('partition %s now belongs to %s', p_partition,
-                              coalesce(v_partition.owner_name, 'nobody'));
+                              coalesce(v_partition.owner_name, 'no process'));
         ELSIF p_position <= v_checkpoint THEN
             IF NOT EXISTS (SELECT 1 FROM read_retries() r
                            WHERE r.subscription_id = p_subscription_id

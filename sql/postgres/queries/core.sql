@@ -373,7 +373,7 @@ SELECT holdfast.awake({namespace}, $1)
 SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.read_namespaces() n WHERE n.id = {namespace}
 
 -- name: keeper_ring_all
--- ... or in any case.
+-- Notifies whether a consumer sleeps or not.
 SELECT holdfast.wake({namespace})
 
 -- name: keeper_rotate

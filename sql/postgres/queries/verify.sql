@@ -400,7 +400,7 @@ LIMIT $1::bigint;
 -- A lease whose number is wrong is not looked into: it may claim any number of positions.
 -- name: verify_lease
 SELECT format('namespace "%s", subscription "%s", lease of "%s": %s', n.name, s.name,
-              coalesce(l.owner_name, 'nobody'),
+              coalesce(l.owner_name, 'no process'),
               CASE WHEN k.count IS DISTINCT FROM l.count THEN 'the list of its positions is damaged'
                    ELSE format('the event at position %s is neither in the log nor '
                                'among the copies',

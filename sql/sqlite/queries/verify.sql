@@ -195,7 +195,7 @@ LIMIT ?1;
 -- All leases: what they belong to, the place of position 0, and what they say that they have.
 -- name: verify_lease
 SELECT printf('namespace "%s", subscription "%s", lease of "%s"', n.name, s.name,
-              ifnull(l.owner_name, 'nobody')),
+              ifnull(l.owner_name, 'no process')),
        s.id, s.namespace_id << 44, l.count, l.first, l.positions
 FROM holdfast_leases l
 JOIN holdfast_subscriptions s ON s.id = l.subscription_id

@@ -1,5 +1,5 @@
 /*
- * text.h - a view of bytes that somebody else owns.
+ * text.h - a view of bytes that another object owns.
  *
  * A text is a pointer and a length; it need not end in NUL and may hold any byte. A NULL pointer
  * means absent, which is not the same as empty: a tenant of "" is a tenant.

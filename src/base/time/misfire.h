@@ -1,7 +1,7 @@
 /*
  * misfire.h - which planned times of a schedule fire now, when some of them are late.
  *
- * A schedule waits for one planned time. When somebody looks, that one and others after it may have
+ * A schedule waits for one planned time. When a process looks, it and others after it may have
  * passed: by milliseconds, because a timer is never exact, or by days, because no process was
  * running or a clock was set. A planned time counts as on time, and fires, until its second is
  * over or `grace_us` have passed, whichever is later: no timer is exact to the microsecond, so with

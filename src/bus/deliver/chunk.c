@@ -17,16 +17,16 @@
  *
  * Each change is a compare and swap of the word that was looked at, so of two that meet one fails
  * and looks again. The index only rises and the limit only falls until the chunk is reported, and
- * a new one is taken under the mutex: no word comes twice while somebody who holds it looks.
+ * a new one is taken under the mutex: no word comes twice while a thread that holds it looks.
  *
  * Who has a delivery?
  *   below the index     it is over. Its result was written before the turn moved on and does not
- *                       change any more. Where it counts at once (is_piecemeal) whoever holds the
+ *                       change any more. Where it counts at once (is_piecemeal) a holder of the
  *                       mutex may report it, each once (`reported`); else only its worker does, or
  *                       the runner gives it back when the transaction is aborted
  *   at the index        the worker, whether its handler has begun or not: no cut takes it away
  *   behind it           the worker, when it has moved the index there; until then a cut may come
- *   from the limit on   nobody: who cuts gives it back in the same hold of the mutex, and what a
+ *   from the limit on   none: the cutter gives it back in the same hold of the mutex, and what a
  *                       worker stopped before is given back by its report, or by a cut before that
  *
  * So for any two who meet:

@@ -6,7 +6,7 @@
  * together; if one of them lasts, others report what is done before it and take over what has not
  * begun behind it. How far the worker is and how far it may go is one word, the turn: the worker
  * moves it on after each delivery; the runner takes it away when the time is up; a worker that has
- * nothing to do lowers its limit. Whoever changes the word first decides, so a late answer can
+ * nothing to do lowers its limit. The thread that changes the word first decides: a late answer can
  * never overwrite a timeout, and no delivery is run by two workers: chunk.c tells why.
  */
 #ifndef HF_BUS_DELIVER_CHUNK_H
@@ -35,9 +35,9 @@ struct chunk {
     struct runner *runner;      /* counted by the worker */
     _Atomic uint64_t turn;      /* see chunk.c */
     _Atomic int64_t started_us; /* monotonic; when the handler of the turn began; 0: none runs */
-    size_t count;       /* so many units are its own (0: nothing is in hand), of which ... */
-    size_t reported;    /* ... so many were reported; both guarded by the runner's mutex, and ... */
-    int64_t taken_us;   /* ... when it was taken (monotonic), too */
+    size_t count;       /* units of its own; 0: nothing is in hand. Guarded by the runner's mutex */
+    size_t reported;    /* units of these that were reported; guarded likewise */
+    int64_t taken_us;   /* monotonic; when it was taken; guarded likewise */
     bool transactional; /* all of it shares one transaction */
     struct unit units[CHUNK_MAX];
     struct chunk_result results[CHUNK_MAX]; /* of each */
@@ -47,8 +47,8 @@ struct chunk {
 /* Where a worker stands in its chunk. */
 struct chunk_place {
     uint64_t turn;
-    int64_t since_us; /* monotonic; it is at the delivery of this turn since then, or later ... */
-    bool running;     /* ... and its handler has begun just then */
+    int64_t since_us; /* monotonic; it is at the delivery of this turn since then, or later */
+    bool running;     /* the handler has begun at since_us */
 };
 
 /* For its worker; the mutex is held. */
@@ -87,7 +87,7 @@ void chunk_cut_all(struct runner *runner);
 void chunk_report_all(struct runner *runner, int64_t mono_us);
 /* Takes over what has not begun behind a delivery that lasts, if only because its handler could not
  * begin, and what waits for those before it, which are done. True if there was something; *ret_soon
- * if there may be in a moment: nobody will tell. */
+ * if there may be in a moment, without another call. */
 bool chunk_take_over(struct runner *runner, bool *ret_soon);
 
 /* The runner gives up the delivery of this turn. True: the turn was taken away; *ret_unit is the

@@ -178,8 +178,8 @@ static void perform(struct runner *runner, enum action action, struct turn *turn
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* How long the runner may wait while something is in hand: what begins or ends meanwhile has
- * its own times (a checkpoint, a stall), of which nobody tells it; but of what is to be stored
- * sooner than RUNNER_PROMPT_MS workers do. */
+ * its own times (a checkpoint, a stall), for which no thread calls it; but workers call it for what
+ * is to be stored sooner than RUNNER_PROMPT_MS. */
 static int64_t tend_ms(const hf_subscription_options *options)
 {
     int64_t store_ms = options->checkpoint_ms;

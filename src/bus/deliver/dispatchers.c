@@ -41,7 +41,7 @@
  *     RUNNING_AGAIN      the next turn has not begun: it sees what was noted
  *     IDLE               QUEUED, under the mutex. If its time came at that moment it is QUEUED, or
  *                        RUNNING: the caller looks again
- *     AWAY               nobody is to take a turn; dispatchers_add begins with one
+ *     AWAY               no thread is to take a turn; dispatchers_add begins with one
  *
  * Failure: memory is allocated by dispatchers_add only. If no thread can be started the supervisor
  * tries again every DISPATCHERS_LATE_US while a seat is queued.

@@ -29,18 +29,18 @@
 
 #include "base/thread.h"
 
-#define DISPATCHERS_LATE_US 5000 /* a seat that is queued for so long gets another thread, ... */
-#define DISPATCHERS_QUICK 4      /* ... up to so many, while turns end sooner than that, ... */
-#define DISPATCHERS_MAX 64       /* ... and up to so many, while they do not */
-#define DISPATCHERS_KEPT 1       /* so many stay while there is nothing to do */
-#define DISPATCHERS_IDLE_MS 1000 /* after which the others end */
+#define DISPATCHERS_LATE_US 5000 /* a seat that is queued for so long gets another thread */
+#define DISPATCHERS_QUICK 4      /* most threads while turns end sooner than that */
+#define DISPATCHERS_MAX 64       /* most threads while turns last longer than that */
+#define DISPATCHERS_KEPT 1       /* threads that stay while there is nothing to do */
+#define DISPATCHERS_IDLE_MS 1000 /* the other threads end after so long without a turn */
 
 enum seat_state { SEAT_AWAY, SEAT_IDLE, SEAT_QUEUED, SEAT_RUNNING, SEAT_RUNNING_AGAIN };
 
 struct seat {
     _Atomic enum seat_state state;
-    struct seat *next; /* QUEUED: the one behind it ... */
-    int64_t queued_us; /* ... and since when (real time) */
+    struct seat *next; /* QUEUED: the one behind it */
+    int64_t queued_us; /* QUEUED: since when (real time) */
     size_t place;      /* IDLE: in the heap; SIZE_MAX: it has no time */
     int64_t wake_us;   /* IDLE: when it is ready by itself (monotonic); INT64_MAX: never */
     bool by_clock;     /* it is ready because that time has come */

@@ -5,7 +5,7 @@
 
 #include "base/thread.h"
 
-#define EXCLUSIVE_LOOK_MS 20 /* how often somebody who waits looks whether it is cancelled */
+#define EXCLUSIVE_LOOK_MS 20 /* how often a thread that waits looks whether it is cancelled */
 
 hf_status exclusive_init(struct exclusive *exclusive)
 {

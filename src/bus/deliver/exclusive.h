@@ -6,9 +6,9 @@
  * whose fault it was, and its neighbours do not die with it.
  *
  * Handlers enter before they run and leave afterwards. A suspect waits until the others have left,
- * and while it waits nobody new enters; but it waits only EXCLUSIVE_WAIT_MS, for a slow handler
- * must not hold up everything. Whoever is given up (a handler past its timeout) leaves by the hand
- * of the one who gives it up.
+ * and while it waits no other enters; but it waits only EXCLUSIVE_WAIT_MS, for a slow handler must
+ * not hold up everything. For a handler that is given up (past its timeout) the thread that gives
+ * it up leaves.
  */
 #ifndef HF_BUS_DELIVER_EXCLUSIVE_H
 #define HF_BUS_DELIVER_EXCLUSIVE_H

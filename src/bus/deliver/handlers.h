@@ -1,8 +1,9 @@
 /*
  * handlers.h - the handlers of one subscription in this process: an unchanging, counted list.
  *
- * Registering or removing a handler makes a new list; whoever runs handlers keeps the list it began
- * with. So handlers run without a lock, and removal can wait until nobody uses the old list.
+ * Registering or removing a handler makes a new list; a worker that runs handlers keeps the list it
+ * began with. So handlers run without a lock, and removal can wait until no worker uses the old
+ * list.
  */
 #ifndef HF_BUS_DELIVER_HANDLERS_H
 #define HF_BUS_DELIVER_HANDLERS_H

@@ -1,7 +1,7 @@
 /*
  * prerecord.h - attempts that are recorded before they run.
  *
- * Where the store has no notes of what ran (store_takes_notes; or they were lost), nobody knows
+ * Where the store has no notes of what ran (store_takes_notes; or they were lost), it is not known
  * what a process did when it died. What it may have had in its hands is then run carefully: just
  * before a delivery runs, its attempt is recorded as one that the process died in. If the process
  * does die, the record stands; if it does not, what became of the attempt replaces it.

@@ -4,7 +4,7 @@
  * If the store fails (disk full, file locked for long), what is in hand stays in hand and the same
  * step is tried again later; meanwhile an ordered subscription begins nothing (runner_away). If the
  * ownership or a lease is lost, what is in hand is dropped as soon as no handler runs on it:
- * somebody else has it.
+ * another process has it.
  */
 #include "bus/deliver/runner.h"
 

@@ -112,7 +112,7 @@ struct runner {
     struct deadline look_deadline;   /* while it waits: then it looks at everything */
     struct deadline finish_deadline; /* after PHASE_DRAIN: what is ours is given back by then */
     hf_status finish_status;         /* how giving back went ... */
-    enum course finish_course;       /* ... and on which course it was tried last */
+    enum course finish_course;       /* the course on which that was tried last */
     char finish_message[256];
     int64_t pause_ms;  /* between the last two tries to give back */
     int64_t pause_us;  /* monotonic; PHASE_PAUSE: until then */
@@ -137,7 +137,7 @@ hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret
 void ordered_free(struct ordered *ordered);
 /* The proof for a transaction about an event of this partition. The mutex is held. */
 struct hold ordered_hold(struct ordered *ordered, int32_t partition);
-/* Somebody else has the partition: what is in hand of it will be dropped. The mutex is held. */
+/* Another process has the partition: what is in hand of it will be dropped. The mutex is held. */
 void membership_lose(struct runner *runner, int32_t partition);
 hf_status shared_new(size_t flush_max, struct shared **ret_shared);
 void shared_free(struct shared *shared);
@@ -239,7 +239,7 @@ void runner_settle_worked(struct runner *runner);
  * A step that fails has its time to be tried again (retry_store_us), and one whose answer was late
  * is followed by another at once, so a step always comes that stores or fails. With nothing in hand
  * none stores, but then there is nothing to run, and the step that gets some is followed by another
- * at once, too. What fails but prevents nobody from storing (reading the log, say) does not raise
+ * at once, too. What fails but does not prevent storing (reading the log, say) does not raise
  * it: what is in hand is run and stored. Not for shared subscriptions: a lease outlasts a lost
  * connection, so what runs meanwhile is settled later; and not for transactional handlers: without
  * the store they do not begin, and what cannot be stored is undone.
@@ -293,12 +293,12 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
 void runner_slot_untaken(struct runner *runner, struct slot *slot);
 /* The worker has reported its chunk: wakes the dispatcher if it has something to do now. */
 void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us);
-/* What the slot belongs to, a partition or a lease, is somebody else's now. */
+/* Another process has what the slot belongs to, a partition or a lease. */
 void runner_lose(struct runner *runner, const struct slot *slot);
 /* The proof that a transaction needs for a slot. */
 struct hold runner_hold(const struct runner *runner, const struct slot *slot);
 const uint8_t *lease_token(const struct lease *lease);
-/* Somebody else has the lease: what is in hand of it will be dropped. */
+/* Another process has the lease: what is in hand of it will be dropped. */
 void lease_lose(struct runner *runner, struct lease *lease);
 
 #endif

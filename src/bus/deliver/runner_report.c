@@ -14,8 +14,8 @@
 
 #define CHUNK_WANTED_US 200 /* several handlers at once: a chunk should take this long */
 #define LOOK_AGAIN_US 20000 /* a handler that is over its time has not begun, or has just ended */
-#define ABORT_PAUSE_US_MIN 1000  /* between two tries to roll back under a handler's feet ... */
-#define ABORT_PAUSE_US_MAX 64000 /* ... this grows, for a statement that does not end */
+#define ABORT_PAUSE_US_MIN 1000  /* first pause between two tries to roll back a handler's work */
+#define ABORT_PAUSE_US_MAX 64000 /* longest pause, for a statement that does not end */
 
 bool runner_has_work(const struct runner *runner)
 {

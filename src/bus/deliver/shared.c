@@ -8,12 +8,13 @@
  *
  * The leases are `kept`: they last as long as this process shows signs of life, so a slow handler
  * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once.
- * The store records an attempt for what was running; if it does not know what that was, whoever
- * claims them next runs them carefully (prerecord.h).
+ * The store records an attempt for what was running; if it does not know what that was, the process
+ * that claims them next runs them carefully (prerecord.h).
  *
  * What is claimed and not yet running is given back when the subscription is paused, when the
- * runner stops, and when all workers have been busy with one handler each for a second: somebody
- * else may be free. If a settle is refused, the lease was lost: what is in hand of it is dropped.
+ * runner stops, and when all workers have been busy with one handler each for a second: another
+ * process may be free. If a settle is refused, the lease was lost: what is in hand of it is
+ * dropped.
  *
  * A settle of a kept lease waits for the disk. But a handler's transaction need not
  * (durability=process), and a standby that takes the server's place may lack both: then the lease
@@ -40,10 +41,10 @@
 struct lease {
     uint8_t token[STORE_TOKEN_BYTES];
     struct lease *next;
-    bool doubtful;        /* nobody knows whether it is ours: to be renounced in the end */
+    bool doubtful;        /* it is not known whether it is ours: to be renounced in the end */
     int32_t total;        /* deliveries claimed */
     int32_t open;         /* of those, not settled yet */
-    bool lost;            /* somebody else has it; guarded by the runner's mutex */
+    bool lost;            /* another process has it; guarded by the runner's mutex */
     int64_t unflushed_us; /* since when something of it has ended; 0: nothing */
 };
 
@@ -101,8 +102,8 @@ void shared_free(struct shared *shared)
 
 /* What of a lease has ended. */
 struct tally {
-    int32_t ended; /* ... and needs a write */
-    int32_t in_tx; /* ... and was settled by its handler's transaction */
+    int32_t ended; /* deliveries that need a write */
+    int32_t in_tx; /* deliveries that were settled by their handlers' transactions */
     bool urgent;   /* something failed, died, is given back, or is recorded as a failure */
     bool plain;    /* all that ended is done */
     bool lost;     /* the lease is */
@@ -352,8 +353,8 @@ static void put_all(struct runner *runner, struct event_batch *event_batch, stru
 }
 
 /* All workers have been busy with one handler each for long: what waits behind them had better go
- * to somebody else. Answers when that will be so (monotonic); INT64_MAX if a worker is free, or may
- * be started. The mutex is held. */
+ * to another process. Answers when that will be so (monotonic); INT64_MAX if a worker is free or
+ * may be started. The mutex is held. */
 static int64_t stalls_at(struct runner *runner)
 {
     bool all = runner->worker_count >= runner->definition.options.concurrency;
@@ -486,7 +487,7 @@ static void claim(struct runner *runner, struct turn *turn)
 /* ---- The mode -------------------------------------------------------------------------------- */
 
 /* No handler was found for something in hand, or they have changed. What is outside the patterns,
- * which may have changed, too, is of those that nobody is to handle: it would be taken again and
+ * which may have changed, too, is of those that no handler is for: it would be taken again and
  * again. Before workers go on. */
 static void sort_out_ready(struct runner *runner)
 {

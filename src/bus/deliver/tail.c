@@ -74,8 +74,8 @@ struct tail {
     int64_t top; /* the highest position that has come */
 
     bool more;       /* there may be more to read right now */
-    uint64_t news;   /* store_news before it was read ... */
-    int64_t read_us; /* ... and when that was; monotonic */
+    uint64_t news;   /* store_news before it was read */
+    int64_t read_us; /* when it was read; monotonic */
 };
 
 enum place { ALONE, AT_TAIL };

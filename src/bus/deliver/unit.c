@@ -9,7 +9,7 @@
  *     - batch_by none: all, of the same partition, or (shared) of the same lease.
  *   There are at most `batch` of them. With batch_by key a run is not cut there, but at batch +
  *   batch_extend_max, and the log says so. It is a run if nothing that we were handed lies between:
- *   numbers that nobody used, and events of other patterns or partitions, do not end it. What has
+ *   numbers without an event, and events of other patterns or partitions, do not end it. What has
  *   not been read yet may belong to it: if it reaches the end of what is in hand and there is more
  *   to be read, the unit waits for the dispatcher to read on. An event that may have killed its
  *   process is a unit of its own.
@@ -17,7 +17,7 @@
  * What if the process dies
  *   ... while the handler runs: each event is noted as running, so each of them is recorded as one
  *       failed attempt (or, where no notes are taken, run carefully). They come again one by one,
- *       because nobody knows which of them did it: a crash takes a unit apart.
+ *       because it is not known which of them did it: a crash takes a unit apart.
  *   ... after the handler and before the commit: the transaction is gone, as above.
  *   ... after the commit: all of them are settled.
  *   ... while a unit is being split: what was not settled comes again as it was stored, as the
@@ -247,7 +247,7 @@ static bool waits_for_retries(const struct runner *runner, const struct unit *un
 }
 
 /* Can the log be read now? Places in front that are over are free as soon as the dispatcher looks;
- * those behind somebody who runs are not. */
+ * those behind one that runs are not. */
 static bool is_log_room(const struct window *window)
 {
     const struct queue *log = &window->log;
@@ -341,7 +341,7 @@ bool unit_take(struct runner *runner, const void *owner, struct cargo *cargo, st
     };
     struct slot *first = window_take(&runner->window, owner);
     enum taken taken = first ? take_with(runner, owner, first, cargo, unit) : TAKEN_NOTHING;
-    while (taken == TAKEN_NO_ROOM) { /* whoever makes room reports; others need not wait for it */
+    while (taken == TAKEN_NO_ROOM) { /* a worker that makes room reports; others need not wait */
         first = window_take_behind(&runner->window, first, owner);
         taken = first ? take_with(runner, owner, first, cargo, unit) : TAKEN_NOTHING;
     }

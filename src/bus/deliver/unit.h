@@ -26,7 +26,7 @@ struct chunk_result;
 struct unit {
     struct slot **slots;       /* in the order of positions; as all arrays here, in the cargo */
     struct tx_member *members; /* each as its transaction sees it, with the proof */
-    bool *settled;             /* ... was settled before, so the handler does not get it */
+    bool *settled;             /* each: it was settled before, so the handler does not get it */
     size_t count;
     size_t entered; /* transactional: the one that was entered */
 };

@@ -19,8 +19,8 @@
  * often, not a hundred times in a row.
  *
  * A delivery can run out of attempts without an answer: its process died, or its lease expired, and
- * the store recorded that as an attempt. Whoever gets such an entry sees that it is spent and
- * settles it without running it. Its reason is "lease" if the last thing that happened to it was an
+ * the store recorded that as an attempt. The process that gets such an entry sees that it is spent,
+ * and settles it without running it. Its reason is "lease" if the last that happened to it was an
  * expired lease, else "attempts".
  *
  * Pure: the time and the random number are passed in; the same values give the same outcome.

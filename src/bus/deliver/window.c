@@ -6,7 +6,7 @@
  * The slots of a queue are one array, so that nothing is allocated while it works, in two chains:
  * those in use, in the order in which they were put, and the free ones. A slot that is over goes
  * from the one to the other from wherever it is, in constant time, and workers keep their pointers
- * to the others. `look` spares whoever takes the next one those that have begun.
+ * to the others. `look` lets the taker of the next one skip those that have begun.
  */
 #include "bus/deliver/window.h"
 
@@ -291,8 +291,8 @@ static void block_lane(struct window *window, struct slot *slot)
     window->lanes_full |= !window_fail_lane(window, slot->lane, slot->partition);
 }
 
-/* Is the lane of the slot somebody else's now, or does a damaged event wait in it for those before
- * it? */
+/* Does another process have the lane of the slot now, or does a damaged event wait in it for those
+ * before it? */
 static bool is_taken(struct window *window, const struct slot *slot, const void *owner)
 {
     int64_t whose = 0;
@@ -316,7 +316,7 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
         return true;
     }
     if (window->shares[slot->partition].closed) {
-        slot_forget(window, slot); /* it was not run, and is somebody else's now */
+        slot_forget(window, slot); /* it was not run, and another process has it now */
         return false;
     }
     uint64_t lane = slot->lane;
@@ -324,7 +324,7 @@ static bool may_run(struct window *window, struct slot *slot, const void *owner)
         return false;
     }
     if (!slot_is(slot, TRAIT_WAITED) && window->lanes_full) {
-        return false; /* nobody knows which lanes fail */
+        return false; /* it is not known which lanes fail */
     }
     if (!slot_is(slot, TRAIT_WAITED) && is_failing(window, lane)) {
         slot->ending = ENDED_HELD;

@@ -8,8 +8,8 @@
  *                  +---- not run -------+ +------- done, nothing to write ----+
  *
  * Two queues of slots: what comes from the log (or a claim) in its order, and retries that are due,
- * which go first. A slot's address is good while its delivery is in hand, and who is over leaves
- * the queue from wherever it is, so that nobody waits for a place behind a slow handler. Only the
+ * which go first. A slot's address is good while its delivery is in hand, and one that is over
+ * leaves the queue from wherever it is, so none waits for a place behind a slow handler. Only the
  * log of an ordered subscription is left from its front: up to where all is settled is what its
  * checkpoint says. Those that are held and wait to be stored together are not in the way there:
  * they are set aside, and `passed` says how many they have let by, which the checkpoint cannot tell
@@ -118,9 +118,9 @@ struct window_share {
     int64_t lowest;        /* window_survey: the lowest position in the log that is neither
                               settled nor being settled; INT64_MAX: none */
     int64_t last;          /* window_survey: the highest settled position below it; 0: none ... */
-    uint8_t last_id[16];   /* ... and its event's id */
+    uint8_t last_id[16];   /* the id of its event */
     int64_t reaped;        /* the last event that left the log ... */
-    uint8_t reaped_id[16]; /* ... and its id */
+    uint8_t reaped_id[16]; /* the id of its event */
 };
 
 struct window {
@@ -128,7 +128,7 @@ struct window {
     struct queue retries;
     struct set64 failing;  /* lanes with deliveries that wait in the store or are about to -> their
                                partition ... */
-    uint64_t failing_bits; /* ... and for each its last six bits: what has others does not fail */
+    uint64_t failing_bits; /* Bloom filter over `failing`: a clear bit means not failing */
     struct set64 running;  /* lane -> how many of it are RUNNING */
     struct set64 owners;   /* lane -> who runs them */
     bool lanes;            /* ordered: lanes count */
@@ -138,8 +138,8 @@ struct window {
     int64_t ready;
     int64_t busy; /* RUNNING */
     int64_t ended;
-    int64_t held;   /* of these, as HELD ... */
-    int64_t passed; /* ... and events of their partitions that have left the log meanwhile */
+    int64_t held;                 /* of these, as HELD ... */
+    int64_t passed;               /* events of those partitions that have left the log meanwhile */
     struct event_batch *aside;    /* for the events of held ones; NULL: none yet */
     int64_t ended_prerecorded;    /* of these, recorded before they ran */
     int64_t settled;              /* settled by being done, since last asked */
@@ -194,8 +194,8 @@ size_t window_list_retries(const struct window *window, int64_t *positions);
 struct slot *window_put(struct window *window, struct queue *queue, struct event_batch *event_batch,
                         const struct entry *entry);
 /* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end
- * as HELD on the way. `owner`: one who runs all that it takes one after another and lets nobody
- * take over from it may take several of one lane; NULL for the others. */
+ * as HELD on the way. `owner`: a worker that runs all that it takes one after another, and from
+ * which no other takes over, may take several of one lane; NULL for the others. */
 struct slot *window_take(struct window *window, const void *owner);
 /* The same of the retries behind this one, which is READY, and not of its unit, and of the log. */
 struct slot *window_take_behind(struct window *window, const struct slot *slot, const void *owner);

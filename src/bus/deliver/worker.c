@@ -20,8 +20,8 @@
  *
  * Whose fault is it that a transaction was not kept?
  *   the handler's (HF_MISUSE; HF_CONFLICT of a commit with nothing else in it)   a failed attempt
- *   nobody's (HF_BUSY: a deadlock, a lock ...; a connection that went away)      it does not count
- *   somebody else has the work now (HF_STALE)                                    dropped
+ *   outside (HF_BUSY: a deadlock, a lock ...; a connection that went away)       it does not count
+ *   another process has the work now (HF_STALE)                                  dropped
  */
 #include "bus/deliver/worker.h"
 
@@ -77,8 +77,8 @@ static bool take_chunk(struct worker *worker)
     return true;
 }
 
-/* What the delivery of the chunk at `index` (beyond it: nobody knows which) belongs to is somebody
- * else's now. */
+/* Another process has what the delivery of the chunk at `index` (beyond it: any of them) belongs
+ * to. */
 static void lose(struct worker *worker, size_t index)
 {
     struct chunk *chunk = &worker->chunk;
@@ -146,7 +146,7 @@ static void blame(struct chunk_result *result)
     result->error = mem_dup(err_message(), strlen(err_message()));
 }
 
-/* ... and that is nobody's fault: a failed attempt that does not count. */
+/* The cause was outside of the handler: a failed attempt that does not count. */
 static void excuse(struct chunk_result *result)
 {
     if (result->verdict != HF_ACK && result->verdict != HF_RETRY) {
@@ -192,7 +192,7 @@ static void leave(struct worker *worker, size_t i, bool several, bool keep)
 }
 
 /* Notes what is about to run: each event of a unit, as far as there is room for notes, because
- * nobody will know which of them it was. */
+ * it will not be known which of them it was. */
 static void note_begin(struct worker *worker, const struct unit *unit)
 {
     struct store *store = worker->delivery.bus->store;
@@ -212,7 +212,7 @@ static void note_begin(struct worker *worker, const struct unit *unit)
     }
 }
 
-/* ... and that it does not run any more. */
+/* Notes that the unit does not run any more. */
 static void note_end(struct worker *worker)
 {
     struct cargo *cargo = &worker->chunk.cargo;

@@ -3,7 +3,7 @@
  *
  * A worker takes a chunk of deliveries at a time (chunk.h), runs it without a lock and reports it.
  *
- * A C thread cannot be killed: a worker whose turn was taken away is stuck. It belongs to nobody
+ * A C thread cannot be killed: a worker whose turn was taken away is stuck. It belongs to no runner
  * any more, keeps alive what its handler may still look at, and ends when the handler returns.
  */
 #ifndef HF_BUS_DELIVER_WORKER_H
@@ -29,7 +29,7 @@ struct worker {
     bool unmatched;            /* no handler matched the delivery at its turn */
     bool crash_suspect;        /* it runs alone in the bus, see exclusive.h */
     bool alone;                /* its chunk is one unit */
-    bool prerecord;            /* ... of which the attempt is recorded before it runs */
+    bool prerecord;            /* the attempt of that unit is recorded before it runs */
     uint32_t handlers_version; /* of the list it runs */
     int64_t took_us;           /* the whole chunk */
     struct handlers *handlers; /* counted, while a chunk is in hand */

@@ -10,7 +10,7 @@
  * leads, so none is missed when it dies; a turn that is lost with its process comes again within
  * the hour.
  *
- * Somebody else's long transaction may be in the way (PostgreSQL). Then the step is tried again
+ * A long transaction of another session may be in the way (PostgreSQL). The step is tried again
  * BUSY_TRIES times, and left to the next run.
  */
 #include "bus/timers/retention.h"

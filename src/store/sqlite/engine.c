@@ -6,7 +6,7 @@
  *     refuse what cannot work -> open -> gate -> WAL mode -> schema -> namespace -> settings
  *         -> bell, own live file, sweep of the dead, spare -> give the gate
  *
- * If somebody keeps the gate and there is nothing to write, it is opened without.
+ * If another process keeps the gate and there is nothing to write, it is opened without.
  *
  * fork(): a child has the parent's memory and descriptors but none of its threads, and SQLite
  * forbids to carry a connection across. The handler that runs in the child closes the descriptors
@@ -185,7 +185,7 @@ static void engine_free(struct sqlite_engine *engine)
     mem_free(engine);
 }
 
-/* Somebody writes, perhaps for long: a command that only reads does not wait for that, if the
+/* Another process writes, perhaps for long: a command that only reads does not wait for it if the
  * database is as it has to be. What is left undone is done by the first write: the dead are swept,
  * the spare is allocated. Only an id that was given needs the gate, to be the only one of its name.
  * The holder of the gate may be about to remove the namespace, or to copy another into it: see

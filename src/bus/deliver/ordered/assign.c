@@ -2,15 +2,15 @@
  * assign.c - fixed assignments: hf_assign, and what the members makes of it.
  *
  * Normally processes share the partitions of a subscription out by themselves. A process that was
- * told which are its own takes these and no others, ever: when it is gone nobody else takes them
- * unless he was assigned them, too, or shares. It says what it wants when it refreshes its
+ * told which are its own takes these and no others, ever: when it is gone no other process takes
+ * them unless it was assigned them, too, or shares. It says what it wants when it refreshes its
  * membership, so those who share leave it to it, and give back what they have of it; of two that
  * want the same one the second stands by. Whose a partition is remains the store's business: every
  * settle is fenced by owner and epoch as always.
  *
  * An assignment is of this process and is not stored with the subscription. It was made for a
  * certain number of partitions, because partition 3 of 8 is not partition 3 of 16. When the number
- * is another one the process wants nothing, and says why, until somebody assigns again.
+ * is another one the process wants nothing, and says why, until it is assigned partitions again.
  */
 #include "bus/deliver/ordered/assign.h"
 
@@ -282,6 +282,6 @@ void assign_say_waiting(struct runner *runner)
         runner_say(runner, HF_LOG_INFO, "stands by for partition %.100s: %s has it, and is alive",
                    text, holder.name);
     } else {
-        ordered->waits = (struct ranges){{0}}; /* nobody yet: look again */
+        ordered->waits = (struct ranges){{0}}; /* none has an owner yet: look again */
     }
 }

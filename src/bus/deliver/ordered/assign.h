@@ -16,8 +16,8 @@ struct runner;
 /* One subscription's. */
 struct assignment {
     char *name;
-    int32_t total;        /* of so many partitions ... */
-    struct ranges ranges; /* ... these */
+    int32_t total;        /* how many partitions the subscription has */
+    struct ranges ranges; /* those that are assigned */
     struct assignment *next;
 };
 

@@ -104,7 +104,7 @@ static bool put_prerecorded(struct runner *runner, struct event_batch *event_bat
     struct window *window = &runner->window;
     struct part *part = ordered_part(ordered, hash_slice(entry->hash, window->partitions));
     pthread_mutex_lock(&runner->mutex);
-    /* One that will not run, must wait behind its lane, or is of a partition with which nobody
+    /* One that will not run, must wait behind its lane, or is of a partition with which no process
      * died, needs no record. */
     bool plain = !part->unclean || entry->unhandled || entry->damaged ||
                  verdict_is_spent(&runner->definition.options, entry) ||
@@ -274,8 +274,8 @@ struct reading {
     bool prerecord;                        /* only one event, and nothing else is in hand */
     uint64_t bits[HF_PARTITIONS_MAX / 64]; /* of these partitions; workers lose some meanwhile */
     int64_t barrier;                       /* up to here */
-    int64_t floor;                         /* was read: everything up to here ... */
-    bool more;                             /* ... and there is more */
+    int64_t floor;                         /* everything up to here was read */
+    bool more;                             /* there is more above it */
 };
 
 /* Looks whether the log can be read now, and is worth it. */
@@ -359,7 +359,7 @@ void ordered_fill_from_log(struct runner *runner, struct turn *turn)
     bool any = false;
     if (hand_out_log(runner, &reading, event_batch, turn->now_us, &any)) {
         bool at_barrier = reading.floor >= reading.barrier;
-        /* Where nothing runs nobody reports that checkpoints may move. */
+        /* Where nothing runs no worker reports that checkpoints may move. */
         bool moves = !any && reading.floor > ordered->floor;
         pthread_mutex_lock(&runner->mutex);
         note_read(runner, &event_batch->batch, reading.floor);

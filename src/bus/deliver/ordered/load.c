@@ -18,7 +18,7 @@ struct loading {
     struct set64 *kept;
     int64_t value;
     int64_t first;    /* positions: the first one; 0: none */
-    int64_t last;     /* ... and the last one that was tried */
+    int64_t last;     /* positions: the last one that was tried */
     hf_status status; /* why it ended early; HF_INVALID: there are more than can be known */
 };
 

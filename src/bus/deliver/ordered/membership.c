@@ -4,7 +4,7 @@
  *              acquire            too many, or stopping             all is stored
  *     (free) -----------> OURS ------------------------> LEAVING -----------------> (free)
  *                          |                                |
- *                          |    somebody has taken over     |
+ *                          |    another has taken over      |
  *                          +-------------> LOST <-----------+
  *                                           |   nothing of it runs
  *                                           +------------------------> (not ours)
@@ -12,21 +12,21 @@
  * Every process that has handlers for the subscription is a member. A refresh tells who they are
  * and whose each partition is; share.c says from that which are ours. What is more than our share
  * we give back; what is free we take. Which are ours may also be fixed (assign.c): then we take
- * these and no others, and those who share out leave them to us. Whoever joins, leaves or gives
- * back changes the subscription's version of the members and rings, so the others refresh the
- * members at once. Nobody tells that somebody has died, so while there are others we refresh the
- * members every now and then.
+ * these and no others, and those who share out leave them to us. A process that joins, leaves or
+ * gives back changes the subscription's version of the members and rings, so the others refresh the
+ * members at once. A death is not announced, so while there are others we refresh the members every
+ * now and then.
  *
  * A partition that comes to us is read from its checkpoint, while the others are far ahead: the
  * reader goes back to the lowest floor, and what was put into the window before is not put again.
  * A partition that goes is closed: nothing more of it begins, what runs ends and is stored, what is
- * done above its checkpoint is remembered in the store, and then it is given back. So whoever gets
- * it neither misses nor repeats an event, and no two processes work on one key.
+ * done above its checkpoint is remembered in the store, and then it is given back. So the process
+ * that gets it neither misses nor repeats an event, and no two processes work on one key.
  *
  * Another number of partitions (struct repartition): while it is wished for, nothing is handed out
  * beyond the barrier, which is the highest checkpoint of all partitions as a refresh tells it. So
- * each of us ends what is in hand, and whoever is behind comes up to the barrier. When all are
- * there everybody gives his partitions back, and who is the last fulfils the wish; all refresh the
+ * each of us ends what is in hand, and a member that is behind comes up to the barrier. When all
+ * are there each gives its partitions back, and the last one fulfils the wish; all refresh the
  * members again and share out the new ones. What was done beyond the barrier (above a gap) is
  * remembered in the store.
  *
@@ -43,7 +43,7 @@
 
 #define MEMBERS_REFRESH_AGAIN_US                                                                   \
     200000                    /* between two refreshes for the sake of others, at least ... */
-#define REFRESHES_PER_LEASE 4 /* ... and so many per lease, to notice who stands still */
+#define REFRESHES_PER_LEASE 4 /* refreshes per lease, to notice a member that stands still */
 
 struct part *ordered_part(struct ordered *ordered, int32_t partition)
 {
@@ -152,7 +152,7 @@ bool membership_check(struct runner *runner, int64_t generation)
     }
     pthread_mutex_unlock(&runner->mutex);
     if (!status && !all) {
-        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: another process has taken over");
     }
     if (!all || !same) {
         runner_need(runner, NEED_DEFINITION);
@@ -162,7 +162,7 @@ bool membership_check(struct runner *runner, int64_t generation)
 
 /* ---- Taking ---------------------------------------------------------------------------------- */
 
-/* What cannot be given back is owed: nobody can take it while our process lives. */
+/* What cannot be given back is owed: no process can take it while ours lives. */
 static void give_back(struct runner *runner, int32_t number, int64_t epoch, int64_t now_us)
 {
     struct give_back give_back = {
@@ -248,7 +248,7 @@ static bool is_stranger(struct runner *runner, const struct acquire *acquire)
            runner->definition.options.partitions != runner->window.partitions;
 }
 
-/* HF_BUSY: somebody else has it. */
+/* HF_BUSY: another process has it. */
 static hf_status take(struct runner *runner, int32_t partition, bool force, int64_t now_us)
 {
     const hf_subscription_options *options = &runner->definition.options;
@@ -367,7 +367,7 @@ static void close_surplus(struct runner *runner, const struct share *share)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/* How many partitions that we may have nobody has. */
+/* How many of the partitions that we may have are free. */
 static int32_t count_free(const struct members_refresh *refresh, const struct share *share)
 {
     int32_t count = 0;
@@ -417,7 +417,7 @@ static void take_share(struct runner *runner, const struct members_refresh *refr
     ordered->retry_at_us = now_us;
     ordered->owned_before = true;
     /* When several take at once, each leaves the remainder to one that has more by then, and in the
-     * end nobody may have it. No news comes of that: look again. */
+     * end none may have it. No news comes of that: look again. */
     if (count_free(refresh, share) > taken) {
         runner_need(runner, NEED_MEMBERS_SOON);
     }
@@ -438,8 +438,8 @@ static bool is_drained(const struct runner *runner, const struct members_refresh
 }
 
 /* What the store says is ours though it is not in hand (a seek takes it away from us like that, or
- * we have dropped all) and is more than our share is taken only to be given back: nobody else can
- * take it while we live. */
+ * we have dropped all) and is more than our share is taken only to be given back: no other process
+ * can take it while we live. */
 static void return_forgotten(struct runner *runner, const struct members_refresh *refresh,
                              int64_t now_us)
 {
@@ -460,7 +460,7 @@ static void return_forgotten(struct runner *runner, const struct members_refresh
     }
 }
 
-/* What should be ours. `force`: it is to be taken from whoever has it. */
+/* What should be ours. `force`: it is to be taken from the process that has it. */
 static struct share our_share(const struct runner *runner, const struct members_refresh *refresh,
                               bool *ret_force)
 {
@@ -487,7 +487,7 @@ static void say_standing_by(struct runner *runner, const struct members_refresh 
         assign_say_waiting(runner);
     } else if (ordered->part_count == 0 && !runner->retry_store_us && !ordered->drained) {
         runner_say(runner, HF_LOG_INFO, "stands by: %s has it, and is alive",
-                   refresh->ret_other_name[0] ? refresh->ret_other_name : "somebody else");
+                   refresh->ret_other_name[0] ? refresh->ret_other_name : "another process");
     }
 }
 
@@ -532,7 +532,7 @@ static void refresh_members(struct runner *runner, int64_t now_us)
     close_surplus(runner, &share);
     take_share(runner, &refresh, &share, force, now_us);
     return_forgotten(runner, &refresh, now_us);
-    /* Nobody's death is news for us: there is nothing more that we would take. */
+    /* No death is news for us: there is nothing more that we would take. */
     if ((refresh.ret_members == 1 && count_ours(ordered) == refresh.ret_partitions) ||
         assign_has_all(runner)) {
         ordered->membership = MEMBERSHIP_ALONE;
@@ -716,7 +716,7 @@ static void fulfil(struct runner *runner, int64_t now_us)
     runner_need(runner, NEED_MEMBERS);
 }
 
-/* While we are a member nobody else takes our share. */
+/* While we are a member no other process takes our share. */
 static void leave_to_others(struct runner *runner, int64_t now_us)
 {
     bool member = runner->ordered->membership != MEMBERSHIP_NONE;
@@ -728,7 +728,7 @@ static void leave_to_others(struct runner *runner, int64_t now_us)
     }
 }
 
-/* Do our handlers not cover the patterns? Then somebody else's may. What is only paused we keep. */
+/* Do our handlers not cover the patterns? Those of others may. What is only paused we keep. */
 static bool is_leaving(struct runner *runner)
 {
     pthread_mutex_lock(&runner->mutex);

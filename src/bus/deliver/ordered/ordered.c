@@ -14,7 +14,7 @@
  * together.
  *
  * Exactly one process owns a partition; every settle carries the epoch of the ownership and is
- * refused when somebody else has taken over. When the patterns have changed all is given back and
+ * refused when another process has taken over. When the patterns have changed all is given back and
  * taken again, with what is done remembered first: nothing that was read by the old ones may move a
  * checkpoint.
  */
@@ -138,7 +138,7 @@ static void reset(struct runner *runner, struct turn *turn)
     } while (again);
     if (remember_all(runner, turn->now_us)) {
         membership_give_back(runner,
-                             turn->now_us); /* so that somebody whose handlers cover may have it */
+                             turn->now_us); /* a process whose handlers cover them may have it */
         runner_need(runner, NEED_TURN);
     }
 }
@@ -165,7 +165,7 @@ static bool knows_too_little(struct runner *runner)
     return little;
 }
 
-/* Gets deliveries. The first ones after a while may come in a time in which nobody knows whether
+/* Gets deliveries. The first ones after a while may come in a time in which it is not known whether
  * what ends is taken (runner_away): the next turn finds that out. */
 static void fill(struct runner *runner, enum action action, struct turn *turn)
 {
@@ -300,7 +300,7 @@ static bool store_the_rest(struct runner *runner, int64_t now_us)
             again = false;
             ok = ordered_flush(runner, &turn, move, &again);
         }
-        /* Where nobody knows what was stored nothing is stored twice: what is edited in a dead
+        /* Where it is not known what was stored nothing is stored twice: what is edited in a dead
          * letter goes with its first death. That something is done may be said twice. */
         if (ok || is_barred(runner, BAR_LOST)) {
             return remember_all(runner, now_us);
@@ -341,7 +341,7 @@ static hf_status ordered_finish(struct runner *runner, int64_t now_us)
     return left ? HF_OK
                 : fail(HF_TIMEOUT,
                        "%s: partitions could not be given back; until the bus is stopped again or "
-                       "closed nobody else has them",
+                       "closed no other process has them",
                        runner->name);
 }
 

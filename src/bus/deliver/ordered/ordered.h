@@ -16,7 +16,7 @@
 enum part_state {
     PART_OURS,
     PART_LEAVING, /* to be given back when nothing of it runs */
-    PART_LOST     /* somebody else has it: to be dropped when nothing of it runs */
+    PART_LOST     /* another process has it: to be dropped when nothing of it runs */
 };
 
 /* A partition that we own, or have not quite let go of. */
@@ -27,7 +27,7 @@ struct part {
     int64_t checkpoint; /* as stored */
     int64_t floor;      /* of its events all up to here have been put into the window, or have a
                            row; those above that have been are in ordered->handed */
-    bool unclean;       /* somebody died with it: see prerecord.h */
+    bool unclean;       /* a process died with it: see prerecord.h */
     bool confirmed;     /* membership_check: the store says that it is ours */
 };
 
@@ -47,39 +47,39 @@ struct ordered {
     int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
     enum membership membership;
     bool drained;            /* another number of partitions can be had: all are to be given back */
-    int64_t barrier;         /* ... is wished for: nothing is handed out beyond this; as of the last
-                             refresh the members */
+    int64_t barrier;         /* while another number is wished for, nothing is handed out beyond
+                             this; as of the last refresh of the members */
     int64_t members_version; /* as of the last refresh */
     int64_t members_refreshed_us; /* monotonic: the last one */
     uint64_t assigned;            /* the version of the assignments that the last refresh went by */
-    int64_t assigned_generation;  /* ... and of the definition */
-    struct ranges wanted;         /* what we were assigned then ... */
-    bool fixed;                   /* ... if anything */
-    struct ranges waits;          /* what of that somebody else had when we last said so */
+    int64_t assigned_generation;  /* the generation of the definition that it went by */
+    struct ranges wanted;         /* what we were assigned then, if `fixed` */
+    bool fixed;                   /* partitions were assigned to us */
+    struct ranges waits;          /* what of that another process had when we last said so */
     bool owned_before;            /* since the runner started: single mode takes over only once */
 
     int64_t seen_us;    /* the wall clock at the last step */
     int64_t generation; /* of the definition that what is in hand was read by */
 
     struct follower *follower; /* of the log */
-    int64_t floor;             /* it has handed up everything up to here ... */
-    struct set64 handed;       /* ... and these above: position -> partition */
+    int64_t floor;             /* it has handed up everything up to here */
+    struct set64 handed;       /* what it has handed up above the floor: position -> partition */
     int64_t handed_top;        /* the highest of them */
     bool handed_short;         /* not all of them: there was no room to remember the others */
     struct set64 ahead; /* positions above their partition's floor that are not to be put again:
-                            position -> partition ... */
-    int64_t ahead_end;  /* ... as far as they are known: nothing is read beyond it before it is all
+                            position -> partition */
+    int64_t ahead_end;  /* up to here they are known: nothing is read beyond it before it is all
                             done, and they are loaded again; INT64_MAX: all are known */
 
     int64_t flushed_us;   /* when checkpoints were last stored */
     int64_t unflushed_us; /* since when there is something to store; 0: nothing */
-    int64_t held_us;      /* since when somebody is held and not stored; 0: nobody */
+    int64_t held_us;      /* since when a delivery is held and not stored; 0: none is */
     int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known */
     struct set64 passed;  /* retries that are due and were read, but are not put before runner->torn
-                             is whole: position -> 1 ... */
-    struct set64 passed_lanes; /* ... and their lanes */
+                             is whole: position -> 1 */
+    struct set64 passed_lanes; /* the lanes of these */
     int64_t prerecord;     /* events still to be run one at a time, each attempt recorded first */
-    int64_t prerecord_end; /* ... up to this position */
+    int64_t prerecord_end; /* the position up to which these lie */
 
     struct settlement settlement; /* one flush */
     struct mark *marks;           /* room for one per partition */

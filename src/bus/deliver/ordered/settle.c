@@ -27,7 +27,7 @@
  *   e's retry is done, stored    f goes with it (ordered_flush_part) and is due, behind whatever
  *   by the dispatcher            waits in the lane.
  *   e's transaction has settled  Nothing waits in the store: f is READY again (window_free_lane).
- *   it and seen nobody behind    If f is being stored at that moment, or was while e ran, the lane
+ *   it and seen none behind      If f is being stored at that moment, or was while e ran, the lane
  *                                goes on failing: the store finds f alone in it, or e's
  *                                transaction has found f, and f is due.
  *   the partition is given back  All that has ended goes first (ordered_flush_part).
@@ -106,7 +106,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
         }
         break;
     case OUTCOME_HELD:
-        /* Usually somebody is before it; if that one has just died or been freed, it is due now. */
+        /* Usually another is before it; if that one has just died or been freed, it is due now. */
         fail_lane(runner, slot);
         if (outcome->ret_due) {
             ordered->retry_at_us = now_us;
@@ -166,7 +166,7 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
     if (status == HF_STALE && part) {
         membership_lose(runner, part->number);
     }
-    /* After HF_UNKNOWN nobody knows what is stored: drop all, and load it again. */
+    /* After HF_UNKNOWN it is not known what is stored: drop all, and load it again. */
     if (status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part)) {
         runner_raise(runner, BAR_LOST);
     }
@@ -268,7 +268,7 @@ static bool flush_ended(struct runner *runner, int64_t now_us, bool move, bool *
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
 /* Is it to be found out whether checkpoints are taken, moved or not (runner_away)? With nothing in
- * hand nobody needs to know: what is written is news for all, and would make them ask a store that
+ * hand there is no need to: what is written is news for all, and would make them ask a store that
  * is slow again and again. The mutex is held. */
 static bool asks_if_taken(const struct runner *runner)
 {
@@ -445,7 +445,7 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     window_reap(&runner->window, &runner->batch_pool);
     pthread_mutex_unlock(&runner->mutex);
     if (lost) {
-        runner_say(runner, HF_LOG_WARN, "lost the subscription: somebody has taken over");
+        runner_say(runner, HF_LOG_WARN, "lost the subscription: another process has taken over");
     } else if (checkpoints->ret_generation != runner->definition.generation) {
         runner_need(runner, NEED_DEFINITION);
     }
@@ -483,8 +483,8 @@ static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *re
     };
     bool due = checkpoints.count > 0 && (checkpoints_due(runner, now_us, &at_us) || held);
     if (checkpoints.count == 0 && settled_before > 0) {
-        /* What is done has been stored (a retry, by its transaction), or lies above a gap: whoever
-         * waits for the checkpoint waits in vain. */
+        /* What is done has been stored (a retry, by its transaction), or lies above a gap: a worker
+         * that waits for the checkpoint waits in vain. */
         runner->window.settled = 0;
         ordered->unflushed_us = 0;
         runner_need(runner, NEED_CHECKPOINT);

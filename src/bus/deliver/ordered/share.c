@@ -1,7 +1,7 @@
 /*
  * share.c - sharing partitions out among the members of a subscription. See share.h.
  *
- * Nobody leads: every member looks at the same refresh and works out the same shares.
+ * There is no leader: every member looks at the same refresh and works out the same shares.
  *
  * A partition that members are assigned belongs to the one that was assigned it first, and to none
  * of the others. The rest is divided evenly among those who are assigned nothing in particular;

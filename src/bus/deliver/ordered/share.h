@@ -9,8 +9,8 @@
 
 /* What a member should own. */
 struct share {
-    int32_t size;      /* so many ... */
-    struct ranges may; /* ... of these; others are to be given back */
+    int32_t size;      /* how many of `may` it is */
+    struct ranges may; /* partitions that may be in it; others are to be given back */
 };
 
 /* The share of the member that the refresh calls `self`. */

@@ -5,9 +5,9 @@
  *   store_news() is a number in memory. It changes when this process commits something that rings,
  *   when a notification comes, and when the keeper sees that the log's head has moved.
  *   A NOTIFY in every publishing transaction would serialise the commits of the whole cluster. So
- *   it is sent after our group commit, by this thread, many at a time, and only if somebody sleeps;
- *   and publishers in SQL (holdfast.publish) do it in their own transaction, only if somebody
- *   sleeps. To sleep is to declare it (a flag that expires). An event is not overlooked:
+ *   it is sent after our group commit, by this thread, many at a time, and only if a consumer
+ *   sleeps; publishers in SQL (holdfast.publish) do it in their own transaction, only if one does.
+ *   To sleep is to declare it (a flag that expires). An event is not overlooked:
  *
  *     committed before the flag was set: after setting it the keeper looks at the head. It has
  *         moved since the last look that found no publisher under way, so the news changes and
@@ -40,7 +40,7 @@
  *   was made without the library. So every look also brings a number that changes with the
  *   definitions and with the company of this process, and a new number is news; so is another time
  *   at which the next timer is due. Beat, declaration and look are one statement, for all
- *   subscriptions: an idle process makes one per IDLE_MS. While somebody stands by for an owner in
+ *   subscriptions: an idle process makes one per IDLE_MS. While a runner stands by for an owner in
  *   another process, there is one per GUARD_MS.
  *
  * The house: months ahead of time, the journal's rotation, the rows of dead processes, and sessions
@@ -191,7 +191,7 @@ uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t time
     pthread_mutex_lock(&keeper->mutex);
     bool first = keeper->waiters++ == 0;
     if (first && atomic_load(&keeper->news) == seen) {
-        poke(keeper); /* it may have to declare that somebody sleeps */
+        poke(keeper); /* it may have to declare that a consumer sleeps */
     }
     while (atomic_load(&keeper->news) == seen && !deadline_passed(deadline)) {
         cond_wait_until(&keeper->cond, &keeper->mutex, deadline);
@@ -436,8 +436,8 @@ static hf_status run_ring(struct postgres_engine *engine, bool all)
     return status;
 }
 
-/* ret_done false: somebody's open transaction is in the way. We do not wait for it: who hears
- * nothing from us takes us for dead. */
+/* ret_done false: an open transaction is in the way. We do not wait for it: processes that hear
+ * nothing from us take us for dead. */
 static hf_status make_months(struct postgres_engine *engine, bool *ret_done)
 {
     struct session *session = &engine->keeper.session;
@@ -772,7 +772,7 @@ void keeper_stop(struct postgres_engine *engine)
     pthread_join(keeper->thread, NULL);
     keeper->life = KEEPER_NONE;
     /* What was rung last, closing included, is still to be told. Publishers must not go on to
-     * notify somebody who has gone; if others sleep too, they hear of it and declare anew. */
+     * notify a process that has gone; if others sleep too, they hear of it and declare anew. */
     unsigned requests = read_requests(keeper);
     bool declared = keeper->flag != 0;
     bool rings = requests & (REQUEST_RING | REQUEST_RING_APPENDS);

@@ -86,10 +86,10 @@ void keeper_ring_appends(struct postgres_engine *engine);
 /* Events were written in a transaction of the application that does not notify, so that its end is
  * not announced: the keeper watches for it, and rings then. */
 void keeper_expect(struct postgres_engine *engine);
-/* Somebody holds, or wants, a lease of this length: beats come three times as often. */
+/* A caller holds, or wants, a lease of this length: beats come three times as often. */
 void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);
 
-/* Somebody stands by for another process: for a while its death is looked for every GUARD_MS. */
+/* A runner stands by for another process: for a while its death is looked for every GUARD_MS. */
 void keeper_guard(struct postgres_engine *engine);
 
 /* store_news, store_wait, store_wake, store_alive. */

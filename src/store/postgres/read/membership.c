@@ -2,7 +2,7 @@
  * membership.c - for people who look: whose each partition is, and which keys are blocked.
  *
  * Each answer is one statement, so it is of one moment. Whether a process lives is asked in it;
- * nothing here counts as a sign that somebody stands still.
+ * nothing here counts as a sign that a process stands still.
  *
  * As in progress.c a checkpoint that is missing means that the journal has just been emptied, and
  * the statement is run again.

@@ -5,7 +5,7 @@
  * A look gets its number before its statement is sent, and is published when its answer is there;
  * that is all that the proof asks of it. Looks are made on whatever session is free. The memory of
  * who was first seen when (struct gap_watch) outlives them, and the era (era.h), too: an id that
- * means somebody else on another server, or after a restart, can only make a hole wait longer. A
+ * means another process on another server, or after a restart, can only make a hole wait longer. A
  * reader believes only looks of its own era.
  *
  * When a look fails nothing is proven, and holes wait. A server that refuses to show its locks is
@@ -34,7 +34,7 @@ struct prober {
     pthread_t thread;
     bool running; /* the thread exists */
     bool stop;
-    bool looking; /* somebody is: watch is theirs until they are done */
+    bool looking; /* a thread looks: watch is its own until it is done */
     int64_t watchers;
     uint64_t begun;
     uint64_t asked; /* if `asking`: readers are called after the first look behind this one */

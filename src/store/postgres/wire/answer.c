@@ -3,7 +3,7 @@
  *
  * A function that refuses does not raise an error: it answers a status and a sentence, and has
  * written nothing. So a raised error means trouble of the server's, or one of ours (HF001 to
- * HF011): the namespace is gone and nothing will work any more (HF003), or what somebody asked
+ * HF011): the namespace is gone and nothing will work any more (HF003), or what was asked
  * for in SQL's own words cannot be (a schedule's job, for one). round.c can tell whether to try
  * again by its code alone. What else a function has to say stands in the columns after these two.
  */

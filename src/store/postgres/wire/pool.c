@@ -174,7 +174,7 @@ static hf_status take_place(struct postgres_engine *engine, struct deadline dead
     pool->last = &self;
     serve(engine);
     while (!self.done && !deadline_passed(deadline)) {
-        /* The end of a refusal wakes nobody: each that waits looks for itself. */
+        /* The end of a refusal wakes no thread: each that waits looks for itself. */
         struct deadline refused = {session_refused_until_us(engine)};
         bool is_sooner = session_is_refused(engine) && refused.mono_us < deadline.mono_us;
         cond_wait_until(&self.served, &pool->mutex, is_sooner ? refused : deadline);

@@ -25,8 +25,8 @@
 
 #define POOL_APART 3         /* writer, keeper, checker: they are not the pool's */
 #define POOL_HANDLERS_KEPT 8 /* idle sessions of handlers; those beyond are closed at once */
-#define POOL_IDLE_KEPT 2     /* idle sessions of each kind that stay open ... */
-#define POOL_IDLE_MS 60000   /* ... when others have not been used for so long */
+#define POOL_IDLE_KEPT 2     /* idle sessions of each kind that stay open */
+#define POOL_IDLE_MS 60000   /* idle sessions beyond these are closed after so long */
 
 /* Sessions that wait to be taken again, the one that was used last at first. */
 struct idle {

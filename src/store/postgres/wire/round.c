@@ -162,7 +162,7 @@ static hf_status send_alone(struct round *round, const struct way *way)
 /* How a transaction ended. */
 struct ending {
     hf_status status; /* HF_OK: it committed */
-    bool open;        /* refused by somebody who does not know: it may have happened */
+    bool open;        /* the refusal does not tell: it may have happened */
     bool ring;        /* others should hear of it */
     char sqlstate[6]; /* of the refusal */
 };
@@ -463,7 +463,7 @@ static hf_status prepare_for(struct round *round, struct change *change)
     return status;
 }
 
-/* The server refuses to prepare the statement of `first`: somebody keeps its table locked, perhaps,
+/* The server refuses to prepare the statement of `first`: another keeps its table locked, perhaps,
  * which is no trouble of those who travel with others. */
 static void refuse_travellers(struct round *round, struct change *first, hf_status status)
 {

@@ -384,7 +384,7 @@ hf_status session_execute(struct session *session, enum postgres_query query, bo
     session->sqlstate[0] = '\0';
     status = finish(session, send_query(session, query, once), query, ret_result);
     if (status && strcmp(session->sqlstate, "26000") == 0) {
-        memset(session->prepared, 0, sizeof session->prepared); /* somebody took them away */
+        memset(session->prepared, 0, sizeof session->prepared); /* they were deallocated */
     }
     return status;
 }

@@ -7,7 +7,7 @@
  *
  *     round 1   plain appends together, firings together, exact appends together, others one by one
  *     round 2   all appends together, the exact way (an id was repeated, a month was missing ...)
- *     round 3   every append for itself (somebody else's transaction holds one of the ids)
+ *     round 3   every append for itself (another transaction holds one of the ids)
  * (firings are one by one from round 2 on)
  *
  * Locks are waited for only briefly (commit_mode.h), for the group's sake. A change that still
@@ -111,7 +111,7 @@ static void run_rounds(struct round *round, struct deadline deadline)
     }
 }
 
-/* What may have happened is news, too: who can see it need not wait until somebody looks. */
+/* What may have happened is news, too: processes that see it need not wait for their next look. */
 static void ring_doubts(struct round *round)
 {
     for (const struct change *at = round->changes; at; at = at->next) {

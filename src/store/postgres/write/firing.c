@@ -5,7 +5,7 @@
  * A thousand schedules may be due in the same second, and a statement for each would make the last
  * one late. So change_fire takes columns as arrays, one element for each firing, and one for each
  * event with the number of its firing. The statement fails as a whole or answers each firing for
- * itself: that somebody else was first is no failure. The verb is the same for one.
+ * itself: that another process was first is no failure. The verb is the same for one.
  */
 #include "base/err.h"
 #include "store/change.h"

@@ -15,7 +15,7 @@
  * behind in it: no prepared statement, no setting.
  *
  * Telling the consumers
- *   `ring` notifies them, with the commit, if somebody sleeps. A transaction that has notified
+ *   `ring` notifies them, with the commit, if a consumer sleeps. A transaction that has notified
  *   cannot be prepared for a two-phase commit, so it can say that it wants none (holdfast.notify =
  *   off). join_begin says so too, because join_commit rings afterwards. The end of a quiet
  *   transaction is not notified, if it is not by join_commit: the keeper watches for it. A

@@ -250,7 +250,7 @@ static hf_status migrate_once(struct postgres_engine *engine, hf_open_mode open_
     return err_set(status, message);
 }
 
-/* Whether somebody else has made the schema, or a part of it, while we did: look again. */
+/* Whether another process has made the schema, or a part of it, while we did: look again. */
 static bool is_made_by_another(const char *sqlstate)
 {
     static const char *const codes[] = {"42P06", "42P07", "42710", "42723", "23505", "XX000"};

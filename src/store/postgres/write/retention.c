@@ -96,7 +96,7 @@ const struct verb postgres_verb_retain = {
     .read = retain_read,
 };
 
-/* What the last failure of a command means. A month that somebody else detaches at this moment is
+/* What the last failure of a command means. A month that another session detaches now is
  * as good as one that is in use: the next step looks again. */
 static hf_status judge(struct session *session, hf_status status)
 {
@@ -119,7 +119,7 @@ hf_status postgres_retain_command(struct engine *base, const char *command,
         return status;
     }
     session->deadline = deadline_after_ms(COMMAND_MS);
-    if (!session_has(session, SESSION_POOLED)) { /* else settings would be somebody else's */
+    if (!session_has(session, SESSION_POOLED)) { /* else others would get the settings */
         status = session_script(session, postgres_queries[POSTGRES_QUERY_RETAIN_PATIENCE].sql);
     }
     if (!status) {

@@ -87,7 +87,7 @@ hf_status postgres_identity(struct engine *engine, char ret_identity[TRANSFER_ID
     return pg_lookup_end(&lookup);
 }
 
-/* Whether somebody is publishing who may still fill a position up to the head that was read. */
+/* Whether a publisher is at work that may still fill a position up to the head that was read. */
 static hf_status count_holders(struct engine *engine, int64_t namespace_id, int64_t *ret_count)
 {
     struct pg_lookup lookup;

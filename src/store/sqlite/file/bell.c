@@ -5,7 +5,7 @@
  * one and wakes every thread that waits on that word. A waiter compares before it sleeps (the
  * kernel does it for us), so a ring between "I saw 7" and "I sleep while it is 7" is not lost.
  *
- * The page is mapped only to name its words to the kernel. Somebody may truncate the file, and then
+ * The page is mapped only to name its words to the kernel. The file may be truncated, and then
  * every access to the mapped page by this program would be a SIGBUS. So the words are read by pread
  * and raised by FUTEX_WAKE_OP, which adds and wakes in one system call and answers EFAULT where the
  * page is gone; the file is then made whole again, and its counts begin anew.
@@ -13,7 +13,7 @@
  * A waiter must also hear bell_wake of its own store, without waking other processes. So it sleeps
  * on two words at once (futex_waitv, Linux 5.16); older kernels get short naps on the shared word.
  *
- * What can go wrong: somebody deletes the file and a new process makes another one; or a program
+ * What can go wrong: the file is deleted and a new process makes another one; or a program
  * that is not ours writes events. Then no process rings this bell. So every LOOK_MS one waiter of
  * the store asks SQLite whether there was any write at all, which costs a look at shared memory and
  * no I/O. SQLite cannot say who wrote, so a waiter may wake up for a commit that made no news. That
@@ -63,7 +63,7 @@ struct bell_waiter {
 #define BELL_FUTEX_32 2
 #define BELL_FUTEX_PRIVATE 128
 
-/* Gives the file its page, also again after somebody truncated it. 0, or an errno. Allocated, not
+/* Gives the file its page, also again after it was truncated. 0, or an errno. Allocated, not
  * only extended: a full disk is to be found here. */
 static int bell_mend(const struct bell *bell)
 {

@@ -24,7 +24,7 @@ struct bell {
     atomic_int waiters;                   /* threads of this store inside bell_wait */
     atomic_bool looker;                   /* one of them asks now and then whether anybody wrote */
     atomic_int_least64_t looked_us;       /* when it did last, monotonic */
-    atomic_uint_least32_t looked_commits; /* commits of ours when somebody last asked */
+    atomic_uint_least32_t looked_commits; /* commits of ours when a thread last asked */
 };
 
 hf_status bell_open(struct bell *bell, const struct files *files);

@@ -12,7 +12,7 @@
  * Only a name that is gone or leads to another inode says that the file was replaced. That it could
  * not be looked at (a directory without permission, an error of the disk) says nothing, and passes.
  *
- * Files beside the database. Somebody who may make files in the directory, and may not write the
+ * Files beside the database. A user who may make files in the directory, and may not write the
  * database, must not lead us to write elsewhere (a symbolic or a hard link), to wait for ever (a
  * FIFO), or to share our locks with him. So a file is used only if it is a regular file without
  * another name, whose owner could write the database anyway.
@@ -37,7 +37,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-#define OPEN_TRIES 100 /* somebody makes and removes the file at the same time */
+#define OPEN_TRIES 100 /* while others make and remove the file at the same time */
 
 #ifndef CIFS_SUPER_MAGIC
 #define CIFS_SUPER_MAGIC 0xFF534D42

@@ -70,8 +70,8 @@ enum files_answer files_look_db(const struct files *files);
 
 /*
  * A file beside the database, of which only the name below files->directory counts, so that it is
- * the same file when the directory is moved. What is opened is a regular file and belongs to
- * somebody who may write the database; symbolic links are not followed, FIFOs not waited for.
+ * the same file when the directory is moved. What is opened is a regular file and belongs to a
+ * user who may write the database; symbolic links are not followed, FIFOs not waited for.
  */
 /* Opens it for reading and writing; makes it, with the owner and the permissions of the database,
  * if it is not there. The thread's message names the file and what is wrong with it. */

@@ -24,7 +24,7 @@
  * shows that it is there (its live file), waits until the door is not locked, and then looks again
  * whether it may open the namespace: it was counted, or it sees what was committed.
  *
- * If somebody deletes the gate file, or moves another over it, later processes would lock another
+ * If the gate file is deleted, or another moved over it, later processes would lock another
  * file of the same name; so after locking we look whether ours still has a name, and open it again
  * if not. (A look at the descriptor costs less than one at the path, and every commit pays for it.)
  *
@@ -49,7 +49,7 @@
 #define DOOR_BYTE 2
 #define SLEEP_MIN_US 20
 #define SLEEP_MAX_US 500
-#define REOPEN_MAX 100 /* of one gate_take; somebody keeps deleting the file */
+#define REOPEN_MAX 100 /* of one gate_take, while the file is deleted again and again */
 
 /* A thread that waits in memory. Lives on that thread's stack. */
 struct gate_waiter {

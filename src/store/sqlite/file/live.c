@@ -13,7 +13,7 @@
  * stood still for lease_ms of our own monotonic clock since we first saw that value, it is frozen.
  *
  * A file speaks for its store only if it is genuine: it holds the number of its own inode. One that
- * was copied, or put there by somebody else, or truncated, says nothing, like one that is not
+ * was copied, or put there by another program, or truncated, says nothing, like one that is not
  * there. Then the lock on the directory tells whether the process exists (sign.h). The store itself
  * looks for its file with every sign of life and makes it again from memory: under another name
  * first, locked and filled, and then moved to its place, so that it is never seen unlocked.

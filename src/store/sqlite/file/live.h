@@ -8,7 +8,7 @@
  *
  * It also holds the card of the node that the store is, with its last heartbeat.
  *
- * The file may be deleted, truncated or replaced by somebody else while the store is open. That is
+ * The file may be deleted, truncated or replaced by others while the store is open. That is
  * no death: a second lock, on the directory, says that the store lives, and with every sign of life
  * the store looks for its file and makes it again.
  *

@@ -49,7 +49,7 @@ bool live_file_is_locked(int fd);
 
 /* The beginning of the file, or all of it. False: it says nothing about its store, because it is
  * not whole, or does not hold the number of its own inode: it was copied, truncated, or put there
- * by somebody else. */
+ * by another program. */
 bool live_file_read_head(int fd, struct live_head *out);
 bool live_file_read(int fd, struct live_file *out);
 

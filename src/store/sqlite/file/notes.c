@@ -3,7 +3,7 @@
  *
  * A note must cost next to nothing, survive kill -9, and never harm the process that writes it. A
  * file cannot give all three: writing costs a system call for each handler (0.7 us, almost half of
- * what a delivery costs), and mapped pages of a file become a SIGBUS when somebody truncates it.
+ * what a delivery costs), and mapped pages of a file become a SIGBUS when it is truncated.
  * Memory of the process dies with the process. A System V segment is memory that outlives its
  * processes, has permissions, and cannot be made smaller. Its number is in the live file.
  *

@@ -132,7 +132,7 @@ static void doctor_number(struct doctor *doctor, const char *name, int64_t value
 }
 
 /* A share of the disk, but not less than the log may need, and of a large disk not more than
- * somebody needs who has a day to act. */
+ * leaves the operator a day to act. */
 static bool disk_is_low(const struct condition *now)
 {
     int64_t wanted = now->disk_bytes / 100 * DISK_LOW_PERCENT;

@@ -1,5 +1,5 @@
 /*
- * append.h - the log's writing end, inside a write transaction that somebody else began.
+ * append.h - the log's writing end, inside a write transaction that the caller began.
  *
  * The head, the newest position, is read once per transaction and counted in memory.
  */

@@ -11,7 +11,7 @@
  * When the disk is full
  *   Publishing may stop; settling must go on, or every consumer would do its work again and again.
  *   So appends are refused while there would not be room left to move the WAL into the database and
- *   to settle. If somebody else fills the disk it comes to the end of it all the same:
+ *   to settle. If other programs fill the disk it comes to the end of it all the same:
  *   The whole transaction is rolled back and the WAL is moved into the database, which gives its
  *   space back; then it is tried again. If there is still no room the appends answer HF_NOSPACE and
  *   the others are tried without them; at last with the space of the spare file (spare.h). While

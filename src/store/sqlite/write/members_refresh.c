@@ -26,7 +26,7 @@
 
 struct roll {
     struct arena arena; /* the texts below */
-    bool changed;       /* somebody has joined, left or been struck off */
+    bool changed;       /* a member has joined, left or been struck off */
     size_t count;
     uint8_t tokens[STORE_MEMBERS_MAX][STORE_TOKEN_BYTES];
     struct text assigned[STORE_MEMBERS_MAX];

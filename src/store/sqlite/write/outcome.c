@@ -1,7 +1,7 @@
 /*
  * outcome.c - what becomes of one delivery, in rows. See outcome.h.
  *
- * Everything here runs inside somebody's write transaction, so a crash leaves all of a change or
+ * Everything here runs inside the caller's write transaction, so a crash leaves all of a change or
  * nothing: there is no moment at which a delivery has both its dead letter and its retry row, or
  * neither. (A power failure may take back a whole relaxed transaction, never a part of one; the
  * delivery then happens again.)

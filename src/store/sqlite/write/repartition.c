@@ -55,7 +55,7 @@ static hf_status load_wish(struct sqlite_engine *engine, struct conn *conn, int6
     return HF_OK;
 }
 
-/* Is any partition in somebody's hands who is alive? */
+/* Does a process that is alive own any partition? */
 static hf_status check_owners(struct sqlite_engine *engine, struct conn *conn,
                               const struct repartition *repartition, const struct wish *wish)
 {

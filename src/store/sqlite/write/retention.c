@@ -397,7 +397,7 @@ static bool take_one(const struct passed *event, void *ctx)
     return true;
 }
 
-/* Adds up what has come since somebody last did. *ret_all: there is nothing left to add. */
+/* Adds up what has come since the last time. *ret_all: there is nothing left to add. */
 static hf_status measure(struct conn *conn, struct settings *settings, bool *ret_all)
 {
     struct planning added = {.at = settings->log_bytes_through};
