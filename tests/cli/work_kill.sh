@@ -175,7 +175,7 @@ if on sqlite; then
     mv copy.db replaced.db # as a restore does; the worker is idle and commits nothing
     wait $pid
     is "a worker whose database was replaced ends for its supervisor" "$?" 69
-    has "it says why" err 'replaced.db or its -wal was replaced or deleted while in use'
+    has "it says why" err 'replaced.db, its -wal or -shm was replaced or deleted while in use'
     is "once" "$(grep -c 'nothing that this process does is stored' err)" 1
 fi
 

@@ -25,6 +25,24 @@ static const char *beside(struct fixture *f, const char *suffix)
     return path;
 }
 
+/* Removes the file of that name, or with a star at its end all whose name begins so. */
+static void remove_beside(struct fixture *f, const char *suffix)
+{
+    char name[TEMP_PATH_BYTES];
+    snprintf(name, sizeof name, "%s%s", strrchr(fixture_path(f), '/') + 1, suffix);
+    size_t length = strlen(name);
+    bool all = name[length - 1] == '*';
+    DIR *directory = opendir(f->dir);
+    struct dirent *entry;
+    while ((entry = readdir(directory))) {
+        if (all ? strncmp(entry->d_name, name, length - 1) == 0
+                : strcmp(entry->d_name, name) == 0) {
+            must_equal(0, unlinkat(dirfd(directory), entry->d_name, 0));
+        }
+    }
+    closedir(directory);
+}
+
 /* This program stands between the engine and the kernel: while it is not 0, statx fails with it. */
 static atomic_int statx_error;
 
@@ -365,9 +383,10 @@ static void a_replaced_store_gives_up_what_it_owns_at_its_next_commit(void **sta
     struct rivals rivals = rivals_of(f);
     store_note(rivals.owner, 0, rivals.subscription_id, 1, 1);
     replace_by_a_copy(f);
-    must_answer(HF_UNKNOWN, settle(&rivals.owned, 1, NULL, 0));
+    must_answer(HF_UNAVAILABLE, settle(&rivals.owned, 1, NULL, 0));
     must_hold(store_is_replaced(rivals.owner));
     store_alive(rivals.owner); /* shows no sign of life any more */
+    store_alive(rivals.other);
     must_be_succeeded(f, &rivals);
 }
 
@@ -378,6 +397,7 @@ static void a_replaced_store_that_is_idle_gives_up_with_its_next_sign_of_life(vo
     replace_by_a_copy(f);
     store_alive(rivals.owner);
     must_hold(store_is_replaced(rivals.owner));
+    store_alive(rivals.other);
     must_be_succeeded(f, &rivals);
 }
 
@@ -456,6 +476,93 @@ static void a_log_that_grows_behind_a_reader_is_told_at_every_doubling(void **st
     f->log = (struct log){0};
 }
 
+/* ---- The index of the write-ahead log -------------------------------------------------------- */
+
+/* Another process: for every line it opens the database, unless it has, appends an event, and says
+ * what the answer was. It closes the database when it ends. */
+static int be_a_publisher(struct fixture *f, const char *argument)
+{
+    (void)argument;
+    struct store *store = NULL;
+    struct store_options options = fixture_options(f, "publisher");
+    char line[CHILD_LINE_BYTES];
+    while (role_listen(line)) {
+        struct new_event event = event_of("t", NULL);
+        hf_status status = store ? HF_OK : store_open(f->url, &options, &store);
+        role_report("answer", status ? status : append_event(store, &event));
+    }
+    store_close(store);
+    return 0;
+}
+
+static hf_status child_append(struct child *child)
+{
+    child_tell(child, "append");
+    return (hf_status)child_hear(child, "answer");
+}
+
+/* With another index each of two processes would write over the commits of the other. */
+static void a_deleted_shm_loses_nothing_that_is_acknowledged(void **state)
+{
+    static const char *const names[] = {"-shm", "-live-*"};
+    for (size_t both = 1; both <= 2; both++) {
+        struct fixture *f = *state;
+        struct store *store = fixture_open(f, "n");
+        struct child *child = fixture_child(f, "publisher", "");
+        struct new_event event = event_of("t", NULL);
+        int64_t stored = head_of(store);
+        stored += append_event(store, &event) == HF_OK;
+        for (size_t i = 0; i < both; i++) {
+            remove_beside(f, names[i]);
+        }
+        for (int i = 0; i < 5; i++) {
+            stored += child_append(child) == HF_OK;
+            stored += append_event(store, &event) == HF_OK;
+        }
+        fixture_close(f, store);
+        child_finish(child);
+        store = fixture_open(f, "late");
+        append_one(store, "t", NULL);
+        must_equal(stored + 1, head_of(store));
+        fixture_close(f, store);
+    }
+}
+
+static void a_store_whose_shm_is_deleted_writes_nothing_more(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    append_one(store, "t", NULL);
+    must_equal(0, unlink(beside(f, "-shm")));
+    struct store_options options = fixture_options(f, "late");
+    struct store *late = NULL;
+    must_answer(HF_UNAVAILABLE, store_open(f->url, &options, &late));
+    must_say("-shm was deleted while processes have the database open");
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_UNAVAILABLE, append_event(store, &event));
+    must_say("-shm was replaced or deleted while in use");
+    must_hold(store_is_replaced(store));
+    fixture_close(f, store);
+    must_equal(1, head_of(fixture_open(f, "late")));
+}
+
+static void an_idle_store_whose_shm_is_deleted_gives_up_with_its_next_sign_of_life(void **state)
+{
+    struct fixture *f = *state;
+    struct rivals rivals = rivals_of(f);
+    must_equal(0, unlink(beside(f, "-shm")));
+    store_alive(rivals.owner);
+    must_hold(store_is_replaced(rivals.owner));
+    store_alive(rivals.other);
+    struct store_options options = fixture_options(f, "early");
+    struct store *early = NULL;
+    must_answer(HF_UNAVAILABLE, store_open(f->url, &options, &early));
+    must_say("-shm was deleted while this process has the database open");
+    fixture_close(f, rivals.owner);
+    fixture_close(f, rivals.other);
+    must_be_succeeded(f, &rivals);
+}
+
 /* ---- Who was stopped ------------------------------------------------------------------------- */
 
 /* The machine stops both: when it goes on, the observer is the first to look. */
@@ -488,9 +595,12 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_replaced_store_that_is_idle_gives_up_with_its_next_sign_of_life),
     CLAIM(a_deleted_wal_is_named_when_the_database_is_opened),
     CLAIM(a_log_that_grows_behind_a_reader_is_told_at_every_doubling),
+    CLAIM(a_deleted_shm_loses_nothing_that_is_acknowledged),
+    CLAIM(a_store_whose_shm_is_deleted_writes_nothing_more),
+    CLAIM(an_idle_store_whose_shm_is_deleted_gives_up_with_its_next_sign_of_life),
     CLAIM(a_pause_of_the_observer_is_no_freeze_of_the_owner),
 };
 
-static const struct role roles[] = {{NULL, NULL}};
+static const struct role roles[] = {{"publisher", be_a_publisher}, {NULL, NULL}};
 
 FIXTURE_MAIN("sqlite_files", claims, roles)

@@ -207,30 +207,44 @@ static bool is_in_use(const char *path)
     return used;
 }
 
+/* Whether there is a file with this name; true also if that cannot be known. */
+static bool is_there(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 || errno != ENOENT;
+}
+
+static hf_status fail_deleted(const char *path, const char *because)
+{
+    return fail(HF_UNAVAILABLE,
+                "%s was deleted while processes have the database open: %s. End those processes, "
+                "%sopen it again and run `holdfast verify`",
+                path, because, strstr(path, "-wal") ? "put the file back if you can, " : "");
+}
+
 hf_status files_check_wal(const char *path, bool *ret_missing)
 {
     char db[PATH_MAX];
-    char beside[PATH_MAX + 8];
+    char wal[PATH_MAX + 8];
+    char shm[PATH_MAX + 8];
     struct stat found;
     *ret_missing = false;
     if (!realpath(path, db)) {
         return HF_OK; /* it is new, or opening it will say why not */
     }
-    snprintf(beside, sizeof beside, "%s-shm", db);
-    if (stat(beside, &found) != 0 || found.st_size == 0) {
-        return HF_OK;
+    snprintf(wal, sizeof wal, "%s-wal", db);
+    snprintf(shm, sizeof shm, "%s-shm", db);
+    /* The second look: a process that has opened it meanwhile has made the file. */
+    if (!is_there(shm) && is_in_use(db) && !is_there(shm)) {
+        return fail_deleted(shm, "SQLite would make another, and processes with different ones "
+                                 "write over each other's commits");
     }
-    snprintf(beside, sizeof beside, "%s-wal", db);
-    if (stat(beside, &found) == 0 || errno != ENOENT) {
+    if (stat(shm, &found) != 0 || found.st_size == 0 || is_there(wal)) {
         return HF_OK;
     }
     if (is_in_use(db)) {
-        return fail(HF_UNAVAILABLE,
-                    "%s was deleted while processes have the database open: the "
-                    "commits in it are lost, and using it now may damage the database. End those "
-                    "processes, put the file back if you can, open it again and run `holdfast "
-                    "verify`",
-                    beside);
+        return fail_deleted(wal, "the commits in it are lost, and using it now may damage the "
+                                 "database");
     }
     *ret_missing = true;
     return HF_OK;
@@ -259,11 +273,12 @@ hf_status files_init(struct files *files, const char *db_path)
     files->group = found.st_gid;
     files->db = path_beside(db_path, "");
     files->wal = path_beside(db_path, "-wal");
+    files->shm = path_beside(db_path, "-shm");
     files->gate = path_beside(db_path, "-gate");
     files->bell = path_beside(db_path, "-bell");
     files->live = path_beside(db_path, "-live-");
     files->spare = path_beside(db_path, "-spare");
-    if (!files->db || !files->wal || !files->gate || !files->bell || !files->live ||
+    if (!files->db || !files->wal || !files->shm || !files->gate || !files->bell || !files->live ||
         !files->spare) {
         files_release(files);
         return fail(HF_NOMEM, "no memory for the names of the database's files");
@@ -272,6 +287,7 @@ hf_status files_init(struct files *files, const char *db_path)
     assert(slash);
     files->name = slash + 1;
     files->wal_name = files->wal + (files->name - files->db);
+    files->shm_name = files->shm + (files->name - files->db);
     *slash = '\0';
     files->directory = open(slash == files->db ? "/" : files->db, O_PATH | O_DIRECTORY | O_CLOEXEC);
     *slash = '/';
@@ -291,6 +307,7 @@ void files_release(struct files *files)
     }
     mem_free(files->db);
     mem_free(files->wal);
+    mem_free(files->shm);
     mem_free(files->gate);
     mem_free(files->bell);
     mem_free(files->live);
@@ -452,7 +469,17 @@ hf_status files_remember(struct files *files)
     files->db_identity = db;
     files->wal_identity = (struct file_identity){0};
     files->wal_known = identify_at(files->directory, files->wal_name, &files->wal_identity) == 0;
-    return HF_OK;
+    files->shm_identity = (struct file_identity){0};
+    error = identify_at(files->directory, files->shm_name, &files->shm_identity);
+    if (error == ENOENT) { /* SQLite has one index in memory for all that a process has open */
+        return fail(HF_UNAVAILABLE,
+                    "%s was deleted while this process has the database open: close all that it "
+                    "has open of it first",
+                    files->shm);
+    }
+    return error == 0
+               ? HF_OK
+               : fail(files_status(error), "cannot look at %s: %s", files->shm, strerror(error));
 }
 
 static enum files_answer answer_of(int error, struct file_identity found,
@@ -462,6 +489,13 @@ static enum files_answer answer_of(int error, struct file_identity found,
         return error == ENOENT ? FILES_REPLACED : FILES_UNSURE;
     }
     return file_identity_equal(found, expected) ? FILES_SAME : FILES_REPLACED;
+}
+
+enum files_answer files_look_shm(const struct files *files)
+{
+    struct file_identity shm = {0};
+    int error = identify_at(files->directory, files->shm_name, &shm);
+    return answer_of(error, shm, files->shm_identity);
 }
 
 enum files_answer files_look_db(const struct files *files)
@@ -474,7 +508,7 @@ enum files_answer files_look_db(const struct files *files)
         identify_at(files->directory, files->wal_name, &wal) == ENOENT) {
         return FILES_REPLACED;
     }
-    return answer;
+    return answer == FILES_SAME ? files_look_shm(files) : answer;
 }
 
 enum files_answer files_look(struct files *files, int *ret_errno)
@@ -488,6 +522,10 @@ enum files_answer files_look(struct files *files, int *ret_errno)
             files->wal_identity = found;
         }
         answer = answer_of(error, found, files->wal_identity);
+    }
+    if (answer == FILES_SAME) {
+        error = identify_at(files->directory, files->shm_name, &found);
+        answer = answer_of(error, found, files->shm_identity);
     }
     *ret_errno = error;
     return answer;

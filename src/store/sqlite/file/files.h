@@ -34,8 +34,10 @@ struct files {
     char *db;             /* absolute, as SQLite knows it */
     const char *name;     /* its last component, in db */
     const char *wal_name; /* the same of wal */
+    const char *shm_name; /* and of shm */
     int directory;        /* that they are in, O_PATH; -1: none */
     char *wal;
+    char *shm;
     char *gate;
     char *bell;
     char *live; /* prefix: the token follows */
@@ -45,6 +47,7 @@ struct files {
     uint32_t group;
     struct file_identity db_identity;
     struct file_identity wal_identity;
+    struct file_identity shm_identity;
     bool wal_known; /* there was a WAL at opening */
 };
 
@@ -53,7 +56,8 @@ struct files {
 hf_status files_check(const char *path);
 /* Before SQLite opens the file: whether its -wal was deleted, by its -shm that is still there.
  * SQLite would go on without the commits that were in it. HF_UNAVAILABLE: and a store is still open
- * on it. ret_missing: it is missing, and no store uses it. */
+ * on it; or one is, and the -shm was deleted, so that SQLite would make another. ret_missing: the
+ * -wal is missing, and no store uses it. */
 hf_status files_check_wal(const char *path, bool *ret_missing);
 /* Why the file `path`, or a new one of that name, cannot be written, as the end of a sentence. */
 const char *files_unwritable(const char *path);
@@ -65,8 +69,12 @@ hf_status files_remember(struct files *files);
 /* Whether the names still stand for it; remembers the WAL when it first appears. ret_errno: why
  * FILES_UNSURE. Under the gate. */
 enum files_answer files_look(struct files *files, int *ret_errno);
-/* The same of the database alone, and whether there still is a WAL; any thread. */
+/* The same of the database and the -shm, and whether there still is a WAL; any thread. */
 enum files_answer files_look_db(const struct files *files);
+/* The same of the -shm alone, before a write. Whoever opens the database when its -shm is gone
+ * makes another one, in which the end of the WAL is another: each would write over the commits of
+ * the other. Any thread. */
+enum files_answer files_look_shm(const struct files *files);
 
 /*
  * A file beside the database, of which only the name below files->directory counts, so that it is

@@ -64,7 +64,7 @@ static struct conn *pool_get(struct sqlite_engine *engine, hf_status *status)
     }
     if (atomic_load(&engine->replaced)) {
         *status = fail(HF_UNAVAILABLE,
-                       "%s or its -wal was replaced or deleted while in use: close "
+                       "%s, its -wal or -shm was replaced or deleted while in use: close "
                        "it and open it again",
                        engine->files.db);
         return NULL;

@@ -142,10 +142,11 @@ void apply_give_up(struct sqlite_engine *engine)
 {
     if (!atomic_exchange(&engine->replaced, true)) {
         live_retire(engine);
-        log_about(engine->log, HF_LOG_ERROR, NULL,
-                  "%s or its -wal was replaced or deleted while in use: nothing that this process "
-                  "does is stored any more; close the bus and open it again",
-                  engine->files.db);
+        log_about(
+            engine->log, HF_LOG_ERROR, NULL,
+            "%s, its -wal or -shm was replaced or deleted while in use: nothing that this process "
+            "does is stored any more; close the bus and open it again",
+            engine->files.db);
     }
 }
 
@@ -168,7 +169,7 @@ hf_status apply_committed(struct sqlite_engine *engine, struct conn *conn, enum 
     if (answer == FILES_REPLACED) {
         apply_give_up(engine);
         return fail(HF_UNKNOWN,
-                    "%s or its -wal was replaced or deleted while in use: what was "
+                    "%s, its -wal or -shm was replaced or deleted while in use: what was "
                     "just written may be lost",
                     engine->files.db);
     }
@@ -219,9 +220,12 @@ static hf_status recover(struct sqlite_engine *engine, struct deadline deadline)
 
 hf_status apply_ready(struct sqlite_engine *engine, struct deadline deadline)
 {
+    if (!engine->writer_lost && files_look_shm(&engine->files) == FILES_REPLACED) {
+        apply_give_up(engine);
+    }
     if (atomic_load(&engine->replaced)) {
         return fail(HF_UNAVAILABLE,
-                    "%s or its -wal was replaced or deleted while in use: close it "
+                    "%s, its -wal or -shm was replaced or deleted while in use: close it "
                     "and open it again",
                     engine->files.db);
     }
