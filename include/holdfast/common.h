@@ -26,6 +26,7 @@
 #define HF_NAME_BYTES_MAX 255              /* subscription name */
 #define HF_NAMESPACE_BYTES_MAX 128         /* namespace name */
 #define HF_KEY_BYTES_MAX 65536             /* key and tenant, each */
+#define HF_UNIQUE_BYTES_MAX 255            /* unique key of an event */
 #define HF_PRODUCER_BYTES_MAX 255          /* producer and node name */
 #define HF_NODE_ID_BYTES_MAX 128           /* id of a node */
 #define HF_NODE_DESCRIPTION_BYTES_MAX 1024 /* description of a node */

@@ -46,11 +46,21 @@ typedef struct hf_new_event {
                                  enters the log at this time by this machine's clock; it answers
                                  the id, and 0 for the position. Not with an expected version, and
                                  not in a transaction */
+    const char *unique;       /* of the events of the namespace with the same unique key (1..255
+                                 bytes) only the first within unique_for_ms is stored; the others
+                                 are answered as duplicates of it. NULL: any number */
+    int64_t unique_for_ms;    /* how long, from publishing on: up to 31 622 400 000, which is 366
+                                 days. An event for later keeps its key at least as long as it
+                                 waits: -1 is just that. A key is free again when such an event is
+                                 cancelled. Else required with unique */
+    int32_t replace;          /* 1: an event with this unique key that waits for its time is
+                                 replaced by this one, which waits for its own. Only for later */
 } hf_new_event;
 
 #define HF_NEW_EVENT_INIT                                                                          \
     {                                                                                              \
-        sizeof(hf_new_event), NULL, NULL, HF_AUTO_LENGTH, NULL, NULL, NULL, NULL, NULL, -1, -1, -1 \
+        sizeof(hf_new_event), NULL, NULL, HF_AUTO_LENGTH, NULL, NULL, NULL, NULL, NULL, -1, -1,    \
+            -1, NULL, -1, 0                                                                        \
     }
 
 /* What publishing answers. */
@@ -60,7 +70,10 @@ typedef struct hf_receipt {
     int32_t duplicate;   /* 1: this id was in the log already; position is the first one's. If the
                             connection was lost on the way, a call that gave the id itself may
                             find what its own first try has stored. Never 1 for an id that was
-                            made for the event */
+                            made for the event. Or 1: an event with this unique key was stored
+                            before; position and id are those of that one, and a position of 0 says
+                            that it waits for its time */
+    int32_t replaced;    /* 1: it has taken the place of one that waited for its time */
     char id[HF_ID_BYTES];
 } hf_receipt;
 

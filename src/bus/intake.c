@@ -17,6 +17,8 @@
 #include "base/uuid.h"
 #include "store/checksum.h"
 
+#define UNIQUE_MS_MAX INT64_C(31622400000) /* 366 days */
+
 hf_status intake_text(const char *string, const char *what, size_t bytes_max, struct text *ret_text)
 {
     struct text text = text_of(string);
@@ -123,6 +125,47 @@ static hf_status check_numbers(const hf_new_event *given, int64_t now_us, struct
     return HF_OK;
 }
 
+static hf_status check_replace(const hf_new_event *given, bool later)
+{
+    if (given->replace == 0 || (given->replace == 1 && given->unique && later)) {
+        return HF_OK;
+    }
+    return fail(HF_INVALID,
+                "replace is %d; it is 1 only for an event with unique and deliver_at_us, which "
+                "takes the place of one that waits",
+                (int)given->replace);
+}
+
+/* A unique key, and how long it counts. */
+static hf_status check_unique(const hf_new_event *given, struct new_event *ret)
+{
+    if (!given->unique && given->unique_for_ms == -1 && given->replace == 0) {
+        return HF_OK;
+    }
+    bool later = given->deliver_at_us != -1;
+    int64_t ms = given->unique_for_ms;
+    hf_status status = check_replace(given, later);
+    if (status) {
+        return status;
+    }
+    if (!given->unique) {
+        return fail(HF_INVALID, "unique_for_ms is %" PRId64 " but unique is NULL", ms);
+    }
+    if (given->unique[0] == '\0') {
+        return fail(HF_INVALID, "unique is empty; it has 1 to %d bytes", HF_UNIQUE_BYTES_MAX);
+    }
+    if (ms == -1 && !later) {
+        return fail(HF_INVALID, "unique_for_ms is missing: it says how long no other event with "
+                                "this unique key is stored");
+    }
+    if (ms != -1 && (ms < 1 || ms > UNIQUE_MS_MAX)) {
+        return fail(HF_INVALID, "unique_for_ms is %" PRId64 "; it must be 1 to %" PRId64, ms,
+                    UNIQUE_MS_MAX);
+    }
+    ret->unique_us = ms == -1 ? 0 : ms * 1000;
+    return intake_text(given->unique, "unique", HF_UNIQUE_BYTES_MAX, &ret->unique);
+}
+
 static hf_status check_id(const char *id, int64_t now_us, uint8_t ret_id[UUID_BYTES])
 {
     if (!id) {
@@ -130,6 +173,21 @@ static hf_status check_id(const char *id, int64_t now_us, uint8_t ret_id[UUID_BY
         return HF_OK;
     }
     return uuid_parse(text_of(id), ret_id);
+}
+
+/* An event with deliver_at_us. */
+static hf_status check_later(const hf_new_event *given)
+{
+    if (given->deliver_at_us < TIME_US_MIN || given->deliver_at_us > TIME_US_MAX) {
+        return fail(HF_INVALID,
+                    "deliver_at_us is %" PRId64 ", which is outside the years 0001 to 9999",
+                    given->deliver_at_us);
+    }
+    if (given->expected_version >= 0) {
+        return fail(HF_INVALID, "an event with deliver_at_us cannot expect a version: the key's "
+                                "version at that time is not known");
+    }
+    return HF_OK;
 }
 
 hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
@@ -150,15 +208,11 @@ hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64
     if (!status) {
         status = check_numbers(&own, now_us, ret);
     }
-    if (!status && own.deliver_at_us != -1 &&
-        (own.deliver_at_us < TIME_US_MIN || own.deliver_at_us > TIME_US_MAX)) {
-        status = fail(HF_INVALID,
-                      "deliver_at_us is %" PRId64 ", which is outside the years 0001 to 9999",
-                      own.deliver_at_us);
+    if (!status && own.deliver_at_us != -1) {
+        status = check_later(&own);
     }
-    if (!status && own.deliver_at_us != -1 && own.expected_version >= 0) {
-        status = fail(HF_INVALID, "an event with deliver_at_us cannot expect a version: the key's "
-                                  "version at that time is not known");
+    if (!status) {
+        status = check_unique(&own, ret);
     }
     if (!status) {
         checksum_seal(ret);

@@ -37,7 +37,7 @@ int64_t change_bytes(const struct change *change, int64_t fixed_bytes)
         const struct new_event *event = &events[i];
         bytes += fixed_bytes;
         bytes += (int64_t)(event->payload.length + event->metadata.length + event->key.length +
-                           event->tenant.length);
+                           event->tenant.length + event->unique.length);
     }
     return bytes;
 }

@@ -29,12 +29,18 @@ struct new_event {
     int64_t emitted_at_us;
     int64_t expected_version; /* -1: none */
     bool made_id;             /* the caller gave none, so no other event can have it */
+    struct text unique;       /* absent: none */
+    int64_t unique_us;        /* how long no other with this unique key is stored; 0: as long as it
+                                 waits for its time */
     int64_t hash;             /* checksum_seal() sets these two when the others are there */
     int64_t content;
     /* answers */
     int64_t position;
     int64_t key_version; /* -1 unless a version was expected */
     bool duplicate;
+    bool is_second;       /* a duplicate because of its unique key: of this one */
+    uint8_t first_id[16]; /* only then */
+    bool replaced;        /* struct delay */
 };
 
 /* ---- Events on their way out ----------------------------------------------------------------- */

@@ -127,6 +127,13 @@ hf_status store_run(struct store *store, struct change *change, struct deadline 
  * answers HF_CONFLICT, failed_index says whose, the message the version found; otherwise the key's
  * version becomes expected + 1. Two equal ids in one append: the second is a duplicate of the
  * first. When it answers HF_OK the events are as durable as the store was opened for. Rings.
+ *
+ * An event with a unique key whose id is not in the log: if another one with that key was stored
+ * less than unique_us ago (by its own unique_us), or waits for its time (struct delay), nothing is
+ * stored. The answer is that one's position (0: it waits) and first_id, duplicate and is_second. If
+ * that one is gone before its time has come (struct later_cancel), the key is free. A transaction
+ * that is rolled back has not taken the key. Keys whose time is over go with struct retain, or
+ * earlier.
  */
 struct append {
     struct change change;

@@ -101,12 +101,17 @@ struct fire {
  * Keeps events until due_us, when struct release brings them into the log. All or none, and durable
  * as an append is. An id that is in the log, or is kept already, is a duplicate: it answers the
  * position in the log, or 0, and the first one's time stands. No expected versions. Rings.
+ *
+ * Unique keys as in struct append. `replace`: an event that waits and has the same key goes, and
+ * this one is kept in its place (`replaced`). Whichever process brings that one at the same moment,
+ * it is brought or replaced, never both.
  */
 struct delay {
     struct change change;
     struct new_event *events;
     size_t count;
     int64_t due_us;
+    bool replace;
 };
 
 /*

@@ -354,13 +354,69 @@ $$;
 
 -- ---- Delayed events -----------------------------------------------------------------------------
 
+-- delay_keep: keeps one event until p_due. false: its id waits already.
+CREATE OR REPLACE FUNCTION holdfast_private.delay_keep(
+    p_namespace_id integer, p_due timestamptz, p_id uuid, p_type text, p_payload json, p_key text,
+    p_tenant text, p_metadata json, p_producer text, p_emitted_at timestamptz, p_hash bigint)
+    RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    INSERT INTO delayed (namespace_id, id, due_at, type, payload, key, tenant, metadata, producer,
+                         emitted_at, hash, checksum)
+        VALUES (p_namespace_id, p_id, p_due, p_type, p_payload, p_key, p_tenant, p_metadata,
+                p_producer, p_emitted_at, p_hash,
+                checksum_of(content_of(p_id, p_emitted_at, p_type, p_key, p_tenant, p_metadata,
+                                       p_producer, NULL, p_payload), p_hash, 0, NULL, NULL))
+        ON CONFLICT (namespace_id, id) DO NOTHING;
+    RETURN FOUND;
+END
+$$;
+
+-- delay_find: where an event is that must not be kept: its id is in the log or waits, or its unique
+-- key is taken (first). duplicate false: it may be, and has the key now.
+CREATE OR REPLACE FUNCTION holdfast_private.delay_find(
+    p_namespace_id integer, p_id uuid, p_unique text, p_replace boolean, OUT "position" bigint,
+    OUT duplicate boolean, OUT first uuid, OUT replaced boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_taken record;
+BEGIN
+    replaced := false;
+    "position" := (find_id(p_namespace_id, p_id))."position";
+    duplicate := "position" IS NOT NULL;
+    IF duplicate THEN
+        PERFORM commit_what_is_seen();
+        RETURN;
+    END IF;
+    "position" := 0;
+    IF p_unique IS NOT NULL THEN
+        duplicate := EXISTS (SELECT FROM delayed d
+                             WHERE d.namespace_id = p_namespace_id AND d.id = p_id);
+        IF NOT duplicate THEN
+            v_taken := unique_take(p_namespace_id, p_unique, p_id, p_replace);
+            duplicate := NOT v_taken.taken;
+            first := v_taken.first;
+            replaced := v_taken.replaced;
+            "position" := coalesce(v_taken."position", 0);
+        END IF;
+    END IF;
+END
+$$;
+
 -- change_delay: `struct delay`. Arrays of one length. An id that is in the log answers its
--- position, one that waits already 0.
+-- position, one that waits already 0. p_uniques, p_unique_us, firsts: as append; p_replace: see
+-- unique_take.
 CREATE OR REPLACE FUNCTION holdfast.change_delay(
     p_namespace_id integer, p_due timestamptz, p_ids uuid[], p_types text[], p_payloads json[],
     p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
-    p_emitted_at timestamptz[], p_hashes bigint[],
+    p_emitted_at timestamptz[], p_hashes bigint[], p_uniques text[] DEFAULT NULL,
+    p_unique_us bigint[] DEFAULT NULL, p_replace boolean DEFAULT false,
     OUT status integer, OUT message text, OUT positions bigint[], OUT duplicates boolean[],
+    OUT firsts uuid[], OUT replaced boolean[],
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -376,27 +432,29 @@ BEGIN
         PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
                              p_metadata, p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM times_check(v_caller, 'the time that it waits for', p_due);
+        PERFORM uniques_check(v_count, p_uniques, p_unique_us);
     END IF;
     PERFORM namespace_hold(p_namespace_id);
     positions := array_fill(0::bigint, ARRAY[v_count]);
     duplicates := array_fill(false, ARRAY[v_count]);
+    firsts := array_fill(NULL::uuid, ARRAY[v_count]);
+    replaced := array_fill(false, ARRAY[v_count]);
     FOR i IN 1 .. v_count LOOP
-        v_found := find_id(p_namespace_id, p_ids[i]);
-        IF v_found."position" IS NOT NULL THEN
-            positions[i] := v_found."position";
-            duplicates[i] := true;
-            PERFORM commit_what_is_seen();
-            CONTINUE;
+        v_found := delay_find(p_namespace_id, p_ids[i], p_uniques[i], p_replace);
+        positions[i] := v_found."position";
+        firsts[i] := v_found.first;
+        replaced[i] := v_found.replaced;
+        duplicates[i] := v_found.duplicate
+            OR NOT delay_keep(p_namespace_id, p_due, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
+                              p_tenants[i], p_metadata[i], p_producers[i], p_emitted_at[i],
+                              p_hashes[i]);
+        IF p_uniques[i] IS NOT NULL AND NOT duplicates[i] THEN
+            PERFORM unique_keep(p_namespace_id, p_uniques[i], NULL, p_unique_us[i], p_due);
+        ELSIF p_uniques[i] IS NOT NULL AND NOT v_found.duplicate THEN
+            -- Another transaction keeps the same id with another key: nothing of it may stay.
+            RAISE EXCEPTION 'the event % is being published by another transaction', p_ids[i]
+                USING ERRCODE = 'serialization_failure';
         END IF;
-        INSERT INTO delayed (namespace_id, id, due_at, type, payload, key, tenant, metadata,
-                             producer, emitted_at, hash, checksum)
-            VALUES (p_namespace_id, p_ids[i], p_due, p_types[i], p_payloads[i], p_keys[i],
-                    p_tenants[i], p_metadata[i], p_producers[i], p_emitted_at[i], p_hashes[i],
-                    checksum_of(content_of(p_ids[i], p_emitted_at[i], p_types[i], p_keys[i],
-                                           p_tenants[i], p_metadata[i], p_producers[i], NULL,
-                                           p_payloads[i]), p_hashes[i], 0, NULL, NULL))
-            ON CONFLICT (namespace_id, id) DO NOTHING;
-        duplicates[i] := NOT FOUND;
     END LOOP;
 END
 $$;

@@ -286,16 +286,20 @@ $$;
 
 -- append: `struct append`, event by event, for C. Arrays of one length; expected_versions NULL or
 -- -1: none. All or none: status HF_CONFLICT leaves nothing behind (it is undone by a savepoint) and
--- failed_index (from 0) says whose fault it is. Raises HF003: no such namespace. The quick way
--- without conflicts is append_<id>. If the log has no table for an event, although the namespace's
--- row says that it has, that is put right and everything is tried once more.
+-- failed_index (from 0) says whose fault it is. p_uniques, p_unique_us: unique keys (uniques.sql);
+-- firsts: the ids of the events that have those keys already; NULL: there are none. Raises HF003:
+-- no such namespace. The quick way without conflicts is append_<id>. If the log has no table for an
+-- event, although the namespace's row says that it has, that is put right and everything is tried
+-- once more.
 CREATE OR REPLACE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types text[],
                                            p_payloads json[], p_keys text[], p_tenants text[],
                                            p_metadata json[], p_producers text[],
                                            p_emitted_at timestamptz[], p_expected_versions bigint[],
-                                           p_hashes bigint[], OUT status integer, OUT message text,
-                                           OUT failed_index integer, OUT positions bigint[],
-                                           OUT key_versions bigint[], OUT duplicates boolean[],
+                                           p_hashes bigint[], p_uniques text[] DEFAULT NULL,
+                                           p_unique_us bigint[] DEFAULT NULL, OUT status integer,
+                                           OUT message text, OUT failed_index integer,
+                                           OUT positions bigint[], OUT key_versions bigint[],
+                                           OUT duplicates boolean[], OUT firsts uuid[],
                                            p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -309,6 +313,7 @@ BEGIN
         PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
                              p_metadata, p_producers, p_emitted_at, NULL, p_hashes);
         PERFORM lists_check(array_dims(p_expected_versions));
+        PERFORM uniques_check(v_count, p_uniques, p_unique_us);
         PERFORM fault_check(format('event %s: expected_version is %s of key %s', i - 1,
                                    p_expected_versions[i], p_keys[i]))
             FROM generate_series(1, cardinality(p_expected_versions)) i
@@ -321,12 +326,22 @@ BEGIN
         positions := array_fill(0::bigint, ARRAY[v_count]);
         key_versions := array_fill(NULL::bigint, ARRAY[v_count]);
         duplicates := array_fill(false, ARRAY[v_count]);
+        firsts := NULL;
         BEGIN
             FOR i IN 1 .. v_count LOOP
-                v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i], p_keys[i],
-                                     p_tenants[i], p_metadata[i], p_producers[i], NULL,
-                                     p_emitted_at[i], nullif(p_expected_versions[i], -1),
-                                     p_hashes[i]);
+                IF p_uniques[i] IS NULL THEN
+                    v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i],
+                                         p_keys[i], p_tenants[i], p_metadata[i], p_producers[i],
+                                         NULL, p_emitted_at[i], nullif(p_expected_versions[i], -1),
+                                         p_hashes[i]);
+                ELSE
+                    v_done := append_unique(v_namespace, p_uniques[i], p_unique_us[i], p_ids[i],
+                                            p_types[i], p_payloads[i], p_keys[i], p_tenants[i],
+                                            p_metadata[i], p_producers[i], p_emitted_at[i],
+                                            nullif(p_expected_versions[i], -1), p_hashes[i]);
+                    firsts := coalesce(firsts, array_fill(NULL::uuid, ARRAY[v_count]));
+                    firsts[i] := v_done.first;
+                END IF;
                 IF v_done.status <> HF_OK THEN
                     status := v_done.status;
                     message := v_done.message;

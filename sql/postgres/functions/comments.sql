@@ -15,7 +15,8 @@ COMMENT ON SCHEMA holdfast_private IS
 
 COMMENT ON FUNCTION holdfast.publish IS
     'Publishes an event in this transaction: it exists if and only if the transaction commits. '
-    'Answers its id and position, and whether an event with this id was there.';
+    'Answers its id and position, and whether an event with this id was there, or one with this '
+    'unique_key within unique_for: then id and position are those of that one.';
 COMMENT ON FUNCTION holdfast.publish_many(text, text[], json[], uuid[], text[], text[],
                                           json[], text[], bigint[], timestamptz[], bytea) IS
     'Publishes many events in one statement, in the order of the arrays. A row per event: its '
@@ -24,7 +25,8 @@ COMMENT ON FUNCTION holdfast.publish_many(text, json) IS
     'Publishes the events of a JSON array, each an object with type, payload, id, key ... A row '
     'per event: its id and position, and whether it was there.';
 COMMENT ON FUNCTION holdfast.publish_later IS
-    'Publishes an event that enters the log at deliver_at; at once if that has passed.';
+    'Publishes an event that enters the log at deliver_at; at once if that has passed. With '
+    'replace it takes the place of one with the same unique_key that waits.';
 COMMENT ON FUNCTION holdfast.import_table IS
     'Moves the rows of a table of events into the log, in the stated order, in one transaction. '
     'Running it again imports what was added since.';
@@ -40,7 +42,8 @@ COMMENT ON FUNCTION holdfast.nack IS
     'Settles events of a lease as failed: they are delivered again after delay_ms, or by the '
     'subscription''s rule, or become dead letters if it was the last attempt.';
 COMMENT ON FUNCTION holdfast.release IS
-    'Gives events of a lease back: others may claim them at once, and the attempt does not count.';
+    'Gives events of a lease back: others may claim them at once, or after delay_ms, and the '
+    'attempt does not count.';
 COMMENT ON FUNCTION holdfast.bury IS
     'Makes events of a lease dead letters, whatever attempts are left.';
 COMMENT ON FUNCTION holdfast.extend IS

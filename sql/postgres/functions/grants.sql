@@ -86,8 +86,8 @@ CREATE OR REPLACE FUNCTION holdfast.may_see(p_namespace_id integer, p_what text,
 CREATE OR REPLACE FUNCTION holdfast_private.read_tables() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids,
-        keys, schedules, schedule_runs, delayed, subscriptions, letters, members, partitions,
-        checkpoints_0, checkpoints_1, leases, retries, copies, settled}'::text[];
+        keys, schedules, schedule_runs, delayed, uniques, subscriptions, letters, members,
+        partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled}'::text[];
 
 -- The functions that run with their owner's rights and that roles may call, and which parts may:
 -- the only list of them. Each part's rights are told in docs/postgres.md, and

@@ -5,7 +5,8 @@
 CREATE OR REPLACE FUNCTION holdfast_private.publish_checked(
     p_namespace text, p_type text, p_payload json, p_id uuid, p_key text, p_tenant text,
     p_metadata json, p_producer text, p_expected_version bigint, p_emitted_at timestamptz,
-    OUT "position" bigint, OUT duplicate boolean, OUT key_version bigint)
+    p_unique text, p_unique_for interval, OUT "position" bigint, OUT duplicate boolean,
+    OUT key_version bigint, OUT first uuid)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -14,18 +15,23 @@ DECLARE
     v_namespace namespaces := namespace_find(p_namespace);
     v_payload   json := coalesce(p_payload, 'null');
     v_emitted   timestamptz := coalesce(p_emitted_at, clock_timestamp());
-    v_fault     text;
+    v_hash      bigint := hash_of(coalesce(p_tenant, p_key, p_id::text));
+    v_us        bigint := extract(epoch FROM p_unique_for) * 1000000;
     v_done      record;
 BEGIN
-    v_fault := event_fault(v_namespace.id, p_type, v_payload, p_key, p_tenant, p_metadata,
-                           p_producer, p_expected_version, v_emitted);
-    IF v_fault IS NOT NULL THEN
-        RAISE EXCEPTION USING MESSAGE = v_fault, ERRCODE = 'HF001';
-    END IF;
+    PERFORM fault_check(event_fault(v_namespace.id, p_type, v_payload, p_key, p_tenant, p_metadata,
+                                    p_producer, p_expected_version, v_emitted));
+    PERFORM fault_check(unique_fault(p_unique, v_us, false));
     PERFORM commit_durably();
-    v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata,
-                         p_producer, NULL, v_emitted, p_expected_version,
-                         hash_of(coalesce(p_tenant, p_key, p_id::text)));
+    IF p_unique IS NULL THEN
+        v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata,
+                             p_producer, NULL, v_emitted, p_expected_version, v_hash);
+    ELSE
+        v_done := append_unique(v_namespace, p_unique, v_us, p_id, p_type, v_payload, p_key,
+                                p_tenant, p_metadata, p_producer, v_emitted, p_expected_version,
+                                v_hash);
+        publish_checked.first := v_done.first;
+    END IF;
     IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
     END IF;
@@ -39,9 +45,10 @@ $$;
 -- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
 -- only if that commits, and when the commit returns it is durable (synchronous_commit is switched
 -- on for the transaction if it is weaker). Publishing an id again stores nothing and answers the
--- first position. Raises HF001, HF003, HF004 (append.sql). Locks: see append_one. Consumers that
--- sleep are notified with the commit; a transaction that is to be prepared asks for silence
--- (is_quiet).
+-- first position. unique_key: of the events with this key only the first within unique_for is
+-- stored, and the others answer its position (NULL: it waits for its time) and id. Raises HF001,
+-- HF003, HF004 (append.sql). Locks: see append_one. Consumers that sleep are notified with the
+-- commit; a transaction that is to be prepared asks for silence (is_quiet).
 --
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
 -- ordinary (the expression is not true, or the id exists) goes the long way.
@@ -51,6 +58,8 @@ CREATE OR REPLACE FUNCTION holdfast.publish(namespace text, type text, payload j
                                             producer text DEFAULT NULL,
                                             expected_version bigint DEFAULT NULL,
                                             emitted_at timestamptz DEFAULT NULL,
+                                            unique_key text DEFAULT NULL,
+                                            unique_for interval DEFAULT NULL,
                                             OUT "position" bigint, OUT duplicate boolean,
                                             OUT key_version bigint,
                                             p_ticket bytea DEFAULT holdfast.ticket())
@@ -92,7 +101,8 @@ BEGIN
             AND (publish.producer IS NULL
                  OR octet_length(publish.producer) <= HF_PRODUCER_BYTES_MAX)
             AND publish.metadata IS NULL AND publish.expected_version IS NULL
-            AND publish.emitted_at IS NULL
+            AND publish.emitted_at IS NULL AND publish.unique_key IS NULL
+            AND publish.unique_for IS NULL
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
     IF FOUND THEN
         -- Not RETURNING: who may only publish may not see what is in the log.
@@ -132,8 +142,10 @@ BEGIN
     v_done := holdfast_private.publish_checked(publish.namespace, publish.type, publish.payload,
                                                publish.id, publish.key, publish.tenant,
                                                publish.metadata, publish.producer,
-                                               publish.expected_version, publish.emitted_at);
-    publish."position" := v_done."position";
+                                               publish.expected_version, publish.emitted_at,
+                                               publish.unique_key, publish.unique_for);
+    publish.id := coalesce(v_done.first, publish.id);
+    publish."position" := nullif(v_done."position", 0);
     publish.duplicate := v_done.duplicate;
     publish.key_version := v_done.key_version;
 END

@@ -336,7 +336,7 @@ BEGIN
         END IF;
         RETURN;
     END IF;
-    IF retention_ids(p_namespace_id, p_rows) THEN
+    IF retention_ids(p_namespace_id, p_rows) OR uniques_sweep(p_namespace_id, 1000) THEN
         more := true;
         RETURN;
     END IF;

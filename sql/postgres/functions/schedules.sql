@@ -294,7 +294,9 @@ $$;
 -- log when deliver_at has come by the server's clock: by the hand of a process, or of tick(). One
 -- whose time is past enters it at the next of their turns. The answer's position is NULL unless the
 -- id is in the log already; duplicate: it is, or waits already, and nothing was changed. A version
--- cannot be expected: the version at that time is not known. HF001, HF003, HF011.
+-- cannot be expected: the version at that time is not known. unique_key, unique_for: as publish; an
+-- event that waits keeps its key at least as long, so unique_for may be left out. replace: one with
+-- this key that waits is replaced by this one, which waits for its own time. HF001, HF003, HF011.
 CREATE OR REPLACE FUNCTION holdfast.publish_later(namespace text, type text, payload json,
                                                   deliver_at timestamptz,
                                                   INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
@@ -302,7 +304,11 @@ CREATE OR REPLACE FUNCTION holdfast.publish_later(namespace text, type text, pay
                                                   metadata json DEFAULT NULL,
                                                   producer text DEFAULT NULL,
                                                   emitted_at timestamptz DEFAULT NULL,
+                                                  unique_key text DEFAULT NULL,
+                                                  unique_for interval DEFAULT NULL,
+                                                  replace boolean DEFAULT false,
                                                   OUT "position" bigint, OUT duplicate boolean,
+                                                  OUT replaced boolean,
                                                   p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -315,9 +321,13 @@ DECLARE
     v_emitted   timestamptz := coalesce(emitted_at, v_now);
     v_fault     text := event_fault(v_namespace.id, type, v_payload, key, tenant, metadata,
                                     producer, NULL, v_emitted);
+    v_us        bigint := extract(epoch FROM unique_for) * 1000000;
     v_done      record;
 BEGIN
-    IF v_fault IS NULL AND deliver_at IS NULL THEN
+    v_fault := coalesce(v_fault, unique_fault(unique_key, v_us, true));
+    IF v_fault IS NULL AND replace AND unique_key IS NULL THEN
+        v_fault := 'replace is given but unique_key is NULL';
+    ELSIF v_fault IS NULL AND deliver_at IS NULL THEN
         v_fault := 'deliver_at is missing; publish needs none';
     ELSIF v_fault IS NULL AND (deliver_at < '0001-01-01 00:00:00+00'
                                OR deliver_at >= '10000-01-01 00:00:00+00') THEN
@@ -328,9 +338,12 @@ BEGIN
     id := coalesce(id, new_id(v_now));
     v_done := change_delay(v_namespace.id, deliver_at, ARRAY[id], ARRAY[type], ARRAY[v_payload],
                            ARRAY[key], ARRAY[tenant], ARRAY[metadata], ARRAY[producer],
-                           ARRAY[v_emitted], ARRAY[hash_of(coalesce(tenant, key, id::text))]);
+                           ARRAY[v_emitted], ARRAY[hash_of(coalesce(tenant, key, id::text))],
+                           ARRAY[unique_key], ARRAY[v_us], coalesce(replace, false));
+    id := coalesce(v_done.firsts[1], id);
     "position" := nullif(v_done.positions[1], 0);
     duplicate := v_done.duplicates[1];
+    replaced := v_done.replaced[1];
     PERFORM ring(v_namespace.id, v_namespace.sleep);
 END
 $$;

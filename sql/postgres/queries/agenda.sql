@@ -17,8 +17,8 @@ SELECT status, message, ours, positions, duplicates
                               $17, $18, $19, $20, $21, $22, $23);
 
 -- name: change_delay
-SELECT status, message, positions, duplicates
-    FROM holdfast.change_delay($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
+SELECT status, message, positions, duplicates, firsts, replaced
+    FROM holdfast.change_delay($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: change_release
 SELECT status, message, count, next_at FROM holdfast.change_release($1, $2, $3, $4);

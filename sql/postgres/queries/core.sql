@@ -327,8 +327,8 @@ SELECT holdfast.try_months($1)
 SELECT * FROM holdfast.append_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
 -- name: append
-SELECT status, message, failed_index, positions, key_versions, duplicates
-    FROM holdfast.append({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+SELECT status, message, failed_index, positions, key_versions, duplicates, firsts
+    FROM holdfast.append({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 
 -- ---- The keeper ---------------------------------------------------------------------------------
 

@@ -201,7 +201,8 @@ spaced (what, owner) AS (
     UNION ALL SELECT 'event_ids', namespace_id FROM holdfast.read_event_ids()
     UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.read_letters()
     UNION ALL SELECT 'schedules', namespace_id FROM holdfast.read_schedules()
-    UNION ALL SELECT 'delayed', namespace_id FROM holdfast.read_delayed())
+    UNION ALL SELECT 'delayed', namespace_id FROM holdfast.read_delayed()
+    UNION ALL SELECT 'uniques', namespace_id FROM holdfast.read_uniques())
 SELECT format('%s rows of %s belong to subscription %s, which does not exist', count(*), o.what,
               o.owner)
     FROM owned o

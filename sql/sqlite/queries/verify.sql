@@ -28,7 +28,8 @@ spaced (what, owner) AS (
     UNION ALL SELECT 'keys', namespace_id FROM holdfast_keys
     UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast_dead_letters
     UNION ALL SELECT 'schedules', namespace_id FROM holdfast_schedules
-    UNION ALL SELECT 'delayed', namespace_id FROM holdfast_delayed),
+    UNION ALL SELECT 'delayed', namespace_id FROM holdfast_delayed
+    UNION ALL SELECT 'uniques', namespace_id FROM holdfast_uniques),
 -- From the log's first event of a namespace to that of the next one, without reading those between.
 logged (owner) AS (
     SELECT min(place) >> 44 FROM holdfast_events

@@ -37,6 +37,7 @@
 #include "base/thread.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
+#include "bus/api/publish.h"
 #include "bus/deliver/attempt.h"
 #include "bus/intake.h"
 
@@ -96,7 +97,8 @@ static struct text copy_text(struct text from, char **at)
 static struct job *job_new(const struct new_event *event, hf_published_fn done, void *ctx)
 {
     size_t texts = event->type.length + event->payload.length + event->key.length +
-                   event->tenant.length + event->metadata.length + event->producer.length;
+                   event->tenant.length + event->metadata.length + event->producer.length +
+                   event->unique.length;
     struct job *job = mem_alloc(sizeof *job + texts);
     if (!job) {
         return NULL;
@@ -110,6 +112,7 @@ static struct job *job_new(const struct new_event *event, hf_published_fn done, 
     job->event.tenant = copy_text(event->tenant, &at);
     job->event.metadata = copy_text(event->metadata, &at);
     job->event.producer = copy_text(event->producer, &at);
+    job->event.unique = copy_text(event->unique, &at);
     return job;
 }
 
@@ -192,12 +195,12 @@ static void take_share(struct async *async)
 static void tell(struct async *async, const struct job *job, const struct new_event *event,
                  hf_status status, const char *message)
 {
-    hf_receipt receipt = {
-        .position = status ? -1 : event->position,
-        .key_version = status ? -1 : event->key_version,
-        .duplicate = !status && event->duplicate ? 1 : 0,
-    };
-    uuid_format(event->id, receipt.id);
+    hf_receipt receipt = {.position = -1, .key_version = -1};
+    if (status) {
+        uuid_format(event->id, receipt.id);
+    } else {
+        receipt_fill(event, &receipt);
+    }
     if (job->done) {
         job->done(status, &receipt, message, job->ctx);
     } else if (status) {

@@ -27,12 +27,13 @@
 
 #include <stddef.h>
 
-static void receipt_fill(const struct new_event *event, hf_receipt *ret_receipt)
+void receipt_fill(const struct new_event *event, hf_receipt *ret_receipt)
 {
     ret_receipt->position = event->position;
     ret_receipt->key_version = event->key_version;
     ret_receipt->duplicate = event->duplicate ? 1 : 0;
-    uuid_format(event->id, ret_receipt->id);
+    ret_receipt->replaced = event->replaced ? 1 : 0;
+    uuid_format(event->is_second ? event->first_id : event->id, ret_receipt->id);
 }
 
 /* It is not known whether the event was stored: the receipt (may be NULL) has the id. */
@@ -183,13 +184,14 @@ hf_status publish_many(hf_bus *bus, const hf_new_event *events, size_t count, ca
 
 /* Keeps an event until its time has come. The time is by our clock; the store has its own. */
 static hf_status publish_later(hf_bus *bus, struct new_event *event, int64_t now_us,
-                               int64_t deliver_at_us, hf_receipt *ret_receipt)
+                               int64_t deliver_at_us, bool replace, hf_receipt *ret_receipt)
 {
     struct delay delay = {
         .change = {.kind = CHANGE_DELAY, .now_us = now_us},
         .events = event,
         .count = 1,
         .due_us = store_time(bus->store, now_us) + (deliver_at_us - now_us),
+        .replace = replace,
     };
     if (attempt_tx(bus)) {
         return fail(HF_MISUSE, "an event with deliver_at_us cannot join a handler's transaction");
@@ -216,7 +218,11 @@ hf_status hf_publish(hf_bus *bus, const hf_new_event *event, hf_receipt *ret_rec
     if (!status) {
         status = intake_check_later(bus, event, now_us, &checked, &deliver_at_us);
     }
-    return status ? status : publish_later(bus, &checked, now_us, deliver_at_us, ret_receipt);
+    if (status) {
+        return status;
+    }
+    bool replace = event->size > offsetof(hf_new_event, replace) && event->replace == 1;
+    return publish_later(bus, &checked, now_us, deliver_at_us, replace, ret_receipt);
 }
 
 hf_status hf_publish_many(hf_bus *bus, const hf_new_event *events, size_t count,

@@ -13,6 +13,7 @@
 #include "cli/core/show.h"
 
 #define TEXT_JSON_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)6 + 2) /* each byte as \\u00XX */
+#define UNIQUE_MS_MAX (INT64_C(86400000) * 366)
 #define DELAY_MS_MAX (INT64_C(86400000) * 366 * 1000)
 
 static const struct option_row options[] = {
@@ -28,6 +29,12 @@ static const struct option_row options[] = {
      "the same, at this time: 18:00, '2026-11-20 18:00' (local), 2026-11-20T17:00:00Z"},
     {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
      "publish only if the key's version is N; 0: the key is new"},
+    {"unique", 0, OPTION_TEXT, "KEY", NULL, 0, 0,
+     "store it only if no other event has this key: within --unique-for, or waiting"},
+    {"unique-for", 0, OPTION_DURATION, "TIME", NULL, 1, UNIQUE_MS_MAX,
+     "how long the key of --unique counts (as long as it waits, with --delay or --at)"},
+    {"replace", 0, OPTION_FLAG, NULL, NULL, 0, 0,
+     "take the place of the event with this --unique that waits for its time"},
     {"text", 0, OPTION_TEXT, "TEXT", NULL, 0, 0,
      "the payload is this text (- is stdin), as a JSON string"},
     {"payload-file", 0, OPTION_TEXT, "FILE", NULL, 0, 0, "the payload is the JSON of this file"},
@@ -139,6 +146,9 @@ static int publish_one(struct cli *cli)
     if (args_place(args, "at", &at)) {
         event.deliver_at_us = at.value;
     }
+    event.unique = args_text(args, "unique");
+    event.unique_for_ms = args_number(args, "unique-for", -1);
+    event.replace = args_given(args, "replace");
     if (!get_payload(args, &payload)) {
         payload_release(&payload);
         return EXIT_ERROR;
@@ -155,10 +165,29 @@ static int publish_one(struct cli *cli)
         return code;
     }
     show_receipt(cli->json, &receipt);
-    if (receipt.position == 0) {
+    if (receipt.position == 0 && !receipt.duplicate) {
         say_when(cli, event.deliver_at_us);
     }
     return EXIT_OK;
+}
+
+static int check_unique(const struct args *args)
+{
+    bool later = args_given(args, "at") || args_given(args, "delay");
+
+    if (!args_given(args, "unique")) {
+        return args_given(args, "unique-for") || args_given(args, "replace")
+                   ? args_usage(args, "--unique-for and --replace are about a key: name it "
+                                      "(--unique)")
+                   : 0;
+    }
+    if (!later && args_given(args, "replace")) {
+        return args_usage(args, "--replace is for an event that waits: give --delay or --at");
+    }
+    if (!later && !args_given(args, "unique-for")) {
+        return args_usage(args, "--unique needs --unique-for: how long the key counts");
+    }
+    return 0;
 }
 
 static int check_one(const struct args *args)
@@ -184,15 +213,15 @@ static int check_one(const struct args *args)
     if (args_given(args, "at") && args_given(args, "delay")) {
         return args_usage(args, "--at and --delay say when it enters the log; give one");
     }
-    return 0;
+    return check_unique(args);
 }
 
 /* Options that belong to one event make no sense for a file of them. */
 static int check_file(const struct args *args)
 {
     static const char *const single[] = {
-        "key",   "tenant", "id",   "metadata",    "producer", "emitted-at", "expect-version",
-        "delay", "at",     "text", "payload-file"};
+        "key",   "tenant", "id",   "metadata",     "producer", "emitted-at", "expect-version",
+        "delay", "at",     "text", "payload-file", "unique",   "unique-for", "replace"};
 
     if (args->word_count > 0) {
         return args_usage(args, "with --file the types come from the file, not from '%s'",
@@ -234,6 +263,8 @@ const struct command command_publish = {
     .examples = "  holdfast publish user.created '{\"id\": 1}' --key user-1\n"
                 "  echo '{\"total\": 12.50}' | holdfast publish order.placed -\n"
                 "  holdfast publish account.opened '{}' --key acc-7 --expect-version 0\n"
+                "  holdfast publish report.due --unique report --unique-for 10m\n"
+                "  holdfast publish page.changed --unique page-7 --replace --delay 5m\n"
                 "  holdfast publish --file events.ndjson\n"
                 "  holdfast tail --from start --json | holdfast publish --file - --db copy.db\n",
     .details = "Without JSON the payload is null. A line of --file is an object with the fields\n"

@@ -280,7 +280,10 @@ void show_receipt(bool as_json, const hf_receipt *receipt)
         if (receipt->key_version != -1) {
             printf("  version %" PRId64, receipt->key_version);
         }
-        printf("%s\n", receipt->duplicate ? "  (was in the log already)" : "");
+        printf("%s%s\n", receipt->replaced ? "  (in place of one that waited)" : "",
+               !receipt->duplicate      ? ""
+               : receipt->position == 0 ? "  (waited already)"
+                                        : "  (was in the log already)");
         return;
     }
     buf_init(&line, 4096);
@@ -290,6 +293,7 @@ void show_receipt(bool as_json, const hf_receipt *receipt)
     show_string(&json, "id", receipt->id);
     show_int(&json, "key_version", receipt->key_version);
     show_bool(&json, "duplicate", receipt->duplicate != 0);
+    show_bool(&json, "replaced", receipt->replaced != 0);
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);

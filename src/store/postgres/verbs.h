@@ -97,6 +97,10 @@ hf_status postgres_tx_finish_unit(struct tx *tx, struct tx_member *others, size_
 
 /* Fills in held_ms and holders and, if there is a holder, pid. (holders.c) */
 hf_status postgres_holders(struct engine *engine, struct gap_facts *facts);
+/* Takes the next of `firsts`, the ids that functions of the schema answer for unique keys that are
+ * taken, and says so in the event. (append.c) */
+struct result_array;
+void unique_read(struct result_array *firsts, struct new_event *event);
 /* probe.c */
 hf_status prober_new(struct postgres_engine *engine, struct prober **ret_prober);
 void prober_free(struct prober *prober);

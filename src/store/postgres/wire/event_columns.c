@@ -23,6 +23,8 @@ static const enum param_type types[NEW_COLUMNS] = {
     [NEW_EXPECTED_VERSION] = PARAM_INT8,
     [NEW_HASH] = PARAM_INT8,
     [NEW_CONTENT] = PARAM_INT8,
+    [NEW_UNIQUE] = PARAM_TEXT,
+    [NEW_UNIQUE_US] = PARAM_INT8,
 };
 
 struct change *change_walk_one(void *ctx, struct change *after)
@@ -41,29 +43,39 @@ size_t events_count(change_walk_fn next, void *ctx)
     return events;
 }
 
+/* Columns that no event lacks are told by the first one. */
 static bool is_absent(const struct new_event *event, enum new_column column)
 {
-    return (column == NEW_KEY && text_is_absent(event->key)) ||
-           (column == NEW_TENANT && text_is_absent(event->tenant)) ||
-           (column == NEW_METADATA && text_is_absent(event->metadata));
-}
-
-/* Whether all events lack it. */
-static bool is_absent_in_all(enum new_column column, change_walk_fn next, void *ctx)
-{
-    if (column != NEW_KEY && column != NEW_TENANT && column != NEW_METADATA) {
+    switch (column) {
+    case NEW_KEY:
+        return text_is_absent(event->key);
+    case NEW_TENANT:
+        return text_is_absent(event->tenant);
+    case NEW_METADATA:
+        return text_is_absent(event->metadata);
+    case NEW_UNIQUE:
+    case NEW_UNIQUE_US:
+        return text_is_absent(event->unique);
+    default:
         return false;
     }
+}
+
+/* Whether there are events, and all of them lack it. */
+static bool is_absent_in_all(enum new_column column, change_walk_fn next, void *ctx)
+{
+    bool any = false;
     for (struct change *at = next(ctx, NULL); at; at = next(ctx, at)) {
         size_t count;
         const struct new_event *events = change_events(at, &count);
+        any = any || count > 0;
         for (size_t i = 0; i < count; i++) {
             if (!is_absent(&events[i], column)) {
                 return false;
             }
         }
     }
-    return true;
+    return any;
 }
 
 static void put_element(struct params *params, const struct new_event *event,
@@ -108,6 +120,12 @@ static void put_element(struct params *params, const struct new_event *event,
         break;
     case NEW_CONTENT:
         element_int8(params, event->content);
+        break;
+    case NEW_UNIQUE:
+        element_text(params, event->unique);
+        break;
+    case NEW_UNIQUE_US:
+        element_int8(params, event->unique_us);
         break;
     case NEW_COLUMNS:
         break;

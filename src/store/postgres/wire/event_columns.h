@@ -25,17 +25,21 @@ enum new_column {
     NEW_GUARD_AT,         /* of the plain way: the time inside the id */
     NEW_EXPECTED_VERSION, /* of the exact way; -1: none */
     NEW_HASH,
-    NEW_CONTENT, /* of the plain way: hash_content() */
+    NEW_CONTENT,   /* of the plain way: hash_content() */
+    NEW_UNIQUE,    /* not of the plain way, like the next one */
+    NEW_UNIQUE_US, /* 0: as long as it waits */
     NEW_COLUMNS
 };
 
 /* Sets of them. */
 #define NEW_COLUMN(column) (1U << (column))
-#define NEW_COLUMNS_DELAY                                                                          \
-    (((1U << NEW_COLUMNS) - 1) & ~NEW_COLUMN(NEW_SCHEDULE_ID) & ~NEW_COLUMN(NEW_GUARD_AT) &        \
-     ~NEW_COLUMN(NEW_EXPECTED_VERSION) & ~NEW_COLUMN(NEW_CONTENT))
-#define NEW_COLUMNS_FIRE (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_SCHEDULE_ID))
-#define NEW_COLUMNS_PLAIN (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_GUARD_AT) | NEW_COLUMN(NEW_CONTENT))
+#define NEW_COLUMNS_ALWAYS                                                                         \
+    (NEW_COLUMN(NEW_ID) | NEW_COLUMN(NEW_TYPE) | NEW_COLUMN(NEW_PAYLOAD) | NEW_COLUMN(NEW_KEY) |   \
+     NEW_COLUMN(NEW_TENANT) | NEW_COLUMN(NEW_METADATA) | NEW_COLUMN(NEW_PRODUCER) |                \
+     NEW_COLUMN(NEW_EMITTED_AT) | NEW_COLUMN(NEW_HASH))
+#define NEW_COLUMNS_DELAY (NEW_COLUMNS_ALWAYS | NEW_COLUMN(NEW_UNIQUE) | NEW_COLUMN(NEW_UNIQUE_US))
+#define NEW_COLUMNS_FIRE (NEW_COLUMNS_ALWAYS | NEW_COLUMN(NEW_SCHEDULE_ID))
+#define NEW_COLUMNS_PLAIN (NEW_COLUMNS_ALWAYS | NEW_COLUMN(NEW_GUARD_AT) | NEW_COLUMN(NEW_CONTENT))
 #define NEW_COLUMNS_EXACT (NEW_COLUMNS_DELAY | NEW_COLUMN(NEW_EXPECTED_VERSION))
 
 /* A walk through changes that bring events: next(ctx, NULL) is the first, NULL the end. */

@@ -5,8 +5,9 @@
  * There are two ways of appending:
  *
  *   plain   one INSERT for the events of many appends, a bundle. Only for ids that the log's own
- *           index guards, and without versions; a repeated id makes the whole statement fail.
- *   exact   holdfast.append, event by event, a verb: every id, versions, repetitions.
+ *           index guards, without versions and unique keys; a repeated id makes the whole statement
+ *           fail.
+ *   exact   holdfast.append, event by event, a verb: every id, versions, unique keys, repetitions.
  *
  * Columns travel as arrays, so the events of a whole group are eleven parameters and one statement.
  */
@@ -32,8 +33,8 @@ static bool plain_admits(const struct postgres_engine *engine, const struct chan
     for (size_t i = 0; i < append->count; i++) {
         const struct new_event *event = &append->events[i];
         int64_t time_us = uuid_v7_time_us(event->id);
-        if (event->expected_version >= 0 || time_us < 0 || time_us < now_us - PLAIN_AWAY_US ||
-            time_us > now_us + PLAIN_AWAY_US) {
+        if (event->expected_version >= 0 || !text_is_absent(event->unique) || time_us < 0 ||
+            time_us < now_us - PLAIN_AWAY_US || time_us > now_us + PLAIN_AWAY_US) {
             return false;
         }
     }
@@ -77,6 +78,18 @@ const struct bundle postgres_bundle_append = {
     .take = plain_take,
 };
 
+/* ---- Unique keys ----------------------------------------------------------------------------- */
+
+void unique_read(struct result_array *firsts, struct new_event *event)
+{
+    event->is_second = firsts->count > 0 && array_uuid(firsts, event->first_id);
+    /* Our own id: it was stored by a try of this very change, whose answer was lost. */
+    if (event->is_second && memcmp(event->first_id, event->id, sizeof event->id) == 0) {
+        event->is_second = false;
+        event->duplicate = event->duplicate && !event->made_id;
+    }
+}
+
 /* ---- The exact way --------------------------------------------------------------------------- */
 
 static hf_status append_fill(struct postgres_engine *engine, struct params *params,
@@ -100,6 +113,7 @@ static hf_status append_read(struct postgres_engine *engine, struct change *chan
     struct result_array positions = result_array(result, 0, 3);
     struct result_array versions = result_array(result, 0, 4);
     struct result_array duplicates = result_array(result, 0, 5);
+    struct result_array firsts = result_array(result, 0, 6);
     if (positions.count != append->count || versions.count != append->count ||
         duplicates.count != append->count) {
         return fail(HF_CORRUPT, "%s: append answered %zu positions for %zu events", engine->place,
@@ -111,7 +125,10 @@ static hf_status append_read(struct postgres_engine *engine, struct change *chan
         event->key_version = array_int8(&versions, -1);
         /* An id that we made is in the log already only if a try of this very append, whose answer
          * was lost, had stored it. */
-        event->duplicate = array_int8(&duplicates, 0) != 0 && !event->made_id;
+        bool found = array_int8(&duplicates, 0) != 0;
+        event->duplicate = found && !event->made_id;
+        unique_read(&firsts, event);
+        event->duplicate = event->duplicate || event->is_second;
         *ret_ring = *ret_ring || !event->duplicate;
     }
     return HF_OK;

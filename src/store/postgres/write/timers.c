@@ -243,6 +243,7 @@ static hf_status delay_fill(struct postgres_engine *engine, struct params *param
     param_int4(params, engine->namespace_id);
     param_time(params, delay->due_us);
     event_columns_fill_one(params, NEW_COLUMNS_DELAY, change);
+    param_bool(params, delay->replace);
     return HF_OK;
 }
 
@@ -256,14 +257,20 @@ static hf_status delay_read(struct postgres_engine *engine, struct change *chang
     }
     struct result_array positions = result_array(result, 0, 2);
     struct result_array duplicates = result_array(result, 0, 3);
-    if (positions.count != delay->count || duplicates.count != delay->count) {
+    struct result_array firsts = result_array(result, 0, 4);
+    struct result_array replaced = result_array(result, 0, 5);
+    if (positions.count != delay->count || duplicates.count != delay->count ||
+        replaced.count != delay->count) {
         return fail(HF_CORRUPT, "%s: %zu positions were answered for %zu events", engine->place,
                     positions.count, delay->count);
     }
     for (size_t i = 0; i < delay->count; i++) {
-        delay->events[i].position = array_int8(&positions, 0);
-        delay->events[i].duplicate = array_int8(&duplicates, 0) != 0;
-        delay->events[i].key_version = -1;
+        struct new_event *event = &delay->events[i];
+        event->position = array_int8(&positions, 0);
+        event->duplicate = array_int8(&duplicates, 0) != 0;
+        event->replaced = array_int8(&replaced, 0) != 0;
+        event->key_version = -1;
+        unique_read(&firsts, event);
     }
     *ret_ring = true;
     return HF_OK;

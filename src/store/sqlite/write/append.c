@@ -3,8 +3,8 @@
  *
  * One INSERT per event, nothing else: the unique index on the id tells a repeat. Only when it
  * refuses is the first event looked up. So an ordinary publish pays nothing for being idempotent,
- * and the rule "the id is looked at before the version" costs a lookup only where a version is
- * expected.
+ * and the rule "the id is looked at before the version and the unique key" costs a lookup only
+ * where there is one of them.
  *
  * The head is not stored, it is where the log ends (but for what retention took, see the schema).
  * It is read once per transaction and counted in memory. If an append fails, its caller undoes the
@@ -19,6 +19,7 @@
 #include "base/uuid.h"
 #include "store/checksum.h"
 #include "store/sqlite/file/statement.h"
+#include "store/sqlite/write/unique.h"
 
 hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
 {
@@ -155,23 +156,37 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
     return status;
 }
 
+/* The event is not there yet, and its unique key is free. */
+static hf_status append_new(struct sqlite_engine *engine, struct conn *conn,
+                            struct new_event *event, int64_t now_us)
+{
+    hf_status status = event->expected_version >= 0 ? append_version(engine, conn, event) : HF_OK;
+    if (!status) {
+        status = append_insert(engine, conn, event, now_us);
+    }
+    if (!status && !text_is_absent(event->unique)) {
+        status = unique_keep(engine, conn, event, now_us, now_us);
+    }
+    return status;
+}
+
 static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
                             struct new_event *event, int64_t now_us)
 {
+    bool has_unique = !text_is_absent(event->unique);
     event->duplicate = false;
+    event->is_second = false;
     event->key_version = -1;
-    if (event->expected_version < 0) {
+    if (event->expected_version < 0 && !has_unique) {
         return append_insert(engine, conn, event, now_us);
     }
     bool found = false;
+    bool is_free = true;
     hf_status status = append_find(engine, conn, event, &found);
-    if (!status && !found) {
-        status = append_version(engine, conn, event);
-        if (!status) {
-            status = append_insert(engine, conn, event, now_us);
-        }
+    if (!status && !found && has_unique) {
+        status = unique_take(engine, conn, event, false, now_us, &is_free);
     }
-    return status;
+    return status || found || !is_free ? status : append_new(engine, conn, event, now_us);
 }
 
 hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append)

@@ -261,7 +261,7 @@ static bool is_one_statement(const struct change *change)
 {
     const struct append *append = (const struct append *)change;
     return change->kind == CHANGE_APPEND && append->count == 1 &&
-           append->events[0].expected_version < 0;
+           append->events[0].expected_version < 0 && text_is_absent(append->events[0].unique);
 }
 
 /* Runs one change and gives it its answer. Anything but HF_OK: the transaction as a whole is over,

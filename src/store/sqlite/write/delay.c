@@ -13,15 +13,34 @@
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
 #include "store/sqlite/write/append.h"
+#include "store/sqlite/write/unique.h"
 
-static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
-                      int64_t due_us)
+/* Whether the id waits already, or its unique key is taken: then it is not kept. */
+static hf_status check_unique(struct sqlite_engine *engine, struct conn *conn,
+                              struct new_event *event, const struct delay *delay, bool *ret_free)
 {
-    bool found = false;
-    hf_status status = append_find(engine, conn, event, &found);
-    if (status || found) {
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DELAYED_EXISTS);
+    bool found;
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_blob(stmt, 2, event->id, sizeof event->id);
+    hf_status status = conn_row(conn, stmt, &found);
+    if (status) {
         return status;
     }
+    conn_done(stmt);
+    event->duplicate = found;
+    event->position = 0;
+    *ret_free = !found;
+    return found ? HF_OK
+                 : unique_take(engine, conn, event, delay->replace, delay->change.now_us, ret_free);
+}
+
+static hf_status put(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
+                     int64_t due_us)
+{
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DELAYED_PUT);
     if (!stmt) {
         return conn_error(conn);
@@ -39,10 +58,32 @@ static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct ne
     bind_int(stmt, 11, event->emitted_at_us);
     event->key_version = -1;
     bind_int(stmt, 12, checksum_of_new(event, 0, 0));
-    status = conn_run(conn, stmt);
+    hf_status status = conn_run(conn, stmt);
     if (!status) {
         event->duplicate = conn_changes(conn) == 0;
         event->position = 0;
+    }
+    return status;
+}
+
+static hf_status keep(struct sqlite_engine *engine, struct conn *conn, struct new_event *event,
+                      const struct delay *delay)
+{
+    bool has_unique = !text_is_absent(event->unique);
+    bool found = false;
+    bool is_free = true;
+    event->is_second = false;
+    event->replaced = false;
+    hf_status status = append_find(engine, conn, event, &found);
+    if (!status && !found && has_unique) {
+        status = check_unique(engine, conn, event, delay, &is_free);
+    }
+    if (status || found || !is_free) {
+        return status;
+    }
+    status = put(engine, conn, event, delay->due_us);
+    if (!status && has_unique) {
+        status = unique_keep(engine, conn, event, delay->change.now_us, delay->due_us);
     }
     return status;
 }
@@ -52,7 +93,7 @@ hf_status sqlite_delay(struct sqlite_engine *engine, struct conn *conn, struct d
     int64_t head;
     hf_status status = append_head(engine, conn, &head); /* or the namespace is gone */
     for (size_t i = 0; i < delay->count && !status; i++) {
-        status = keep(engine, conn, &delay->events[i], delay->due_us);
+        status = keep(engine, conn, &delay->events[i], delay);
     }
     conn->ring = RING_ALL;
     return status;

@@ -9,7 +9,8 @@
  * moment, so it is small: STORE_RETAIN_STEP_ROWS events, or STORE_RETAIN_STEP_BYTES. It does the
  * first of these that is left to do:
  *
- *     measure what has come -> move one that lags -> delete the oldest -> give pages back
+ *     sweep unique keys -> measure what has come -> move one that lags -> delete the oldest
+ *     -> give pages back
  *
  * The size of the file does not tell how large a namespace's log is: the file has other namespaces
  * and the application's tables, too. Where a limit is set the bytes of all events are added up,
@@ -27,6 +28,7 @@
 #include "store/sqlite/verbs.h"
 #include "store/sqlite/write/lease.h"
 #include "store/sqlite/write/span.h"
+#include "store/sqlite/write/unique.h"
 
 #define WALK_ROWS 10000
 #define NO_LIMIT INT64_MAX
@@ -466,10 +468,28 @@ static hf_status take_turn(struct conn *conn, const struct settings *settings,
     return status;
 }
 
+/* Everything is measured: moves one that lags, or takes the oldest. */
+static hf_status take_some(struct conn *conn, const struct settings *settings,
+                           struct retain *retain)
+{
+    struct lagging lagging;
+    if (retain->through <= 0) {
+        /* A caller that only asks for the turn has no plan yet. With one, a process that freed
+         * pages may have died before they went back. */
+        return retain->every_ms > 0 ? HF_OK : give_pages_back(conn, retain);
+    }
+    hf_status status = find_lagging(conn, settings, retain->through, &lagging);
+    if (!status && lagging.id != 0 && settings->drops) {
+        retain->ret_more = true;
+        return drop_lagging(conn, &lagging, retain);
+    }
+    int64_t limit = lagging.floor < retain->through ? lagging.floor : retain->through;
+    return status ? status : take_portion(conn, settings, retain, limit);
+}
+
 hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct retain *retain)
 {
     struct settings settings;
-    struct lagging lagging;
     bool all = true;
     retain->ret_taken = true;
     retain->ret_more = false;
@@ -484,6 +504,11 @@ hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct 
     if (status || !retain->ret_taken) {
         return status;
     }
+    status = unique_sweep(conn, settings.namespace_id, retain->change.now_us,
+                          STORE_RETAIN_STEP_ROWS, &retain->ret_more);
+    if (status || retain->ret_more) {
+        return status;
+    }
     if (settings.bytes_max > 0) {
         status = measure(conn, &settings, &all);
     }
@@ -491,16 +516,5 @@ hf_status sqlite_retain(struct sqlite_engine *engine, struct conn *conn, struct 
     if (status || !all) {
         return status;
     }
-    if (retain->through <= 0) {
-        /* A caller that only asks for the turn has no plan yet. With one, a process that freed
-         * pages may have died before they went back. */
-        return retain->every_ms > 0 ? HF_OK : give_pages_back(conn, retain);
-    }
-    status = find_lagging(conn, &settings, retain->through, &lagging);
-    if (!status && lagging.id != 0 && settings.drops) {
-        retain->ret_more = true;
-        return drop_lagging(conn, &lagging, retain);
-    }
-    int64_t limit = lagging.floor < retain->through ? lagging.floor : retain->through;
-    return status ? status : take_portion(conn, &settings, retain, limit);
+    return take_some(conn, &settings, retain);
 }

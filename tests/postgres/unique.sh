@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Unique keys in SQL: in transactions of the caller, which commit or are rolled back while others
+# wait; beside the process that brings an event or the upkeep that sweeps keys; for roles.
+. "$(dirname "$0")/lib.sh"
+cluster
+schema
+# once KEY [ARGUMENTS]: publishes with this key; prints position and whether it is a duplicate
+once() { echo "SELECT \"position\", duplicate FROM holdfast.publish('default', 't',
+    unique_key => '$1', unique_for => '10 minutes'${2:+, $2})"; }
+# later KEY [ARGUMENTS]: the same for later
+later() { echo "SELECT \"position\", duplicate, replaced FROM holdfast.publish_later('default', 't',
+    '1', now() + interval '1 h', unique_key => '$1'${2:+, $2})"; }
+logged="SELECT count(*) FROM holdfast.event_log"
+
+is "the first is stored, the second is its duplicate" "$(once a); $(once a)" "1|f 1|t"
+is "with its id" "SELECT p.id = e.id FROM holdfast.publish('default', 't', unique_key => 'a',
+    unique_for => '1 s') p, holdfast.event_log e WHERE e.position = 1" t
+is "in one transaction" "BEGIN; $(once b); $(once b); COMMIT" "2|f 2|t"
+is "when its time is over, the next is stored" "UPDATE holdfast_private.uniques
+    SET until = clock_timestamp() - interval '1 us' WHERE key = 'a'; $(once a)" "3|f"
+
+# --- Two at the same moment ---
+open a
+open b
+asks "one publishes and stays open" a "BEGIN; $(once c)" "4|f"
+tell b "$(once c)"
+ok "the other waits" blocked b
+ask a "ROLLBACK" >/dev/null
+ok "after a rollback it publishes" like "[56]|f" "$(hear b)"
+asks "one publishes and stays open" a "BEGIN; $(once d)" "$(sql "SELECT last_value + 1 FROM
+    holdfast_private.events_1_position")|f"
+tell b "$(once d)"
+ok "the other waits" blocked b
+ask a "COMMIT" >/dev/null
+ok "after a commit it is second" like "*|t" "$(hear b)"
+is "of two, one" "$logged" 5
+asks "a savepoint that is rolled back" a "BEGIN; SAVEPOINT s; $(once e); ROLLBACK TO s" \
+    "$(sql "SELECT last_value + 1 FROM holdfast_private.events_1_position")|f"
+tell b "$(once e)"
+ok "leaves the key to others" like "*|f" "$(hear b)"
+ok "and its transaction is second then" like "*|t" "$(ask a "$(once e)")"
+ask a "COMMIT" >/dev/null
+
+# --- An expiry at the same moment ---
+over="UPDATE holdfast_private.uniques SET until = clock_timestamp() - interval '1 us',
+    sweep_at = clock_timestamp() - interval '1 us'"
+sql "$over WHERE key = 'e'" >/dev/null
+ask a "BEGIN; $(once e)" >/dev/null
+tell b "$(once e)"
+ok "two find that the time is over: the second waits" blocked b
+is "upkeep passes over what is being taken" \
+    "SELECT holdfast_private.uniques_sweep(1, 100); SELECT count(*) FROM holdfast_private.uniques
+     WHERE key = 'e'" "f 1"
+ask a "COMMIT" >/dev/null
+ok "and is second" like "*|t" "$(hear b)"
+sql "$over WHERE key = 'e'" >/dev/null
+ask a "BEGIN; SELECT holdfast_private.uniques_sweep(1, 100)" >/dev/null
+tell b "$(once e)"
+ok "who comes while upkeep takes the key waits" blocked b
+ask a "COMMIT" >/dev/null
+ok "and publishes" like "*|f" "$(hear b)"
+
+# --- For later, and replaced ---
+is "one waits" "$(later l)" "|f|f"
+is "the next does not" "$(later l)" "|t|f"
+is "not even now" "$(once l)" "|t"
+is "unless it takes its place" "$(later l 'replace => true')" "|f|t"
+is "of which there is one" "SELECT count(*) FROM holdfast.later_list('default')" 1
+due="UPDATE holdfast_private.delayed SET due_at = now() - interval '1 s'"
+sql "$due" >/dev/null
+ask a "BEGIN; $(later l 'replace => true')" >/dev/null
+is "who brings passes over what is being replaced" \
+    "SELECT released FROM holdfast.tick('default')" 0
+ask a "COMMIT" >/dev/null
+is "it was replaced" "SELECT count(*) FROM holdfast.later_list('default')" 1
+sql "$due" >/dev/null
+before=$(sql "$logged")
+asks "one that is being brought" a "BEGIN; SELECT released FROM holdfast.tick('default')" 1
+tell b "$(later l 'replace => true')"
+ok "is waited for" blocked b
+ask a "COMMIT" >/dev/null
+hears "and is not replaced" b "|f|f"
+is "it is in the log, the other waits" "$logged;
+    SELECT count(*) FROM holdfast.later_list('default')" "$((before + 1)) 1"
+sql "$due" >/dev/null
+asks "one whose bringing" a "BEGIN; SELECT released FROM holdfast.tick('default')" 1
+tell b "$(later l 'replace => true')"
+ok "is waited for" blocked b
+ask a "ROLLBACK" >/dev/null
+hears "and rolled back is replaced" b "|f|t"
+is "it is not in the log" "$logged" "$((before + 1))"
+shut a
+shut b
+
+# --- What is refused ---
+fails "a key needs a time" "SELECT FROM holdfast.publish('default', 't', unique_key => 'k')" \
+    "HF001: unique_for is missing*"
+fails "a time needs a key" \
+    "SELECT FROM holdfast.publish('default', 't', unique_for => '1 s')" \
+    "HF001: unique_for is given but unique_key is NULL"
+fails "a time has its limits" "SELECT FROM holdfast.publish('default', 't', unique_key => 'k',
+    unique_for => '367 days')" "HF001: unique_for must be 1 millisecond to 366 days"
+fails "a key has its limits" "SELECT FROM holdfast.publish('default', 't',
+    unique_key => repeat('k', 256), unique_for => '1 s')" "HF001: unique_key is 256 bytes*"
+fails "to replace needs a key" "SELECT FROM holdfast.publish_later('default', 't', '1', now(),
+    replace => true)" "HF001: replace is given but unique_key is NULL"
+fails "what others commit must be seen" "BEGIN ISOLATION LEVEL REPEATABLE READ; $(once k)" \
+    "HF002: a unique key needs a transaction that is READ COMMITTED*"
+fails "the library's way is checked for roles, too" \
+    "SELECT holdfast_private.uniques_check(1, '{}'::text[], NULL)" \
+    "HF001: the arrays are not of one length"
+
+# --- Roles and namespaces ---
+sql "SELECT FROM holdfast_private.namespace_put('other'); CREATE ROLE pub LOGIN;
+     GRANT CONNECT ON DATABASE $PGDATABASE TO pub;
+     SELECT holdfast.namespace_grant('publisher', 'default', 'pub')" >/dev/null
+as() { PGUSER=pub sql "$1"; }
+ok "a publisher publishes by key" like "*|f" "$(as "$(once role)")"
+ok "and finds what others published by it" like "*|t" "$(as "$(once a)")"
+ok "but not the keys of another namespace" same "0" \
+    "$(sql "SELECT FROM holdfast.publish('other', 't', unique_key => 'a', unique_for => '1 h')" \
+        >/dev/null; as "SELECT count(*) FROM holdfast.read_uniques() WHERE namespace_id <> 1")"
+is "where the same key is another one" "SELECT count(*) FROM holdfast_private.uniques
+    WHERE key = 'a'" 2
+sql "CALL holdfast.drop_namespace('other')" >/dev/null
+is "a namespace takes its keys along" \
+    "SELECT count(*) FROM holdfast_private.uniques WHERE namespace_id <> 1" 0
+
+done_testing
