@@ -62,6 +62,10 @@ HF_API hf_status hf_nack(hf_bus *bus, const char *subscription, const char *leas
 /* Given back; the attempt does not count. */
 HF_API hf_status hf_release(hf_bus *bus, const char *subscription, const char *lease,
                             const int64_t *positions, size_t count);
+/* Given back for later: the attempt does not count, and the events come again after delay_ms (0..
+ * 31 622 400 000, which is 366 days), retrying until then. Unlike a release, this is durable. */
+HF_API hf_status hf_release_after(hf_bus *bus, const char *subscription, const char *lease,
+                                  const int64_t *positions, size_t count, int64_t delay_ms);
 /* Dead letter now, reason "rejected". */
 HF_API hf_status hf_bury(hf_bus *bus, const char *subscription, const char *lease,
                          const int64_t *positions, size_t count, const char *error);

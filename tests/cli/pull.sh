@@ -34,6 +34,17 @@ exits 0 "what was released comes again" claim jobs --max 1 --json
 is "the same event" "$(field out 1 '$.position')" 3
 is "as the same attempt" "$(field out 1 '$.attempt')" 1
 lease=$(field out 1 '$.lease')
+exits 0 "release --delay puts it off" release jobs "$lease" --delay 1500ms
+exits 0 "others come meanwhile" claim jobs --max 1 --json
+is "the next one" "$(field out 1 '$.position')" 4
+hf release jobs "$(field out 1 '$.lease')"
+hf event show 3 --json
+has "it waits for its time" out '"state": ?"retrying"'
+sleep 1.6
+exits 0 "then it comes again" claim jobs --max 1 --json
+is "the one that was put off" "$(field out 1 '$.position')" 3
+is "and no attempt was counted" "$(field out 1 '$.attempt')" 1
+lease=$(field out 1 '$.lease')
 exits 0 "nack with an error" nack jobs "$lease" 3 --error 'not today' --delay 0
 hf claim jobs --max 1 --json --wait 60s
 is "it comes again" "$(field out 1 '$.position')" 3
@@ -104,5 +115,6 @@ exits 2 "so is a longer one for a lease" touch jobs x --lease 8d
 has "in the same words" err '--lease takes a time .* from 1ms to 7d, not .8d.'
 exits 2 "and a delay of more than a year" nack jobs x --delay 367d
 has "with its limits" err '--delay takes a time .* from 0ms to 366d, not .367d.'
+exits 2 "of a release, too" release jobs x --delay 367d
 
 finish

@@ -67,6 +67,19 @@ fails "not what is done already, and then nothing" "SELECT holdfast.ack($S, '$l'
     "HF005: position $(at 2 | tr -d '{}') is not in the lease"
 is "given back: at once anybody's, and not counted" \
     "SELECT holdfast.release($S, '$l', '$(at 3)'); $(claimed)" " 3"
+is "(claimed again)" "SELECT holdfast.ack($S, '$(lease)');
+    SELECT FROM holdfast.publish('default', 't'); $(claimed)" " 6"
+is "put off: waits, and no attempt is counted" \
+    "SELECT holdfast.release($S, '$(lease)', delay_ms => 60000);
+    SELECT kind, attempts, story, next_attempt_at > now() + interval '59 s',
+        next_attempt_at <= clock_timestamp() + interval '60 s'
+    FROM holdfast_private.retries WHERE subscription_id = $number;
+    DELETE FROM holdfast_private.retries WHERE subscription_id = $number" " 1|0||t|t"
+fails "for a year at most" "SELECT holdfast.release($S, '$l', delay_ms => 31622400001)" \
+    "HF001: delay_ms is 31622400001; it must be NULL (at once) or 0 to 31622400000"
+fails "and nothing that is not in the lease" \
+    "SELECT holdfast.release($S, '$l', '$(at 3)', 1)" \
+    "HF005: position $(at 3 | tr -d '{}') is not in the lease (any more)"
 is "failed: waits by the policy" "SELECT holdfast.nack($S, '$l', '$(at 4)', 'no luck');
     SELECT kind, attempts, next_attempt_at > now() + interval '800 ms',
     next_attempt_at < clock_timestamp() + interval '1200 ms', story::json -> 0 ->> 'error',

@@ -332,21 +332,6 @@ BEGIN
 END
 $$;
 
--- release: given back; the attempt does not count.
-CREATE OR REPLACE FUNCTION holdfast.release(namespace text, subscription text, lease text,
-                                            positions bigint[] DEFAULT NULL,
-                                            p_ticket bytea DEFAULT holdfast.ticket())
-    RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    PERFORM pull_settle(pull_find(p_ticket, release.namespace, release.subscription),
-                        lease_token(release.lease), release.positions, OUTCOME_RELEASE, NULL,
-                        clock_timestamp());
-END
-$$;
-
 -- extend (hf_touch of C): the lease lasts lease_ms (1 to 604800000; NULL: the subscription's) from
 -- now. Answers its end.
 CREATE OR REPLACE FUNCTION holdfast.extend(namespace text, subscription text, lease text,
@@ -371,6 +356,61 @@ BEGIN
 END
 $$;
 
+-- The events of a lease at these positions (NULL: all that are left), with their stories. The lease
+-- is locked, so that no other session settles between reading and settling. HF001, HF005.
+CREATE OR REPLACE FUNCTION holdfast_private.pull_left(p_pull holdfast_private.pull, p_lease uuid,
+                                                      p_positions bigint[])
+    RETURNS holdfast.leased_event[]
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_left  leased_event[];
+    v_fault text;
+BEGIN
+    IF cardinality(p_positions) > HF_CLAIM_MAX THEN
+        RAISE EXCEPTION 'there are % positions; the limit is HF_CLAIM_MAX', cardinality(p_positions)
+            USING ERRCODE = 'HF001';
+    END IF;
+    IF (lease_hold(p_pull.namespace_id, p_pull.subscription_id, p_lease)).token IS NULL THEN
+        v_fault := 'the lease has ended: its events were handed out again or are settled';
+    END IF;
+    v_left := ARRAY(SELECT e
+                    FROM lease_events(p_pull.namespace_id, p_pull.subscription_id, p_lease) e);
+    IF v_fault IS NULL THEN
+        SELECT format('position %s is not in the lease (any more)', p) INTO v_fault
+            FROM unnest(p_positions) p
+            WHERE p NOT IN (SELECT e.position FROM unnest(v_left) e) ORDER BY p LIMIT 1;
+    END IF;
+    PERFORM pull_answer(p_pull, CASE WHEN v_fault IS NULL THEN HF_OK ELSE HF_STALE END, v_fault,
+                        false);
+    RETURN ARRAY(SELECT e FROM unnest(v_left) e
+                 WHERE p_positions IS NULL OR e.position = ANY (p_positions));
+END
+$$;
+
+-- Gives positions of a lease (NULL: all that are left) back for later: they wait with the stories
+-- that they have.
+CREATE OR REPLACE FUNCTION holdfast_private.pull_put_off(p_pull holdfast_private.pull,
+                                                         p_lease uuid, p_positions bigint[],
+                                                         p_delay_ms bigint)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_now      timestamptz := clock_timestamp();
+    v_left     leased_event[] := pull_left(p_pull, p_lease, p_positions);
+    v_outcomes pull_outcome[];
+BEGIN
+    SELECT array_agg(ROW(OUTCOME_RETRY, c.position, lane_of(c.tenant, c.key, c.id), c.attempts,
+                         c.uncounted, c.story, v_now + p_delay_ms * interval '1 ms', NULL, NULL,
+                         c.cause)::pull_outcome ORDER BY c.position)
+        INTO v_outcomes FROM unnest(v_left) c;
+    PERFORM pull_apply(p_pull, p_lease, NULL, v_now, coalesce(v_outcomes, '{}'));
+END
+$$;
+
 -- Fails positions of a lease (NULL: all that are left): one more attempt in their stories, and they
 -- wait, or are dead if it was the last one, or if p_bury.
 CREATE OR REPLACE FUNCTION holdfast_private.pull_fail(p_pull holdfast_private.pull, p_lease uuid,
@@ -386,29 +426,13 @@ DECLARE
     v_error    text := error_cut(p_error);
     v_now      timestamptz := clock_timestamp();
     v_left     leased_event[];
-    v_fault    text;
     v_outcomes pull_outcome[];
 BEGIN
-    IF cardinality(p_positions) > HF_CLAIM_MAX THEN
-        RAISE EXCEPTION 'there are % positions; the limit is HF_CLAIM_MAX', cardinality(p_positions)
-            USING ERRCODE = 'HF001';
-    ELSIF octet_length(v_node) > HF_PRODUCER_BYTES_MAX THEN
+    IF octet_length(v_node) > HF_PRODUCER_BYTES_MAX THEN
         RAISE EXCEPTION 'node is % bytes; the limit is HF_PRODUCER_BYTES_MAX', octet_length(v_node)
             USING ERRCODE = 'HF001';
     END IF;
-    -- Locked, so that no other session settles between reading and settling.
-    IF (lease_hold(p_pull.namespace_id, p_pull.subscription_id, p_lease)).token IS NULL THEN
-        v_fault := 'the lease has ended: its events were handed out again or are settled';
-    END IF;
-    v_left := ARRAY(SELECT e
-                    FROM lease_events(p_pull.namespace_id, p_pull.subscription_id, p_lease) e);
-    IF v_fault IS NULL THEN
-        SELECT format('position %s is not in the lease (any more)', p) INTO v_fault
-            FROM unnest(p_positions) p
-            WHERE p NOT IN (SELECT e.position FROM unnest(v_left) e) ORDER BY p LIMIT 1;
-    END IF;
-    PERFORM pull_answer(p_pull, CASE WHEN v_fault IS NULL THEN HF_OK ELSE HF_STALE END, v_fault,
-                        false);
+    v_left := pull_left(p_pull, p_lease, p_positions);
     SELECT array_agg(ROW(
                CASE WHEN p_bury OR c.attempts + 1 >= v_max THEN OUTCOME_DEAD ELSE OUTCOME_RETRY END,
                c.position,
@@ -419,7 +443,7 @@ BEGIN
                CASE WHEN p_bury THEN 'rejected' WHEN c.attempts + 1 >= v_max THEN 'attempts' END,
                v_error, CAUSE_HANDLER)::pull_outcome ORDER BY c.position)
         INTO v_outcomes
-        FROM unnest(v_left) c WHERE p_positions IS NULL OR c.position = ANY (p_positions);
+        FROM unnest(v_left) c;
     PERFORM pull_apply(p_pull, p_lease, v_node, v_now, coalesce(v_outcomes, '{}'));
 END
 $$;
@@ -461,5 +485,31 @@ BEGIN
                       lease_token(bury.lease), bury.positions, true, NULL,
                       coalesce(nullif(bury.error, ''), 'bury was called without an error text'),
                       bury.node);
+END
+$$;
+
+-- release: given back; the attempt does not count. delay_ms (0 to 31622400000): the events come
+-- again after it, and wait as retries do; NULL: at once.
+CREATE OR REPLACE FUNCTION holdfast.release(namespace text, subscription text, lease text,
+                                            positions bigint[] DEFAULT NULL,
+                                            delay_ms bigint DEFAULT NULL,
+                                            p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_pull  pull := pull_find(p_ticket, release.namespace, release.subscription);
+    v_token uuid := lease_token(release.lease);
+BEGIN
+    IF release.delay_ms < 0 OR release.delay_ms > 31622400000 THEN
+        RAISE EXCEPTION 'delay_ms is %; it must be NULL (at once) or 0 to 31622400000',
+            release.delay_ms USING ERRCODE = 'HF001';
+    ELSIF release.delay_ms IS NOT NULL THEN
+        PERFORM pull_put_off(v_pull, v_token, release.positions, release.delay_ms);
+    ELSE
+        PERFORM pull_settle(v_pull, v_token, release.positions, OUTCOME_RELEASE, NULL,
+                            clock_timestamp());
+    END IF;
 END
 $$;

@@ -1,15 +1,18 @@
 /*
- * lease.c - settling what was claimed: hf_ack, hf_nack, hf_release, hf_bury, hf_touch.
+ * lease.c - settling what was claimed: hf_ack, hf_nack, hf_release, hf_release_after, hf_bury,
+ * hf_touch.
  *
  * Settling names the lease by its text, in this process or another, so nothing about the batch is
- * in memory. Acknowledging and releasing need only the lease and the positions. Failing needs the
- * story so far, which the store is asked for; whatever happened to the lease between the question
- * and the settling is found out by the settling, which then answers HF_STALE and changes nothing.
+ * in memory. Acknowledging and releasing need only the lease and the positions. Failing, and
+ * releasing for later, need the story so far, which the store is asked for; whatever happened to
+ * the lease between the question and the settling is found out by the settling, which then answers
+ * HF_STALE and changes nothing.
  *
  * All of a call is one change of the store, so all of it happens or nothing.
  *
  * Acknowledgements, releases and extensions need not wait for the disk: lost in a power failure,
- * the work is done again. Failed attempts and dead letters are records, and wait.
+ * the work is done again. Failed attempts, dead letters and releases for later are records, and
+ * wait.
  */
 #include "bus/api/lease.h"
 
@@ -286,6 +289,23 @@ static hf_status choose(const struct target *target, struct batch *left)
     return HF_OK;
 }
 
+/* Waits until `next_us` with the story that it has: no attempt is added to it. */
+static struct outcome put_off(const struct entry *entry, int64_t next_us)
+{
+    return (struct outcome){
+        .kind = OUTCOME_RETRY,
+        .position = entry->event.position,
+        .lane = entry->lane,
+        .attempts = entry->attempts,
+        .uncounted = entry->uncounted,
+        .attempts_json = entry->attempts_json,
+        .cause = entry->cause,
+        .unit = entry->unit,
+        .next_attempt_us = next_us,
+        .waited = entry->waited,
+    };
+}
+
 static hf_status judge(hf_bus *bus, const struct definition *definition, struct batch *left,
                        const struct ending *ending, int64_t now_us, struct outcome *outcomes)
 {
@@ -293,6 +313,10 @@ static hf_status judge(hf_bus *bus, const struct definition *definition, struct 
     buf_init(&story, LEASE_STORY_BYTES_MAX);
     hf_status status = HF_OK;
     for (size_t i = 0; i < left->count && !status; i++) {
+        if (ending->verdict == HF_ACK) { /* hf_release_after: it has not failed */
+            outcomes[i] = put_off(&left->entries[i], now_us + ending->delay_ms * 1000);
+            continue;
+        }
         buf_clear(&story);
         status =
             verdict_outcome(&definition->options, &left->entries[i], ending,
@@ -325,7 +349,7 @@ static hf_status settle_failed(hf_bus *bus, const struct target *target,
     if (!status) {
         status = bus_run(bus, &settle.change);
     }
-    for (size_t i = 0; !status && i < left->count; i++) {
+    for (size_t i = 0; !status && ending->verdict != HF_ACK && i < left->count; i++) {
         verdict_log(&bus->log, definition->name.bytes, &definition->options, &left->entries[i],
                     &settle.outcomes[i], ending->error.bytes, now_us);
     }
@@ -347,7 +371,7 @@ static hf_status target_load(hf_bus *bus, const char *subscription, struct defin
     return status;
 }
 
-/* hf_nack and hf_bury. */
+/* hf_nack, hf_bury and hf_release_after, whose verdict is HF_ACK. */
 static hf_status settle_with_story(hf_bus *bus, const char *subscription, const char *lease,
                                    const int64_t *positions, size_t count,
                                    const struct ending *ending)
@@ -402,6 +426,18 @@ hf_status hf_nack(hf_bus *bus, const char *subscription, const char *lease,
         .error = error_or(error, "hf_nack was called without an error text"),
     };
     return settle_with_story(bus, subscription, lease, positions, count, &ending);
+}
+
+hf_status hf_release_after(hf_bus *bus, const char *subscription, const char *lease,
+                           const int64_t *positions, size_t count, int64_t delay_ms)
+{
+    struct ending ending = {.verdict = HF_ACK, .delay_ms = delay_ms};
+    hf_status status = bus_check(bus);
+    if (!status && (delay_ms < 0 || delay_ms > RETRY_DELAY_MS_MAX)) {
+        status = fail(HF_INVALID, "delay_ms is %" PRId64 "; it must be 0 to %" PRId64, delay_ms,
+                      RETRY_DELAY_MS_MAX);
+    }
+    return status ? status : settle_with_story(bus, subscription, lease, positions, count, &ending);
 }
 
 hf_status hf_bury(hf_bus *bus, const char *subscription, const char *lease,

@@ -176,7 +176,10 @@ static int settle(struct cli *cli, enum settle_kind kind)
         return cli_fail(hf_nack(cli->bus, subscription, lease, named, count,
                                 args_number(args, "delay", -1), args_text(args, "error")));
     case SETTLE_RELEASE:
-        return cli_fail(hf_release(cli->bus, subscription, lease, named, count));
+        return cli_fail(args_given(args, "delay")
+                            ? hf_release_after(cli->bus, subscription, lease, named, count,
+                                               args_number(args, "delay", 0))
+                            : hf_release(cli->bus, subscription, lease, named, count));
     case SETTLE_BURY:
         return cli_fail(
             hf_bury(cli->bus, subscription, lease, named, count, args_text(args, "error")));
@@ -227,6 +230,11 @@ static const struct option_row nack_options[] = {
     ERROR_ROW,
     OPTION_END,
 };
+static const struct option_row release_options[] = {
+    {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, 366 * DAY_MS,
+     "they come again after this time (at once)"},
+    OPTION_END,
+};
 static const struct option_row bury_options[] = {ERROR_ROW, OPTION_END};
 static const struct option_row touch_options[] = {
     {"lease", 0, OPTION_DURATION, "TIME", NULL, 1, 7 * DAY_MS,
@@ -270,8 +278,10 @@ const struct command command_release = {
     .usage = "SUB LEASE [POSITION...]",
     .word_names = "subscriptions",
     .summary = "gives claimed events back; the attempt does not count",
-    .examples = "  holdfast release mailer \"$lease\"\n",
+    .examples = "  holdfast release mailer \"$lease\"\n"
+                "  holdfast release mailer \"$lease\" 17 --delay 10m\n",
     .details = ALL_LEFT,
+    .options = release_options,
     .words_min = 2,
     .words_max = ARGS_WORDS_MAX,
     .run = run_release,
