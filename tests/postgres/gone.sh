@@ -55,6 +55,17 @@ done
 has "and what the server was not told" said.frozen-ordered \
     'what it has cannot be given back; others have it when'
 
+# A command that only reads has nothing in hand at all.
+"$HOLDFAST" tail --follow --from start >followed 2>said.tail &
+worker=$!
+true_that "(the log is followed)" until_true 60 test -s followed
+signal STOP
+sleep 2 # tail asks the server every second, and then waits for its answer
+stop
+signal CONT
+true_that "with a frozen server tail is ended by the signal, or ends" test "$rc" = 143 -o "$rc" = 0
+true_that "without waiting for the server, either" test "$took" -lt "$limit"
+
 start gone --exec true
 true_that "the worker handles an event" until_true 60 checkpoint_is gone 1
 "$root/scripts/postgres-cluster" kill "$cluster"

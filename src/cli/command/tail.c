@@ -209,7 +209,7 @@ static int run_tail(struct cli *cli)
     if (code) {
         return code;
     }
-    stop_catch();
+    stop_catch_reader();
     code = find_place(cli, &tail, follow, &cursor);
     if (code) {
         return code;

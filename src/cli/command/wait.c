@@ -113,7 +113,7 @@ static int run_wait(struct cli *cli)
     if (code) {
         return code;
     }
-    stop_catch();
+    stop_catch_reader();
     hf_status status = wait_for(cli, &name, subscription);
     if (status && status != HF_TIMEOUT) {
         return cli_fail(status);

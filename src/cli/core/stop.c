@@ -2,8 +2,8 @@
  * stop.c - the signal handler and the eventfd it writes to.
  *
  * The handler does only what signal-safety(7) allows: reads the clock, counts, writes eight bytes,
- * or lets the second signal do what it does by default. Threads of the bus block all signals, so it
- * runs on the main thread.
+ * sets the alarm, or lets the second signal do what it does by default. Threads of the bus block all
+ * signals, so it runs on the main thread.
  */
 #include "cli/core/stop.h"
 
@@ -18,6 +18,8 @@
 
 static atomic_bool requested;
 static _Atomic int64_t signalled_us; /* monotonic, of the first signal; 0: none has come */
+static atomic_int first_signal;
+static atomic_bool only_reads;
 static int wake_fd = -1;
 
 void stop_request(void)
@@ -32,26 +34,43 @@ void stop_request(void)
     errno = saved;
 }
 
-static void on_signal(int signal, siginfo_t *info, void *context)
+/* Ends the process as the signal does that nothing catches. */
+static void end_by(int signal)
 {
     struct sigaction action = {.sa_handler = SIG_DFL};
-    int64_t now_us = clock_mono_us();
-    int64_t first_us = 0;
     sigset_t this;
 
-    (void)context;
-    if (atomic_compare_exchange_strong(&signalled_us, &first_us, now_us)) {
-        stop_request();
-        return;
-    }
-    if (info->si_code != SI_KERNEL && now_us - first_us < STOP_TWICE_MS * INT64_C(1000)) {
-        return;
-    }
     sigaction(signal, &action, NULL);
     sigemptyset(&this);
     sigaddset(&this, signal);
     pthread_sigmask(SIG_UNBLOCK, &this, NULL);
     raise(signal);
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    int64_t now_us = clock_mono_us();
+    int64_t first_us = 0;
+
+    (void)context;
+    if (atomic_compare_exchange_strong(&signalled_us, &first_us, now_us)) {
+        atomic_store(&first_signal, signal);
+        stop_request();
+        if (atomic_load(&only_reads)) {
+            alarm(STOP_READER_S);
+        }
+        return;
+    }
+    if (info->si_code != SI_KERNEL && now_us - first_us < STOP_TWICE_MS * INT64_C(1000)) {
+        return;
+    }
+    end_by(signal);
+}
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    end_by(atomic_load(&first_signal));
 }
 
 void stop_catch(void)
@@ -72,6 +91,16 @@ void stop_catch(void)
         }
         sigaction(caught[i], &action, NULL);
     }
+}
+
+void stop_catch_reader(void)
+{
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    atomic_store(&only_reads, true);
+    stop_catch();
 }
 
 bool stop_requested(void)

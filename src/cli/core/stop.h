@@ -15,9 +15,13 @@
 #include <stdint.h>
 
 #define STOP_TWICE_MS 1000
+#define STOP_READER_S 3 /* has a command that only reads, from the first signal on */
 
 /* From now on signals are caught. */
 void stop_catch(void);
+/* The same for a command that only reads. It has nothing to finish: if it has not ended after
+ * STOP_READER_S, because the database does not answer, the first signal ends it, too. */
+void stop_catch_reader(void);
 
 bool stop_requested(void);
 
