@@ -163,6 +163,45 @@ static void fifos_named_like_live_files_hold_up_no_call(void **state)
     own(store, subscribe_ordered(store, "s", 1), 0);
 }
 
+/* SQLite itself would wait until a process writes into the FIFO. */
+static void what_is_in_place_of_sqlites_own_files_is_refused_with_its_name(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const names[] = {"-journal", "-wal", "-shm"};
+    struct store_options options = fixture_options(f, "n");
+    fixture_close(f, fixture_open(f, "n"));
+    for (size_t i = 0; i < 3; i++) {
+        char wanted[64];
+        struct store *store = NULL;
+        snprintf(wanted, sizeof wanted, "%s is not a regular file: remove it", names[i]);
+        unlink(beside(f, names[i]));
+        must_equal(0, mkfifo(beside(f, names[i]), 0600));
+        int writer = open(beside(f, names[i]), O_RDWR); /* so that no open of it waits for ever */
+        must_answer(HF_DENIED, store_open(f->url, &options, &store));
+        must_say(wanted);
+        close(writer);
+        must_equal(0, unlink(beside(f, names[i])));
+    }
+    append_one(fixture_open(f, "n"), "t", NULL);
+}
+
+static void a_directory_in_place_of_the_spare_is_not_taken_for_a_full_disk(void **state)
+{
+    struct fixture *f = *state;
+    must_equal(0, mkdir(beside(f, "-spare"), 0700));
+    struct store *store = fixture_open(f, "n");
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_DENIED, append_event(store, &event));
+    must_say("-spare is a directory: remove it, it is made again");
+    must_equal(0, rmdir(beside(f, "-spare")));
+    hf_status status;
+    int64_t begun_ms = mono_ms();
+    do {
+        status = append_event(store, &event);
+    } while (status == HF_DENIED && mono_ms() - begun_ms < PATIENCE_MS);
+    must_answer(HF_OK, status);
+}
+
 /* ---- Truncated under running stores ---------------------------------------------------------- */
 
 static void a_truncated_bell_kills_no_process_and_rings_again(void **state)
@@ -584,6 +623,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_gate_that_is_no_file_of_ours_is_refused_with_its_name),
     CLAIM(a_companion_of_a_stranger_is_not_used),
     CLAIM(fifos_named_like_live_files_hold_up_no_call),
+    CLAIM(what_is_in_place_of_sqlites_own_files_is_refused_with_its_name),
+    CLAIM(a_directory_in_place_of_the_spare_is_not_taken_for_a_full_disk),
     CLAIM(a_truncated_bell_kills_no_process_and_rings_again),
     CLAIM(a_store_whose_live_file_is_deleted_lives_and_makes_it_again),
     CLAIM(a_live_file_that_is_truncated_or_replaced_is_made_again),

@@ -208,11 +208,14 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
     conn->deadline = deadline;
     conn->step_ms = INT64_MAX;
     conn->limit = DEADLINE_NEVER;
+    hf_status status = files_check_beside(path);
+    if (status) {
+        return status;
+    }
     int flags = kind == CONN_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
     flags |= create ? SQLITE_OPEN_CREATE : 0;
     flags |= kind == CONN_HANDLER ? SQLITE_OPEN_FULLMUTEX : SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(path, &conn->db, flags, NULL);
-    hf_status status;
     if (code != SQLITE_OK) {
         status = conn_fail(conn, "open the database");
         if (status == HF_NOTFOUND && create) {

@@ -207,6 +207,27 @@ static bool is_in_use(const char *path)
     return used;
 }
 
+hf_status files_check_beside(const char *path)
+{
+    static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
+    char db[PATH_MAX];
+    if (!realpath(path, db)) {
+        return HF_OK; /* it is new, or opening it will say why not */
+    }
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        char beside[PATH_MAX + 16];
+        struct stat found;
+        snprintf(beside, sizeof beside, "%s%s", db, suffixes[i]);
+        if (lstat(beside, &found) == 0 && !S_ISREG(found.st_mode)) {
+            return fail(HF_DENIED, "%s is %s: remove it", beside,
+                        S_ISLNK(found.st_mode)   ? "a symbolic link"
+                        : S_ISDIR(found.st_mode) ? "a directory"
+                                                 : "not a regular file");
+        }
+    }
+    return HF_OK;
+}
+
 /* Whether there is a file with this name; true also if that cannot be known. */
 static bool is_there(const char *path)
 {

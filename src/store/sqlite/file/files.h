@@ -54,7 +54,10 @@ struct files {
 /* Refuses what cannot be a database of ours: an empty path, ":memory:", a URI, a network
  * filesystem. HF_INVALID. */
 hf_status files_check(const char *path);
-/* Before SQLite opens the file: whether its -wal was deleted, by its -shm that is still there.
+/* Before SQLite opens the file: refuses what is no regular file in the place of one of SQLite's own
+ * beside it, for a FIFO of which it would wait for ever. HF_DENIED. */
+hf_status files_check_beside(const char *path);
+/* The same: whether its -wal was deleted, by its -shm that is still there.
  * SQLite would go on without the commits that were in it. HF_UNAVAILABLE: and a store is still open
  * on it; or one is, and the -shm was deleted, so that SQLite would make another. ret_missing: the
  * -wal is missing, and no store uses it. */

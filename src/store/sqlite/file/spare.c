@@ -8,11 +8,13 @@
 #include "store/sqlite/file/spare.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/time/clock.h"
 #include "store/sqlite/file/files.h"
 
@@ -36,7 +38,9 @@ static bool spare_allocate(struct spare *spare)
 {
     int64_t bytes = spare_bytes();
     int fd;
-    if (files_open(spare->files, spare->files->spare, FILES_REPLACE, &fd) != HF_OK) {
+    hf_status status = files_open(spare->files, spare->files->spare, FILES_REPLACE, &fd);
+    snprintf(spare->trouble, sizeof spare->trouble, "%s", status == HF_DENIED ? err_message() : "");
+    if (status) {
         return false;
     }
     struct stat found;
@@ -94,6 +98,13 @@ bool spare_restore(struct spare *spare, bool now)
     spare->tried_us = now_us;
     spare->spent = !spare_allocate(spare);
     return !spare->spent;
+}
+
+hf_status spare_refuse(const struct spare *spare)
+{
+    return spare->spent && spare->trouble[0]
+               ? fail(HF_DENIED, "%s. Until then nothing can be published", spare->trouble)
+               : fail(HF_NOSPACE, "the disk is full: nothing was published");
 }
 
 int64_t spare_disk_free(const struct spare *spare, int64_t *ret_disk_bytes)

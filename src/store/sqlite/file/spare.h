@@ -11,6 +11,7 @@
 #ifndef HF_STORE_SQLITE_FILE_SPARE_H
 #define HF_STORE_SQLITE_FILE_SPARE_H
 
+#include <holdfast.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct spare {
     const struct files *files; /* for its path, <db>-spare */
     bool spent;                /* given to the settles; appends wait */
     int64_t tried_us;          /* monotonic */
+    char trouble[512];         /* why the file cannot be opened; "": that is not why */
 };
 
 /* The most bytes that a file of this process may have (RLIMIT_FSIZE); INT64_MAX: no limit. */
@@ -39,6 +41,9 @@ bool spare_spend(struct spare *spare);
 /* Tries to allocate it again if it was spent, not too often unless it shall be `now`; true if
  * appends may go on. */
 bool spare_restore(struct spare *spare, bool now);
+/* The answer for appends that may not: HF_NOSPACE; HF_DENIED: something that is not ours is in the
+ * place of the file. */
+hf_status spare_refuse(const struct spare *spare);
 
 /* Bytes that the filesystem has free for us, and altogether (NULL: the caller does not need it);
  * -1: not known. */

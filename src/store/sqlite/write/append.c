@@ -193,7 +193,7 @@ hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct app
 {
     conn->head_known = false;
     if (!spare_restore(&engine->spare, false)) {
-        return fail(HF_NOSPACE, "the disk is full: nothing was published");
+        return spare_refuse(&engine->spare);
     }
     hf_status status = conn_save(conn);
     if (status) {

@@ -500,15 +500,15 @@ static bool appends_fit_disk(const struct sqlite_engine *engine, int64_t added_b
     return free_bytes < 0 || free_bytes >= wal_bytes + 3 * added_bytes + SPARE_BYTES;
 }
 
-static void refuse_appends(struct change *changes)
+static void refuse_appends(const struct sqlite_engine *engine, struct change *changes)
 {
-    (void)fail(HF_NOSPACE, "the disk is full: nothing was published");
+    hf_status status = spare_refuse(&engine->spare);
     for (struct change *at = changes; at; at = at->next) {
         if (at->kind == CHANGE_APPEND) {
             ((struct append *)at)->failed_index = SIZE_MAX;
         }
         if (adds_events(at)) {
-            change_answer(at, HF_NOSPACE);
+            change_answer(at, status);
         }
     }
 }
@@ -557,7 +557,7 @@ static hf_status transact_in_space(struct sqlite_engine *engine, struct change *
         if (skip) {
             *ret_skipped = true;
             *ret_begun = true;
-            refuse_appends(changes);
+            refuse_appends(engine, changes);
             if (!has_others(changes)) {
                 return HF_OK;
             }
