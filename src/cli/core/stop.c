@@ -1,9 +1,9 @@
 /*
  * stop.c - the signal handler and the eventfd it writes to.
  *
- * The handler does only what signal-safety(7) allows: reads the clock, counts, writes eight bytes,
- * sets the alarm, or lets the second signal do what it does by default. Threads of the bus block all
- * signals, so it runs on the main thread.
+ * The handlers do only what signal-safety(7) allows: they read the clock, count, write eight bytes,
+ * set the alarm, or let a signal do what it does by default. Threads of the bus block all signals,
+ * so handlers run on the main thread.
  */
 #include "cli/core/stop.h"
 

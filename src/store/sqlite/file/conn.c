@@ -200,6 +200,17 @@ static hf_status conn_settings(struct conn *conn)
     return status;
 }
 
+/* Why SQLite could not open the file. */
+static hf_status conn_not_opened(struct conn *conn, const char *path, bool create)
+{
+    hf_status status = conn_fail(conn, "open the database");
+    if (status == HF_NOTFOUND && create) {
+        return fail(HF_UNAVAILABLE, "cannot create %s: %s", path, files_unwritable(path));
+    }
+    return status == HF_NOTFOUND ? fail(HF_NOTFOUND, "there is no database %s", path)
+                                 : fail(status, "%s: %s", path, err_message());
+}
+
 hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bool create,
                     struct deadline deadline)
 {
@@ -217,14 +228,7 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
     flags |= kind == CONN_HANDLER ? SQLITE_OPEN_FULLMUTEX : SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(path, &conn->db, flags, NULL);
     if (code != SQLITE_OK) {
-        status = conn_fail(conn, "open the database");
-        if (status == HF_NOTFOUND && create) {
-            status = fail(HF_UNAVAILABLE, "cannot create %s: %s", path, files_unwritable(path));
-        } else if (status == HF_NOTFOUND) {
-            status = fail(HF_NOTFOUND, "there is no database %s", path);
-        } else {
-            status = fail(status, "%s: %s", path, err_message());
-        }
+        status = conn_not_opened(conn, path, create);
     } else if (kind != CONN_READER && sqlite3_db_readonly(conn->db, "main") == 1) {
         status = fail(HF_DENIED, "%s cannot be written: %s", path, files_unwritable(path));
     } else {
