@@ -200,6 +200,15 @@ SQL_CONSTANTS := $(wildcard include/holdfast/*.h) \
                  src/bus/options.def
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 
+# Programs of versions that do not exist, for tests of upgrades (tests/upgrade): the objects that
+# have SQL in them are compiled again, with other SQL, and linked with all others.
+NEIGHBOURS := $(patsubst tests/upgrade/%/,%,$(wildcard tests/upgrade/*/))
+NEIGHBOUR_SRC := $(sort $(shell grep -rlE --include='*.c' \
+                   '(sqlite|postgres)_(queries|migrations|functions)\b|_(MIGRATION_COUNT|FROM)\b' \
+                   src/store))
+NEIGHBOUR_PROGRAMS := $(if $(filter release faults address,$(VARIANT)), \
+                        $(NEIGHBOURS:%=$(BUILD)/neighbours/%/holdfast))
+
 # A build with fault points has no modules: their state must exist once (src/store/module.h).
 IS_MODULAR := $(if $(filter release,$(VARIANT)),$(filter module,$(POSTGRES_ENGINE)))
 
@@ -262,7 +271,13 @@ chosen = $(filter-out $(WITHOUT:%=build/%), \
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
 TEST_GOALS_thread = $(BINARY) $(chosen)
 TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
-test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) $(PRELOADS)
+# The neighbours are for tests of the command named upgrade.
+upgrades = $(if $(or $(if $(ONLY),,all),$(findstring upgrade,$(ONLY))),$(NEIGHBOUR_PROGRAMS))
+test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) $(PRELOADS) \
+    $(upgrades)
+
+.PHONY: neighbours
+neighbours: $(NEIGHBOUR_PROGRAMS) ## Build programs of versions that do not exist (tests/upgrade)
 
 .PHONY: bench
 bench: ## Build and run the benchmarks (POSTGRES=1: of the PostgreSQL engine)
@@ -485,6 +500,32 @@ $(STATIC) $(STATIC_POSTGRES): $(BUILD)/members
 $(BUILD)/holdfast: $(MAIN_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $(MODULE)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(PIE) $(ALL_LDFLAGS) $(LIBS) $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS)
+
+# The neighbours' own objects come first, so that the archive's are not taken.
+define neighbour =
+$(ENGINES:%=$(BUILD)/neighbours/$(1)/gen/%_sql.h): $(BUILD)/neighbours/$(1)/gen/%_sql.h: \
+    $(BUILD)/gen/%_sql.h $$(wildcard tests/upgrade/$(1)/*/*) scripts/neighbour-sql
+	@mkdir -p $$(@D)
+	$$(call say,SQL)
+	$$(Q)scripts/neighbour-sql $(1) $$* $$(@D)/$$*
+	$$(Q)scripts/embed-sql $$* $$(@D)/$$* $$(SQL_CONSTANTS) >$$@.new
+	@mv $$@.new $$@
+
+$(BUILD)/neighbours/$(1)/obj/%.o: %.c $(ENGINES:%=$(BUILD)/neighbours/$(1)/gen/%_sql.h) \
+    $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h
+	@mkdir -p $$(@D)
+	$$(call say,CC)
+	$$(Q)$$(CC) $$(ALL_CPPFLAGS) -I$(BUILD)/neighbours/$(1)/gen $$(INCLUDES) $$(ALL_CFLAGS) \
+	    $$(ERRORS) -MMD -MP -c -o $$@ $$<
+
+$(BUILD)/neighbours/$(1)/holdfast: $(NEIGHBOUR_SRC:%.c=$(BUILD)/neighbours/$(1)/obj/%.o) \
+    $(MAIN_OBJ) $(LINKED_OBJ) $(INTERNAL)
+	$$(call say,LINK)
+	$$(Q)$$(CC) -o $$@ $$^ $$(PIE) $$(ALL_LDFLAGS) $$(LIBS) $$(PQ_LIBS) $$(CLI_LIBS)
+
+-include $(NEIGHBOUR_SRC:%.c=$(BUILD)/neighbours/$(1)/obj/%.d)
+endef
+$(foreach name,$(NEIGHBOURS),$(eval $(call neighbour,$(name))))
 
 # A program finds libinternal.so two folders above its own: build/faults/tests/bus/test_x. It need
 # not be linked again when that library changes.

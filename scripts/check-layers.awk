@@ -6,6 +6,7 @@ BEGIN {
     allow("base/text", "base base/time")
     allow("base/time", "base base/text")
     allow("store", "base base/text base/time store/sqlite store/postgres")
+    allow("store/schema", "base base/text base/time")
     engine_rooms("sqlite", "file write read")
     allow("store/sqlite/write", "store/sqlite/file")
     allow("store/sqlite/read", "store/sqlite/file store/sqlite/write")
@@ -36,11 +37,12 @@ BEGIN {
 }
 function allow(folder, others) { allowed[folder] = allowed[folder] " " others " " folder " " }
 function engine_rooms(engine, rooms,    names, count, i) {
-    allow("store/" engine, "base base/text base/time store")
+    allow("store/" engine, "base base/text base/time store store/schema")
     count = split(rooms, names, " ")
     for (i = 1; i <= count; i++) {
         allow("store/" engine, "store/" engine "/" names[i])
-        allow("store/" engine "/" names[i], "base base/text base/time store store/" engine)
+        allow("store/" engine "/" names[i], \
+              "base base/text base/time store store/schema store/" engine)
     }
 }
 function folder_of(path) { return path ~ /\// ? substr(path, 1, match(path, /\/[^\/]*$/) - 1) : "" }

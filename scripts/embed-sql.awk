@@ -98,8 +98,12 @@ function finish()
         queries = queries "    [" upper "_QUERY_" toupper(name) "] = {\"" name "\"," text "},\n"
     else if (kind == "file of functions")
         functions = functions "    {\"" name "\"," text "},\n"
-    else
-        migrations = migrations "    {" version ", \"" name "\"," text "},\n"
+    else {
+        migrations = migrations "    {" version ", \"" name "\"," text ",\n        " \
+                     (older_programs == "work") ", " (older_schema == "works") "},\n"
+        programs_from = older_programs == "work" ? programs_from : version
+        works_from = older_schema == "works" ? works_from : version
+    }
     kind = ""
     text = ""
 }
@@ -124,10 +128,25 @@ function begin_migration(file)
     kind = "migration"
     name = substr(file, 6, length(file) - 9)
     version = substr(file, 1, 4) + 0
+    older_programs = "refused"
+    older_schema = "looks"
     migration_count++
     if (version != migration_count)
         die(sprintf("migration %04d is expected here: numbers go up without a gap", \
                     migration_count))
+}
+
+# A line of a migration that says who can work with whom.
+function read_neighbours(line)
+{
+    sub(/^-- */, "", line)
+    sub(/[ \t\r]+$/, "", line)
+    if (line ~ /^older programs: (work|refused)$/)
+        older_programs = substr(line, 17)
+    else if (line ~ /^older schema: (works|looks)$/)
+        older_schema = substr(line, 15)
+    else
+        die("'" line "': older programs work or are refused; the older schema works or looks")
 }
 
 function begin_functions(file)
@@ -164,6 +183,11 @@ closer == "" && /^-- *name:/ {
     next
 }
 
+kind == "migration" && closer == "" && /^-- *older (programs|schema):/ {
+    read_neighbours($0)
+    next
+}
+
 {
     inside = closer != "" && closer != "*/"
     stripped = strip($0)
@@ -189,7 +213,10 @@ END {
     printf "static const __attribute__((unused)) struct %s_query_text\n", prefix
     printf "    %s_queries[%s_QUERY_COUNT] = {\n%s};\n\n", prefix, upper, queries
     printf "struct %s_migration {\n    int version;\n    const char *name;\n", prefix
-    printf "    const char *sql;\n};\n\n#define %s_MIGRATION_COUNT %d\n\n", upper, migration_count
+    printf "    const char *sql;\n    int older_programs;\n    int older_schema;\n};\n\n"
+    printf "#define %s_MIGRATION_COUNT %d\n", upper, migration_count
+    printf "#define %s_PROGRAMS_FROM %d\n", upper, programs_from
+    printf "#define %s_WORKS_FROM %d\n\n", upper, works_from
     printf "static const __attribute__((unused)) struct %s_migration\n", prefix
     printf "    %s_migrations[%s_MIGRATION_COUNT] = {\n%s};\n\n", prefix, upper, migrations
     if (functions_count > 0) {

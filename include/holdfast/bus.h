@@ -19,11 +19,16 @@ typedef enum hf_durability {
     HF_DURABILITY_PROCESS = 2  /* it survives a process crash, not power loss; faster */
 } hf_durability;
 
+/* What hf_open makes of what is missing or old. An empty database gets a schema from CREATE and
+ * MIGRATE. An existing schema that is older than the library is changed by MIGRATE; and, in an
+ * SQLite file, by CREATE and EXISTING, too. A schema that is not changed is used as it is, if that
+ * is possible (hf_open). */
 typedef enum hf_open_mode {
-    HF_OPEN_DEFAULT = 0,  /* HF_OPEN_CREATE */
-    HF_OPEN_CREATE = 1,   /* create the database and the namespace if they are missing, migrate */
-    HF_OPEN_EXISTING = 2, /* HF_NOTFOUND if the database or the namespace is missing; migrate */
-    HF_OPEN_NOMIGRATE = 3 /* as EXISTING, and HF_SCHEMA if a migration would be needed */
+    HF_OPEN_DEFAULT = 0,   /* HF_OPEN_CREATE */
+    HF_OPEN_CREATE = 1,    /* create the database and the namespace if they are missing */
+    HF_OPEN_EXISTING = 2,  /* HF_NOTFOUND if the database or the namespace is missing */
+    HF_OPEN_NOMIGRATE = 3, /* as EXISTING, and never changes a schema: to look */
+    HF_OPEN_MIGRATE = 4    /* as CREATE, and brings an older schema up to date on every engine */
 } hf_open_mode;
 
 typedef struct hf_options {
@@ -71,8 +76,12 @@ typedef struct hf_options {
  *       the bus may have open (8), besides one for each transactional handler that runs.
  *       The engine is libholdfast-postgres.so, which the first such URL loads; HF_UNAVAILABLE if it
  *       is missing or of another build. A static library has it in itself or not.
- * An older schema is migrated; a newer one is refused (HF_SCHEMA), and so is one that is to be
- * migrated and has been changed by others. `options` may be NULL.
+ * The schema need not be of this library's version (docs/upgrading.md). A newer one is used if it
+ * takes programs of this version, else refused. An older one that open_mode leaves as it is is used
+ * if the library can work on it; if not, it is refused, or with HF_OPEN_NOMIGRATE opened to look:
+ * calls that write answer HF_SCHEMA. Whatever the schema lacks for a call, that call answers
+ * HF_SCHEMA, and the others work. HF_SCHEMA names both versions and what to do. It is also the
+ * answer if a schema is to be migrated and others have changed it. `options` may be NULL.
  * HF_UNAVAILABLE, HF_DENIED, HF_CORRUPT, HF_NOSPACE, HF_IO: file or server say no. Blocks.
  * The handle is the caller's; end it with hf_close.
  */
@@ -83,12 +92,56 @@ typedef void (*hf_text_fn)(const char *text, size_t length, void *ctx);
 
 /*
  * Hands over the SQL that makes the schema of this library: one script, which psql or any driver
- * can run, in one transaction. It does what hf_open does to a schema: it makes one in an empty
- * database, brings an older one up to date, leaves its own alone, and refuses a newer one. `url`
- * only names the engine: "postgres:". Nothing is opened. HF_MISUSE: SQLite, whose files are
- * migrated by opening them.
+ * can run, in one transaction. It does what HF_OPEN_MIGRATE does to a schema: it makes one in an
+ * empty database, brings an older one up to date, leaves its own and a newer one alone, and refuses
+ * a newer one that does not take programs of this version. `url` only names the engine:
+ * "postgres:". Nothing is opened. HF_MISUSE: SQLite, whose files are migrated by opening them.
  */
 HF_API hf_status hf_schema_script(const char *url, hf_text_fn found, void *ctx);
+
+/* A step of a migration. Versions count steps: a schema of version 7 has gone through seven. */
+typedef struct hf_migration_step {
+    size_t size;
+    int64_t number;         /* the version that the schema has after it */
+    const char *name;       /* of its file in sql/ENGINE/tables */
+    int32_t older_programs; /* 1: programs of the version before can work on beside it */
+} hf_migration_step;
+
+/* The functions of a schema on PostgreSQL, compared with the library's. */
+typedef enum hf_functions {
+    HF_FUNCTIONS_NONE = 0,  /* there is no schema yet; or SQLite, whose files have no functions */
+    HF_FUNCTIONS_SAME = 1,  /* the library's */
+    HF_FUNCTIONS_OTHER = 2, /* those of another build of this release */
+    HF_FUNCTIONS_OLDER = 3, /* those of an older release */
+    HF_FUNCTIONS_NEWER = 4  /* those of a newer release */
+} hf_functions;
+
+/* What a migration would do. The texts live as long as the call that hands it over. */
+typedef struct hf_migration {
+    size_t size;
+    const char *engine;          /* "sqlite" or "postgres" */
+    int64_t version;             /* of the schema as it is; 0: there is none */
+    int64_t version_after;       /* the same if it is newer than the library */
+    int64_t programs_from;       /* the oldest version whose programs may use it as it is ... */
+    int64_t programs_from_after; /* ... and as it will be */
+    const char *release;         /* that made it so, "0.1.0"; NULL: not recorded, or no schema */
+    hf_functions functions;
+    int32_t functions_applied; /* 1: the library's functions would take their place */
+    size_t step_count;         /* steps that would run */
+    const hf_migration_step *const *steps;
+} hf_migration;
+
+typedef void (*hf_migration_fn)(const hf_migration *migration, void *ctx);
+
+/*
+ * Finds out what HF_OPEN_MIGRATE would do to the schema of a database, without doing it. `found` is
+ * called once, if a migration would not be refused: HF_SCHEMA if it would, because the schema is
+ * newer and does not take programs of this version, or has been changed by others; HF_DENIED if the
+ * role may not. A database or file without a schema is no failure. Of the options only timeout_ms
+ * and the log are used; NULL is allowed. Blocks.
+ */
+HF_API hf_status hf_schema_plan(const char *url, const hf_options *options, hf_migration_fn found,
+                                void *ctx);
 
 /* Starts delivering to handlers, those that are registered and those that will be. HF_OK if it is
  * already started. HF_CLOSED after hf_shutdown. HF_TIMEOUT: what an hf_stop did not wait for still

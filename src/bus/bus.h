@@ -50,6 +50,7 @@ struct timers_seen {
     atomic_bool served;            /* the scheduler runs */
     atomic_bool busy;              /* a thread does what is due */
     atomic_bool delegated;         /* our role may not do it: the database does (struct bring) */
+    atomic_bool refused;           /* the schema does not let us, and the log was told */
     atomic_int_fast64_t looked_us; /* when the store was asked (monotonic); 0: never */
     atomic_int_fast64_t again_us;  /* what is due is not tried again before (monotonic) */
     atomic_int_fast64_t due_us;    /* the store's answer */
@@ -123,6 +124,9 @@ void bus_unreference(hf_bus *bus);
  * HF_INVALID if no header can have given it the size that it says. */
 hf_status bus_read_options(void *own, size_t own_bytes, size_t first_bytes, const void *given,
                            const char *what);
+/* The options of a call, which may be NULL, with defaults in the place of -1. Refuses what is out
+ * of range. */
+hf_status bus_take_options(const hf_options *given, hf_options *own);
 /* Is this a size that a header can have given a struct? The same answer. */
 hf_status bus_check_size(size_t size, size_t own_bytes, size_t first_bytes, const char *what);
 

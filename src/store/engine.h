@@ -41,6 +41,9 @@ struct engine_class {
     void (*close)(struct engine *engine);
     /* Appends the SQL that makes the schema or brings it up to date. NULL: only opening does. */
     void (*schema_script)(struct buf *out);
+    /* Tells what a migration would do. `options` say no namespace, and HF_OPEN_NOMIGRATE. */
+    hf_status (*schema_plan)(const char *location, const struct store_options *options,
+                             hf_migration_fn found, void *ctx);
 
     /*
      * Applies a list of changes in order, together if it can, sets status and message of each.

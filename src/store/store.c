@@ -183,6 +183,18 @@ hf_status store_schema_script(const char *url, struct buf *out)
     return buf_status(out);
 }
 
+hf_status store_schema_plan(const char *url, const struct store_options *options,
+                            hf_migration_fn found, void *ctx)
+{
+    const struct engine_class *class = NULL;
+    const char *location = NULL;
+    hf_status status = find_engine(url, &class, &location);
+    if (!status && !class->schema_plan) {
+        status = fail(HF_MISUSE, "an engine %s has no schema", class->name);
+    }
+    return status ? status : class->schema_plan(location, options, found, ctx);
+}
+
 void store_close(struct store *store)
 {
     if (!store) {

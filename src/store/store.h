@@ -70,13 +70,25 @@ struct store_options {
     struct log *log; /* never NULL; outlives the store */
 };
 
-/* Opens the store that `url` names. Migrates the schema unless open_mode says otherwise. */
+/* Whether a database, a schema and a namespace that are missing are made. */
+static inline bool open_mode_creates(hf_open_mode mode)
+{
+    return mode == HF_OPEN_CREATE || mode == HF_OPEN_MIGRATE;
+}
+
+/* Opens the store that `url` names. What becomes of an older schema is open_mode's to say
+ * (holdfast/bus.h). HF_SCHEMA: it may not be used by this program, or not without a migration. */
 hf_status store_open(const char *url, const struct store_options *options,
                      struct store **ret_store);
 
 /* Appends the SQL that makes the schema of the engine that `url` names, or brings it up to date.
  * HF_MISUSE: the engine has no such script. */
 hf_status store_schema_script(const char *url, struct buf *out);
+
+/* Tells what a migration of the database that `url` names would do, and changes nothing. The
+ * answers are those of hf_schema_plan. */
+hf_status store_schema_plan(const char *url, const struct store_options *options,
+                            hf_migration_fn found, void *ctx);
 
 /* Gives back what this process still owns, and closes. No other call may be running. NULL is
  * allowed. In a forked child it frees memory and touches nothing else. */

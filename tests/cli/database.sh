@@ -155,7 +155,7 @@ has "with the statement that helps" err "GRANT CREATE ON DATABASE \"${base}_x\" 
 server "DROP DATABASE ${base}_x WITH (FORCE)" && server "DROP ROLE ${base}_r"
 is "and leaves nothing" "$?" 0
 psql -qX "$HOLDFAST_URL" -c "UPDATE holdfast_private.meta SET value = '999'
-    WHERE name = 'schema_version'"
+    WHERE name IN ('schema_version', 'programs_from')"
 exits 1 "a schema that is newer than the program is refused" publish a.b
 has "with both versions" err 'version 999.*version [0-9]+'
 

@@ -364,7 +364,7 @@ else
     restore
     damage "DROP INDEX holdfast.retries_by_lane; UPDATE holdfast.meta SET value = '1'
         WHERE name = 'schema_version'"
-    exits 1 "migrating begins with the same comparison" publish a.b '{}'
+    exits 1 "migrating begins with the same comparison" migrate
     has "it names what is wrong" err 'index retries_by_lane on retries is missing\. Make it'
 fi
 

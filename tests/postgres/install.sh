@@ -137,7 +137,11 @@ awk -v next_version="$next" '
         print "THEN CREATE TABLE holdfast.added (id integer); END IF; END $holdfast_step$;"
     }
     { print }' <(other 99.0.0 3333 |
-        sed "s/> $latest THEN/> $next THEN/; s/v_version < $latest\\b/v_version < $next/g;
+        sed "s/v_version > $latest\\b/v_version > $next/;
+        s/v_version < $latest\\b/v_version < $next/g;
+        s/v_version = $latest\\b/v_version = $next/g;
+        s/coalesce(v_from, v_version) > $latest/coalesce(v_from, v_version) > $next/;
+        s/('programs_from', '[0-9]*')/('programs_from', '$next')/;
         s/('schema_version', '$latest')/('schema_version', '$next')/") >"$work/next.sql"
 new
 run "$script" >/dev/null
@@ -149,6 +153,11 @@ ok "this version's script refuses the newer one" refuses "$script" \
     "*has version $next, and this is version $latest*"
 ok "and so does the program" like "*has schema version $next*" \
     "$("$HOLDFAST" --db "$(url)" publish a 1 2>&1)"
+sql "UPDATE holdfast_private.meta SET value = '$latest' WHERE name = 'programs_from'" >/dev/null
+ok "unless the newer one takes programs of this version" run "$script"
+is "then it is left as it is" "$(meta schema_version); $(meta functions_release);
+    SELECT count(*) FROM holdfast.added" "$next 99.0.0 0"
+ok "and the program works" "$HOLDFAST" --db "$(url)" publish a 1
 
 # ---- What goes wrong ----------------------------------------------------------------------------
 

@@ -198,9 +198,12 @@ static void a_newer_schema_is_refused_and_left_alone(void **state)
     fixture_close(f, store);
     int64_t version =
         server(f, "SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'");
-    server(f, "UPDATE holdfast_private.meta SET value = '999' WHERE name = 'schema_version'");
+    server(f, "UPDATE holdfast_private.meta SET value = '999' "
+              "WHERE name IN ('schema_version', 'programs_from')");
     hf_status status = open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE);
-    server(f, "UPDATE holdfast_private.meta SET value = '%d' WHERE name = 'schema_version'",
+    server(f,
+           "UPDATE holdfast_private.meta SET value = '%d' "
+           "WHERE name IN ('schema_version', 'programs_from')",
            (int)version);
     must_answer(HF_SCHEMA, status);
     must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
@@ -220,16 +223,22 @@ static bool functions_are_ours(struct fixture *f)
                      "AND value <> 'another'") == 1;
 }
 
-static void functions_of_an_older_release_are_replaced(void **state)
+/* Every way to open that does not ask for a migration. */
+static void open_without_migrating(struct fixture *f)
+{
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE));
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+}
+
+static void functions_of_an_older_release_are_replaced_by_migrating_only(void **state)
 {
     struct fixture *f = *state;
     fixture_close(f, fixture_open(f, "a"));
     pretend_functions_of(f, "0.0.9");
-    hf_status status = open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE);
-    must_answer(HF_SCHEMA, status);
-    must_say("has the functions of Holdfast 0.0.9 and this program needs those of " HF_VERSION);
+    open_without_migrating(f);
     must_hold(!functions_are_ours(f));
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
     must_hold(functions_are_ours(f));
 }
 
@@ -238,14 +247,56 @@ static void functions_of_a_newer_release_are_left_alone(void **state)
     struct fixture *f = *state;
     fixture_close(f, fixture_open(f, "a"));
     pretend_functions_of(f, "99.0.0");
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE));
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+    open_without_migrating(f);
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
     must_hold(!functions_are_ours(f));
     pretend_functions_of(f, HF_VERSION);
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE));
+    open_without_migrating(f);
     must_hold(!functions_are_ours(f));
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
     must_hold(functions_are_ours(f));
+}
+
+static void functions_of_a_newer_schema_are_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    fixture_close(f, fixture_open(f, "a"));
+    pretend_functions_of(f, "0.0.9");
+    server(f, "UPDATE holdfast_private.meta SET value = value::integer + 1 "
+              "WHERE name = 'schema_version'");
+    open_without_migrating(f);
+    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
+    must_hold(!functions_are_ours(f));
+}
+
+/* A schema of an older version, of which nothing says that this program can work on it. */
+static void an_older_schema_is_for_looking_until_it_is_migrated(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "a");
+    append_one(store, "t", NULL);
+    fixture_close(f, store);
+    int64_t version =
+        server(f, "SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'");
+    server(f, "UPDATE holdfast_private.meta SET value = '1' WHERE name = 'schema_version'");
+    must_answer(HF_SCHEMA, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+    must_say("has schema version 1, and this program needs version");
+    must_say("run `holdfast migrate`");
+    must_answer(HF_SCHEMA, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
+    struct store_options options = fixture_options(f, "b");
+    options.open_mode = HF_OPEN_NOMIGRATE;
+    store = fixture_open_with(f, &options);
+    int64_t head = 0;
+    int64_t first = 0;
+    must_answer(HF_OK, store_head(store, &head, &first));
+    must_equal(1, head);
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_SCHEMA, append_event(store, &event));
+    struct tx *tx = NULL;
+    must_answer(HF_SCHEMA, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    fixture_close(f, store);
+    server(f, "UPDATE holdfast_private.meta SET value = '%d' WHERE name = 'schema_version'",
+           (int)version);
 }
 
 /* ---- The connection is lost ------------------------------------------------------------------ */
@@ -538,8 +589,10 @@ static const struct CMUnitTest claims[] = {
     CLAIM(an_old_server_is_named_with_what_is_needed),
     CLAIM(a_url_that_cannot_be_read_is_not_shown),
     CLAIM(a_newer_schema_is_refused_and_left_alone),
-    CLAIM(functions_of_an_older_release_are_replaced),
+    CLAIM(functions_of_an_older_release_are_replaced_by_migrating_only),
     CLAIM(functions_of_a_newer_release_are_left_alone),
+    CLAIM(functions_of_a_newer_schema_are_left_alone),
+    CLAIM(an_older_schema_is_for_looking_until_it_is_migrated),
     CLAIM(a_writer_whose_session_was_ended_connects_again),
     CLAIM(appends_survive_sessions_that_are_ended_under_them),
     CLAIM(a_keeper_whose_session_was_ended_listens_again),

@@ -327,12 +327,57 @@ static void a_newer_schema_is_refused_and_not_touched(void **state)
     fixture_close(f, store);
     /* whatever number tells the version, a newer program has raised it */
     must_equal(SQLITE_OK, sql(f, "UPDATE holdfast_meta SET value = CAST(value AS INTEGER) + 1000 "
-                                 "WHERE name LIKE '%schema%'"));
+                                 "WHERE name LIKE '%schema%' OR name = 'programs_from'"));
     must_hold(sql_number(f, "SELECT count(*) FROM holdfast_meta WHERE value > 1000") > 0);
     must_equal(HF_SCHEMA, refused(f, f->url, HF_OPEN_CREATE));
     must_equal(HF_SCHEMA, refused(f, f->url, HF_OPEN_EXISTING));
     must_equal(HF_SCHEMA, refused(f, f->url, HF_OPEN_NOMIGRATE));
     must_equal(1, sql_number(f, "SELECT count(*) FROM holdfast_events"));
+}
+
+/* Raises a number that the schema has of itself, as a newer program does. */
+static void raise_number(struct fixture *f, const char *name)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "UPDATE holdfast_meta SET value = CAST(value AS INTEGER) + 1 WHERE name = '%s'", name);
+    must_equal(SQLITE_OK, sql(f, text));
+}
+
+static void a_newer_schema_that_takes_older_programs_is_used_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+    fixture_sqlite_only(f);
+    fixture_close(f, fixture_open(f, "a"));
+    raise_number(f, "schema_version");
+    const char *version = "SELECT value FROM holdfast_meta WHERE name = 'schema_version'";
+    int64_t before = sql_number(f, version);
+    static const hf_open_mode modes[] = {HF_OPEN_CREATE, HF_OPEN_EXISTING, HF_OPEN_NOMIGRATE,
+                                         HF_OPEN_MIGRATE};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        struct store_options options = fixture_options(f, "b");
+        options.open_mode = modes[i];
+        struct store *store = fixture_open_with(f, &options);
+        must_equal((int64_t)i + 1, append_one(store, "t", NULL));
+        fixture_close(f, store);
+    }
+    must_equal(before, sql_number(f, version));
+}
+
+static void a_program_that_a_migration_leaves_behind_can_write_no_more(void **state)
+{
+    struct fixture *f = *state;
+    fixture_sqlite_only(f);
+    struct store *store = fixture_open(f, "a");
+    append_one(store, "t", NULL);
+    raise_number(f, "schema_version");
+    must_equal(2, append_one(store, "t", NULL)); /* it still takes this program */
+    raise_number(f, "programs_from");
+    struct new_event event = event_of("t", NULL);
+    must_answer(HF_SCHEMA, append_event(store, &event));
+    struct tx *tx = NULL;
+    must_answer(HF_SCHEMA, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    must_equal(2, sql_number(f, "SELECT count(*) FROM holdfast_events"));
 }
 
 /* ---- Namespaces ------------------------------------------------------------------------------ */
@@ -667,6 +712,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_missing_namespace_is_not_found_unless_it_may_be_created),
     CLAIM(an_application_may_have_its_own_tables_in_the_file),
     CLAIM(a_newer_schema_is_refused_and_not_touched),
+    CLAIM(a_newer_schema_that_takes_older_programs_is_used_as_it_is),
+    CLAIM(a_program_that_a_migration_leaves_behind_can_write_no_more),
     CLAIM(namespaces_know_nothing_of_each_other),
     CLAIM(many_namespaces_live_in_one_database),
     CLAIM(a_namespace_may_have_the_longest_and_oddest_name),

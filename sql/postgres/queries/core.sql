@@ -219,16 +219,18 @@ ORDER BY rank LIMIT 1
 
 -- name: schema_state
 -- $1: the digest of this program's functions; $2: its release. The version of the tables; the
--- functions: 0 they are this program's, or those of a newer one, 1 others of the same release, 2
--- those of an older one; whose they are; whether the schema is this role's.
+-- functions: 0 they are this program's, 1 others of the same release, 2 those of an older one, 3
+-- those of a newer one; of which release they are; the oldest program that may use the schema; the
+-- release that made it so. Programs of all versions ask this of schemas of all versions: read_meta
+-- and its two columns stay.
 SELECT (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'schema_version'),
        CASE WHEN f.digest = $1::text THEN 0
-            WHEN f.release > string_to_array($2::text, '.')::integer[] THEN 0
+            WHEN f.release > string_to_array($2::text, '.')::integer[] THEN 3
             WHEN f.release = string_to_array($2::text, '.')::integer[] THEN 1
             ELSE 2 END,
        array_to_string(f.release, '.'),
-       (SELECT n.nspowner = quote_ident(current_user)::regrole::oid
-        FROM pg_namespace n WHERE n.nspname = 'holdfast')
+       (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'programs_from'),
+       (SELECT m.value FROM holdfast.read_meta() m WHERE m.name = 'schema_release')
 FROM (SELECT (SELECT m.value FROM holdfast.read_meta() m
               WHERE m.name = 'functions_digest') AS digest,
              (SELECT string_to_array(m.value, '.')::integer[] FROM holdfast.read_meta() m
@@ -347,10 +349,12 @@ SELECT * FROM holdfast.node_register({namespace}, $1, $2, $3, $4, $5, $6, $7, $8
 -- If $4, a sign of life of process $1 named $2, which holds its lock or not ($3). If $5 is not NULL
 -- the declaration that a consumer sleeps, for so many ms. Then, in this order: the newest position,
 -- and who has published and is not over yet. Each step refers to the one before, so that they
--- happen in this order. At last the server's clock, the number of company(), and the time of
--- agenda().
+-- happen in this order. At last the server's clock, the number of company(), the time of agenda(),
+-- and the schema's version and the oldest program that may use it: it may have been migrated.
 SELECT f.flag, h.head, holdfast.publishers({namespace}, h.head),
-       clock_timestamp(), holdfast.company({namespace}, $1), holdfast.agenda({namespace})
+       clock_timestamp(), holdfast.company({namespace}, $1), holdfast.agenda({namespace}),
+       (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'schema_version'),
+       (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'programs_from')
 FROM (SELECT CASE WHEN $4::boolean THEN
                  (SELECT count(*) FROM holdfast.process_beat({namespace}, $1, $2, $3)) END AS others
       OFFSET 0) b,

@@ -2,8 +2,8 @@
 -- together: the engine runs them when it opens a database, and `holdfast migrate --print` writes
 -- them for psql. What must hold is asked here and nowhere else.
 --
--- {version}, {release}, {digest}: those of the program. {name of a statement}: its text. {step},
--- {text}: of what the part is repeated for.
+-- {version}, {release}, {digest}: those of the program. {from}: the oldest program that may use
+-- what it makes. {name of a statement}: its text. {step}, {text}: of what the part is repeated for.
 
 -- name: install_settings
 -- How the database is set must not matter to what is made. Bodies of functions are not checked,
@@ -34,26 +34,30 @@ END
 $holdfast_fault$;
 
 -- name: install_check
--- Refuses a schema that is newer or not as it was made, and says to the parts that follow where it
--- is (holdfast.version) and whether its functions are to be applied (holdfast.functions).
+-- Refuses a schema that does not take this version, or that is to be changed and is not as it was
+-- made; says to the parts that follow where it is (holdfast.version) and whether its functions are
+-- to be applied (holdfast.functions). A newer schema is left as it is.
 DO $holdfast_check$
 DECLARE
     v_exists  boolean;
     v_version bigint;
     v_age     integer := 2;
+    v_from    bigint;
     v_text    text;
+    v_change  boolean;
 BEGIN
     EXECUTE $holdfast_query${schema_exists}$holdfast_query$ INTO v_exists;
     IF v_exists THEN
-        EXECUTE $holdfast_query${schema_state}$holdfast_query$ INTO v_version, v_age
+        EXECUTE $holdfast_query${schema_state}$holdfast_query$ INTO v_version, v_age, v_text, v_from
             USING '{digest}', '{release}';
     END IF;
     v_version := coalesce(v_version, 0);
-    IF v_version > {version} THEN
+    IF v_version > {version} AND coalesce(v_from, v_version) > {version} THEN
         RAISE EXCEPTION 'the schema holdfast has version %, and this is version {version}: '
                         'use a newer one', v_version USING ERRCODE = 'HF015';
     END IF;
-    IF v_version > 0 AND (v_version < {version} OR v_age > 0) THEN
+    v_change := v_version < {version} OR (v_version = {version} AND v_age IN (1, 2));
+    IF v_version > 0 AND v_change THEN
         EXECUTE $holdfast_query${schema_objects}$holdfast_query$ INTO v_text;
         EXECUTE $holdfast_query${verify_schema}$holdfast_query$ INTO v_text USING 1, v_text;
         IF v_text IS NOT NULL THEN
@@ -63,7 +67,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM set_config('holdfast.version', v_version::text, true),
-            set_config('holdfast.functions', (v_version < {version} OR v_age > 0)::text, true);
+            set_config('holdfast.functions', v_change::text, true);
 END
 $holdfast_check$;
 
@@ -88,7 +92,8 @@ END
 $holdfast_functions$;
 
 -- name: install_record
--- What was made, for `verify` and for the next time.
+-- What was made, for `verify` and for the next time. Programs that have the database open look at
+-- it when they are woken.
 DO $holdfast_record$
 DECLARE
     v_objects text;
@@ -97,8 +102,10 @@ BEGIN
         EXECUTE $holdfast_query${schema_objects}$holdfast_query$ INTO v_objects;
         INSERT INTO holdfast_private.meta (name, value)
             VALUES ('schema_version', '{version}'), ('functions_digest', '{digest}'),
-                   ('functions_release', '{release}'), ('schema_objects', v_objects)
+                   ('functions_release', '{release}'), ('schema_objects', v_objects),
+                   ('programs_from', '{from}'), ('schema_release', '{release}')
             ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+        PERFORM holdfast.wake(n.id) FROM holdfast_private.namespaces n;
     END IF;
 END
 $holdfast_record$;

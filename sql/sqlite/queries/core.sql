@@ -84,11 +84,19 @@ ROLLBACK TO holdfast_delivery;
 -- name: schema_exists
 SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'holdfast_meta';
 
--- name: schema_version
-SELECT value FROM holdfast_meta WHERE name = 'schema_version';
+-- What the schema says of itself: its number, the oldest program that may use it, and the release
+-- that made it so. Programs of all versions ask this of schemas of all versions.
+-- name: schema_facts
+SELECT max(CASE name WHEN 'schema_version' THEN CAST(value AS INTEGER) END),
+       max(CASE name WHEN 'programs_from' THEN CAST(value AS INTEGER) END),
+       max(CASE name WHEN 'schema_release' THEN value END)
+    FROM holdfast_meta WHERE name IN ('schema_version', 'programs_from', 'schema_release');
 
--- name: schema_version_put
-INSERT INTO holdfast_meta (name, value) VALUES ('schema_version', ?1)
+-- name: meta_get
+SELECT value FROM holdfast_meta WHERE name = ?1;
+
+-- name: meta_put
+INSERT INTO holdfast_meta (name, value) VALUES (?1, ?2)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: namespace_find

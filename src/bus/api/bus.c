@@ -40,7 +40,6 @@
 #define PAYLOAD_BYTES_LIMIT (256LL << 20)
 #define LET_GO_MS 1000 /* for threads that are about to end */
 #define DAY_MS 86400000
-#define SCHEMA_SCRIPT_BYTES_MAX (4 << 20) /* more than there is */
 #define QUEUE_EVENTS_DEFAULT 65536
 #define QUEUE_BYTES_DEFAULT (64LL << 20)
 
@@ -232,8 +231,7 @@ static hf_status check_numbers(hf_options *options)
 static hf_status check_options(hf_options *options)
 {
     hf_status status = check_numbers(options);
-    if (!status &&
-        (options->open_mode < HF_OPEN_DEFAULT || options->open_mode > HF_OPEN_NOMIGRATE)) {
+    if (!status && (options->open_mode < HF_OPEN_DEFAULT || options->open_mode > HF_OPEN_MIGRATE)) {
         status = fail(HF_INVALID, "open_mode is %d, which is no hf_open_mode", options->open_mode);
     }
     if (!status && (options->durability < HF_DURABILITY_DEFAULT ||
@@ -249,6 +247,16 @@ static hf_status check_options(hf_options *options)
         status = fail(HF_INVALID, "a namespace_name is given together with no_namespace");
     }
     return status ? status : node_check(options);
+}
+
+hf_status bus_take_options(const hf_options *given, hf_options *own)
+{
+    *own = (hf_options)HF_OPTIONS_INIT;
+    hf_status status = HF_OK;
+    if (given) {
+        status = bus_read_options(own, sizeof *own, sizeof *own, given, "hf_options");
+    }
+    return status ? status : check_options(own);
 }
 
 static hf_status open_store(hf_bus *bus, const char *url, const hf_options *options)
@@ -356,31 +364,12 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     return status;
 }
 
-hf_status hf_schema_script(const char *url, hf_text_fn found, void *ctx)
-{
-    struct buf script;
-    if (!found) {
-        return fail(HF_INVALID, "found is NULL");
-    }
-    buf_init(&script, SCHEMA_SCRIPT_BYTES_MAX);
-    hf_status status = store_schema_script(url, &script);
-    if (!status) {
-        struct text text = buf_text(&script);
-        found(text.bytes, text.length, ctx);
-    }
-    buf_release(&script);
-    return status;
-}
-
 hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
 {
-    hf_options own = HF_OPTIONS_INIT;
+    hf_options own;
     hf_status status = ret_bus ? HF_OK : fail(HF_INVALID, "ret_bus is NULL");
-    if (!status && options) {
-        status = bus_read_options(&own, sizeof own, sizeof own, options, "hf_options");
-    }
     if (!status) {
-        status = check_options(&own);
+        status = bus_take_options(options, &own);
     }
     if (status) {
         return status;

@@ -28,7 +28,10 @@ static void note_failure(struct turn *turn, hf_status status, const char *messag
         turn->status = status;
         snprintf(turn->message, sizeof turn->message, "%s", message);
     }
-    log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", message);
+    /* A schema that does not let this program write stays so for a while: once is enough. */
+    if (status != HF_SCHEMA || !atomic_exchange(&turn->bus->timers.refused, true)) {
+        log_about(&turn->bus->log, HF_LOG_WARN, NULL, "%s", message);
+    }
 }
 
 static bool is_stopping(const struct turn *turn)
@@ -150,6 +153,8 @@ void turn_take(struct turn *turn)
     }
     if (status) {
         note_failure(turn, status, err_message());
+    } else {
+        atomic_store(&turn->bus->timers.refused, false);
     }
     arena_init(&turn->arena, TURN_BYTES_MAX);
     collect(turn);

@@ -182,7 +182,7 @@ static int run_list(struct cli *cli)
     const struct args *args = &cli->args;
     hf_dead_filter filter = dlq_filter(cli);
     struct listing listing = {.cli = cli};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;
@@ -272,7 +272,7 @@ static int run_show(struct cli *cli)
     int code = dlq_id(cli, cli->args.words[0], &dead_id);
 
     if (!code) {
-        code = cli_open(cli, HF_OPEN_EXISTING);
+        code = cli_open(cli, HF_OPEN_NOMIGRATE);
     }
     if (code) {
         return code;

@@ -155,7 +155,7 @@ static int show_word(struct cli *cli, struct view *view, const char *word)
 static int run_show(struct cli *cli)
 {
     struct view view = {.cli = cli};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;
@@ -234,7 +234,7 @@ static int run_list(struct cli *cli)
     int64_t cursor = 0;
     int64_t before = -1;
     hf_status status;
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

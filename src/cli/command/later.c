@@ -130,7 +130,7 @@ static int run_list(struct cli *cli)
     if (args_given(args, "after") && !read_cursor(args_text(args, "after"), &filter)) {
         return args_usage(args, "--after takes TIME/NUMBER, as the page before said it");
     }
-    code = cli_open(cli, HF_OPEN_EXISTING);
+    code = cli_open(cli, HF_OPEN_NOMIGRATE);
     if (code) {
         return code;
     }
@@ -206,7 +206,7 @@ static int show_one(const hf_later_info *info, void *ctx)
 static int run_show(struct cli *cli)
 {
     struct view view = {.cli = cli};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

@@ -60,7 +60,7 @@ static int run_names(struct cli *cli)
         return args_usage(&cli->args, "KIND is subscriptions, schedules or namespaces, not '%s'",
                           kind);
     }
-    code = namespaces ? cli_open_whole(cli, HF_OPEN_EXISTING) : cli_open(cli, HF_OPEN_EXISTING);
+    code = namespaces ? cli_open_whole(cli, HF_OPEN_NOMIGRATE) : cli_open(cli, HF_OPEN_NOMIGRATE);
     if (code) {
         return code;
     }

@@ -187,7 +187,7 @@ static int run_list(struct cli *cli)
         {"SUBSCRIPTIONS", true, 0, 0}, {"CREATED", false, 0, 0},
     };
     struct list list = {.cli = cli};
-    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;
@@ -242,7 +242,7 @@ static int show_one(const hf_namespace_info *info, void *ctx)
 
 static int run_show(struct cli *cli)
 {
-    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;
@@ -439,7 +439,7 @@ static int run_grants(struct cli *cli)
 {
     static const struct out_column columns[] = {{"ROLE", false, 0, 0}, {"TO", false, 0, 0}};
     struct list list = {.cli = cli};
-    int code = cli_open_whole(cli, HF_OPEN_EXISTING);
+    int code = cli_open_whole(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

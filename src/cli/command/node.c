@@ -103,7 +103,7 @@ static int run_list(struct cli *cli)
         {"NAME", false, 40, 0},
     };
     struct list list = {.cli = cli, .all = args_given(&cli->args, "all")};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;
@@ -163,7 +163,7 @@ static int show_one(const hf_node_info *info, void *ctx)
 
 static int run_show(struct cli *cli)
 {
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

@@ -167,7 +167,7 @@ static int run_list(struct cli *cli)
         {"NEXT", false, 0, 0},      {"DRIVER", false, 0, 2},      {"TYPE", false, 40, 0},
     };
     struct schedule_view view = {.cli = cli};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;
@@ -228,7 +228,7 @@ static int run_show(struct cli *cli)
     const char *name = cli->args.words[0];
     int32_t count = (int32_t)args_number(&cli->args, "runs", RUNS_DEFAULT);
     struct buf runs;
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     buf_init(&runs, LINE_BYTES_MAX);
     if (!code && cli->json) {

@@ -178,7 +178,7 @@ static int ask_by_name(struct cli *cli, struct question *question)
     if (args_text(&cli->args, "zone")) {
         return args_usage(&cli->args, "--zone goes with an expression; a schedule has its own");
     }
-    code = cli_open(cli, HF_OPEN_EXISTING);
+    code = cli_open(cli, HF_OPEN_NOMIGRATE);
     if (!code) {
         code = cli_fail(hf_schedule_get(cli->bus, name, read_schedule, question));
     }

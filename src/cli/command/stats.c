@@ -118,7 +118,7 @@ static int print_text(struct cli *cli, const hf_stats *stats)
 static int run_stats(struct cli *cli)
 {
     hf_stats stats = {.size = sizeof stats};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

@@ -144,7 +144,7 @@ static int run_list(struct cli *cli)
         {"IN FLIGHT", true, 0, 1},  {"RETRYING", true, 0, 0}, {"HELD", true, 0, 5},
         {"DEAD", true, 0, 0},       {"OLDEST", false, 0, 0},  {"OWNER", false, 40, 6}};
     struct listing listing = {.cli = cli};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;
@@ -269,7 +269,7 @@ static int show_one(const hf_subscription_info *info, void *ctx)
 static int run_show(struct cli *cli)
 {
     struct showing showing = {cli, args_number(&cli->args, "limit", SUB_PARTS_LIMIT), 0};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

@@ -204,7 +204,7 @@ static int run_tail(struct cli *cli)
     struct tail tail = {.json = cli->json, .left = args_number(args, "limit", -1), .end = -1};
     bool follow = args_given(args, "follow");
     int64_t cursor = 0;
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

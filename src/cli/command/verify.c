@@ -62,7 +62,7 @@ static int show_progress(int64_t rows, void *ctx)
 static int run_verify(struct cli *cli)
 {
     struct verify verify = {.json = cli->json};
-    int code = cli_open_named(cli, HF_OPEN_EXISTING);
+    int code = cli_open_named(cli, HF_OPEN_NOMIGRATE);
 
     if (code) {
         return code;

@@ -105,7 +105,7 @@ static int run_wait(struct cli *cli)
     const char *subscription = args_text(&cli->args, "subscription");
     struct event_name name;
     struct outcome_view view = {.subscription = subscription, .json = cli->json};
-    int code = cli_open(cli, HF_OPEN_EXISTING);
+    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
     if (!code) {
         code = event_find(cli, cli->args.words[0], &name);

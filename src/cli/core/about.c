@@ -1,5 +1,5 @@
 /*
- * about.c - version, migrate and doctor: what the program and the database say of themselves.
+ * about.c - version and doctor: what the program and the database say of themselves.
  */
 #include "base/banned.h"
 #include "base/text/utf8.h"
@@ -42,133 +42,6 @@ const struct command command_version = {
                 "  holdfast version --json\n",
     .places_itself = true,
     .run = run_version,
-};
-
-/* ---- migrate --------------------------------------------------------------------------------- */
-
-/* The findings of doctor that name the schema and the engine. */
-struct schema {
-    char version[64];
-    char functions[64];
-    char engine[64];
-};
-
-static int note_schema(const char *name, const char *value, hf_log_level level, const char *advice,
-                       void *ctx)
-{
-    struct schema *schema = ctx;
-
-    (void)level;
-    (void)advice;
-    if (value && strcmp(name, "schema_version") == 0) {
-        snprintf(schema->version, sizeof schema->version, "%s", value);
-    }
-    if (value && strcmp(name, "schema_functions") == 0) {
-        snprintf(schema->functions, sizeof schema->functions, "%s", value);
-    }
-    if (value && strcmp(name, "engine") == 0) {
-        snprintf(schema->engine, sizeof schema->engine, "%s", value);
-    }
-    return 0;
-}
-
-/* What had to be done, found out by opening without doing it. `functions`: those that are there. */
-static const char *migrate_needed(struct cli *cli, char functions[64])
-{
-    struct schema schema = {"", "", ""};
-    hf_options options = cli_whole_options(cli, HF_OPEN_NOMIGRATE);
-    hf_bus *bus = NULL;
-    hf_status status = hf_open(cli->url, &options, &bus);
-
-    if (!status) {
-        hf_doctor(bus, note_schema, &schema);
-    }
-    memcpy(functions, schema.functions, sizeof schema.functions);
-    hf_close(&bus);
-    switch (status) {
-    case HF_OK:
-        return "as it was";
-    case HF_NOTFOUND:
-        return "created";
-    default:
-        return "migrated"; /* or it will fail in earnest */
-    }
-}
-
-static void print_script(const char *text, size_t length, void *ctx)
-{
-    (void)ctx;
-    fwrite(text, 1, length, stdout);
-}
-
-static int run_migrate(struct cli *cli)
-{
-    struct schema schema = {"", "", ""};
-    char shown[URL_SHOWN_BYTES];
-    char functions[64];
-    struct buf line;
-    struct json_out json;
-    const char *done;
-    int code;
-
-    if (args_given(&cli->args, "print") && cli->json) {
-        return args_usage(&cli->args, "a script is no JSON: --print goes without --json");
-    }
-    if (args_given(&cli->args, "print")) {
-        return cli_fail(hf_schema_script("postgres:", print_script, NULL));
-    }
-    done = migrate_needed(cli, functions);
-    code = cli_open_named(cli, HF_OPEN_CREATE);
-    if (code) {
-        return code;
-    }
-    code = cli_fail(hf_doctor(cli->bus, note_schema, &schema));
-    if (code) {
-        return code;
-    }
-    if (functions[0] && strcmp(functions, schema.functions) != 0) {
-        done = "migrated";
-    }
-    if (!cli->json) {
-        printf("schema version %s, %s\n", schema.version[0] ? schema.version : "unknown", done);
-        return EXIT_OK;
-    }
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "url", url_shown(cli->url, shown));
-    show_string(&json, "engine", schema.engine[0] ? schema.engine : NULL);
-    show_string(&json, "schema_version", schema.version[0] ? schema.version : NULL);
-    show_string(&json, "schema_was", done);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
-    return EXIT_OK;
-}
-
-static const struct option_row migrate_options[] = {
-    {"print", 0, OPTION_FLAG, NULL, NULL, 0, 0,
-     "write the SQL for PostgreSQL instead of running it"},
-    OPTION_END,
-};
-
-const struct command command_migrate = {
-    .name = "migrate",
-    .usage = "",
-    .summary = "creates the database or brings its schema up to date",
-    .examples = "  holdfast migrate\n"
-                "  holdfast migrate --db sqlite:/var/lib/app/app.db\n"
-                "  holdfast migrate --db postgres://admin@db/shop\n"
-                "  holdfast migrate --print >holdfast.sql\n",
-    .details = "Every command that opens a database does this by itself; `migrate` does only\n"
-               "this, for a deployment that wants it as a step of its own. It says whether the\n"
-               "schema was created, migrated or left as it was. It makes a namespace only if\n"
-               "--namespace names one. A database made by a newer program is refused. On\n"
-               "PostgreSQL the database itself must exist; the schema is named holdfast.\n"
-               "With --print nothing is opened: all of it is written as one script, for\n"
-               "`psql -X -v ON_ERROR_STOP=1 -f holdfast.sql`, which does the same.\n",
-    .options = migrate_options,
-    .run = run_migrate,
 };
 
 /* ---- doctor ---------------------------------------------------------------------------------- */
@@ -236,7 +109,7 @@ static int show_finding(const char *name, const char *value, hf_log_level level,
  * that has no such namespace, or not now, is examined without. */
 static int open_doctor(struct cli *cli)
 {
-    hf_options options = cli_options(cli, HF_OPEN_EXISTING);
+    hf_options options = cli_options(cli, HF_OPEN_NOMIGRATE);
     hf_status status;
 
     if (cli->namespace_name) {
@@ -244,7 +117,7 @@ static int open_doctor(struct cli *cli)
     }
     status = hf_open(cli->url, &options, &cli->bus);
     if (status == HF_NOTFOUND || status == HF_BUSY) {
-        return cli_open_whole(cli, HF_OPEN_EXISTING);
+        return cli_open_whole(cli, HF_OPEN_NOMIGRATE);
     }
     return cli_fail(status);
 }

@@ -139,6 +139,14 @@ size_t engine_list_kin(struct postgres_engine *engine, uint64_t era, struct kin 
     return count;
 }
 
+void engine_note_schema(struct postgres_engine *engine, int64_t number, int64_t programs_from)
+{
+    if (number > 0) {
+        atomic_store(&engine->schema_number, number);
+        atomic_store(&engine->programs_from, programs_from);
+    }
+}
+
 void engine_abandon(void *what)
 {
     struct abandoned *one = mem_alloc(sizeof *one);
@@ -298,6 +306,28 @@ static hf_status postgres_open(const char *url, const struct store_options *opti
     return HF_OK;
 }
 
+static hf_status postgres_schema_plan(const char *url, const struct store_options *options,
+                                      hf_migration_fn found, void *ctx)
+{
+    struct deadline deadline = deadline_after_ms(options->timeout_ms);
+    struct postgres_engine *engine = engine_new(options);
+    if (!engine) {
+        return fail(HF_NOMEM, "no memory for a store");
+    }
+    engine_list(engine);
+    hf_status status = engine_copy_names(engine, url, options);
+    if (!status) {
+        status = session_connect(&engine->writer, deadline);
+    }
+    if (!status) {
+        status = postgres_migrate_plan(engine, deadline, found, ctx);
+    }
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    engine_end(engine);
+    return status ? err_set(status, message) : HF_OK;
+}
+
 /* ---- Closing --------------------------------------------------------------------------------- */
 
 void postgres_leave(struct engine *base)
@@ -410,6 +440,7 @@ const struct engine_class postgres_engine_class = {
     .open = postgres_open,
     .close = postgres_close,
     .schema_script = script_whole,
+    .schema_plan = postgres_schema_plan,
     .apply = postgres_apply,
     .held_by_caller = postgres_held_by_caller,
 #define VERB(result, name, params, args) .name = postgres_##name,

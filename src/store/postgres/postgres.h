@@ -25,12 +25,15 @@
 #include "store/postgres/wire/pool.h"
 #include "store/postgres/wire/session.h"
 #include "store/postgres/wire/skew.h"
+#include "store/schema/fit.h"
 
 #define POSTGRES_VERSION_MIN 140000 /* server_version_num */
 #define OWNED_MAX 1000000           /* partitions that a process has ever taken */
 
 struct signs;  /* lease.c: what was seen of other processes' signs of life, and when */
 struct prober; /* probe.c: the one that reads the holders of the sequence's lock */
+
+extern const struct fit_program postgres_program; /* migrate.c */
 
 struct postgres_engine {
     struct engine head; /* first: engine.h */
@@ -44,6 +47,11 @@ struct postgres_engine {
     struct node_facts node;
     int32_t namespace_id;
     bool gapless;
+    struct fit_schema schema; /* as it was when the store was opened; postgres_schema says how it
+                                 is now */
+    atomic_int_least64_t schema_number; /* as the keeper saw them last ... */
+    atomic_int_least64_t programs_from; /* ... or as they were when the store was opened */
+    hf_functions functions;             /* whose the schema had then */
     hf_durability durability;
     int64_t timeout_ms; /* of a statement without a deadline of its own */
     struct log *log;
@@ -86,6 +94,12 @@ void engine_date_session(struct session *session, uint64_t era, int64_t birth_us
 size_t engine_list_kin(struct postgres_engine *engine, uint64_t era, struct kin *kin, size_t max);
 /* engine.c: in a forked child, keeps what must neither be used nor freed. */
 void engine_abandon(void *what);
+
+/* engine.c: notes the schema's numbers; a program that a migration has left behind may not write
+ * any more. 0: not read. */
+void engine_note_schema(struct postgres_engine *engine, int64_t number, int64_t programs_from);
+/* migrate.c: what is known of the schema now. */
+struct fit_schema postgres_schema(const struct postgres_engine *engine);
 
 /* partition.c: the epoch to settle with. If the connection on which the partition was taken is
  * lost, one that no owner ever had: the server may have crashed, lost events that were not synced,

@@ -196,13 +196,13 @@ static void engine_free(struct sqlite_engine *engine)
 static bool engine_enter_beside(struct sqlite_engine *engine, const struct store_options *options,
                                 struct deadline deadline, hf_status *ret_entered)
 {
-    if (options->node.given || !migrate_is_done(engine, deadline)) {
+    if (options->node.given || !migrate_is_done(engine, options->open_mode, deadline)) {
         return false;
     }
     hf_status status = engine_settle_in(engine, &options->node);
     HF_POINT("opened_beside");
-    if (!status &&
-        (!gate_await_door(&engine->gate, deadline) || !migrate_is_done(engine, deadline))) {
+    if (!status && (!gate_await_door(&engine->gate, deadline) ||
+                    !migrate_is_done(engine, options->open_mode, deadline))) {
         live_close(engine);
         return false;
     }
@@ -286,7 +286,7 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
     status = engine_copy_names(engine, options);
     if (!status) {
         status = conn_open(&engine->writer, location, CONN_WRITER,
-                           options->open_mode == HF_OPEN_CREATE, deadline);
+                           open_mode_creates(options->open_mode), deadline);
     }
     if (!status) {
         status = engine_open_files(engine, options, deadline);
@@ -468,10 +468,26 @@ bool sqlite_is_replaced(struct engine *engine)
     return atomic_load(&sqlite_of(engine)->replaced);
 }
 
+static hf_status sqlite_schema_plan(const char *location, const struct store_options *options,
+                                    hf_migration_fn found, void *ctx)
+{
+    struct engine *engine = NULL;
+    hf_status status = sqlite_open(location, options, &engine);
+    if (status == HF_NOTFOUND) {
+        return migrate_plan(NULL, found, ctx);
+    }
+    if (!status) {
+        status = migrate_plan(sqlite_of(engine), found, ctx);
+        sqlite_close(engine);
+    }
+    return status;
+}
+
 const struct engine_class sqlite_engine_class = {
     .name = "sqlite",
     .open = sqlite_open,
     .close = sqlite_close,
+    .schema_plan = sqlite_schema_plan,
     .apply = sqlite_apply,
     .held_by_caller = sqlite_held_by_caller,
 #define VERB(result, name, params, args) .name = sqlite_##name,

@@ -344,6 +344,7 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
     keeper->look_at_us = now_us;
     keeper->beat_at_us = beat ? now_us : keeper->beat_at_us;
     bool moved = note_place(keeper, result, now_us);
+    engine_note_schema(engine, result_int8(result, 0, 6, 0), result_int8(result, 0, 7, 0));
     atomic_fetch_add(&keeper->other_news, set_back);
     if (declare) {
         keeper->flag = result_int8(result, 0, 0, 0);

@@ -182,6 +182,20 @@ static struct encryption encryption_of(PGconn *pg)
     return is;
 }
 
+/* What is to be said of the schema, whose numbers and functions the engine knows. NULL: nothing. */
+static const char *schema_advice(const struct postgres_engine *engine, const char *name)
+{
+    struct fit_schema schema = postgres_schema(engine);
+    if (strcmp(name, "schema_version") == 0) {
+        return fit_advice(&postgres_program, &schema);
+    }
+    bool ours = engine->functions != HF_FUNCTIONS_OTHER && engine->functions != HF_FUNCTIONS_OLDER;
+    return strcmp(name, "schema_functions") == 0 && !ours &&
+                   schema.number == postgres_program.number
+               ? "they are not this program's: run `holdfast migrate` as the owner of the schema"
+               : NULL;
+}
+
 /* What this process has open: at most so many, and apart from those what handlers have. */
 static void say_sessions(struct postgres_engine *engine, struct doctor *doctor)
 {
@@ -213,6 +227,8 @@ static void say_all(struct postgres_engine *engine, struct doctor *doctor, const
         struct text advice = result_text(result, row, 2);
         if (!text_is_absent(advice)) {
             doctor_say(doctor, name.bytes, value.bytes, advice.bytes);
+        } else if (!text_is_absent(value) && schema_advice(engine, name.bytes)) {
+            doctor_say(doctor, name.bytes, value.bytes, schema_advice(engine, name.bytes));
         } else if (!text_is_absent(value)) {
             doctor_say_ruled(doctor, name.bytes, value);
         }

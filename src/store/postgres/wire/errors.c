@@ -35,6 +35,8 @@ static const struct meaning {
     {"42501", HF_DENIED, NULL}, /* fail_denied says what to run */
     {"42P01", HF_SCHEMA, NULL}, /* fail_missing says what it means */
     {"42883", HF_SCHEMA, NULL},
+    {"42703", HF_SCHEMA, NULL},
+    {"42704", HF_SCHEMA, NULL},
     {"53100", HF_NOSPACE, "the server's disk is full"},
     {"53300", HF_UNAVAILABLE,
      "the server has no connection left: raise max_connections, or use fewer processes, or fewer "
@@ -164,8 +166,24 @@ static hf_status fail_missing(struct session *session, const char *line, const c
                     "objects were dropped (%s: %s, %s)",
                     engine->namespace_name, engine->place, line, sqlstate);
     }
-    return fail(HF_SCHEMA, "%s: the schema holdfast is not what this program expects: %s (%s)",
-                engine->place, line, sqlstate);
+    char why[HF_ERR_BYTES_MAX];
+    struct fit_schema schema = postgres_schema(engine);
+    snprintf(why, sizeof why, "%.800s, %s", line, sqlstate);
+    if (schema.number != 0 && schema.number != postgres_program.number) {
+        return fit_fail_missing(&postgres_program, &schema, engine->place, why);
+    }
+    return fail(HF_SCHEMA, "%s: the schema holdfast is not what this program expects: %.800s%s",
+                engine->place, why,
+                engine->functions == HF_FUNCTIONS_NONE || engine->functions == HF_FUNCTIONS_SAME
+                    ? ""
+                    : "; its functions are those of another build: run `holdfast migrate`");
+}
+
+/* Codes of what is not there: a table, a function, a column, a type. */
+static bool is_missing(const char *sqlstate)
+{
+    return strcmp(sqlstate, "42P01") == 0 || strcmp(sqlstate, "42883") == 0 ||
+           strcmp(sqlstate, "42703") == 0 || strcmp(sqlstate, "42704") == 0;
 }
 
 static hf_status fail_behind(struct session *session, const char *line)
@@ -213,7 +231,7 @@ hf_status session_fail(struct session *session, const PGresult *result, enum pos
     if (strcmp(sqlstate, "23505") == 0 && is_numbered(result)) {
         return fail_behind(session, line);
     }
-    if (strcmp(sqlstate, "42P01") == 0 || strcmp(sqlstate, "42883") == 0) {
+    if (is_missing(sqlstate)) {
         return fail_missing(session, line, sqlstate);
     }
     return fail_unnamed(session, status, line, sqlstate, query);

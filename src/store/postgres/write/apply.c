@@ -31,6 +31,7 @@
 #include "store/postgres/postgres.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/round.h"
+#include "store/postgres/write/migrate.h"
 
 #define LOST_MAX 8 /* connections that one list may lose */
 
@@ -149,11 +150,15 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
 {
     struct postgres_engine *engine = postgres_of(base);
     struct session *session = &engine->writer;
+    hf_status status = postgres_check_work(engine);
+    if (status) {
+        return status;
+    }
     session->publishes = has_events(changes);
     if (!session_is_up(session) || era_is_over(session)) {
         session_close(session);
     }
-    hf_status status = session_connect(session, deadline);
+    status = session_connect(session, deadline);
     if (status) {
         return status;
     }

@@ -28,6 +28,7 @@
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pipeline.h"
 #include "store/postgres/wire/row.h"
+#include "store/postgres/write/migrate.h"
 
 /* Takes the savepoint back. The thread's message stays as it is. */
 static hf_status undo(struct session *session, hf_status status)
@@ -153,7 +154,10 @@ hf_status postgres_join_append(struct engine *base, void *connection, struct app
 {
     struct postgres_engine *engine = postgres_of(base);
     append->failed_index = SIZE_MAX;
-    hf_status status = check_inside(connection);
+    hf_status status = postgres_check_work(engine);
+    if (!status) {
+        status = check_inside(connection);
+    }
     if (!status) {
         struct loan loan;
         bool ring = false; /* the server tells the others, or the keeper */

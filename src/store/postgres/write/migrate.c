@@ -9,10 +9,14 @@
  * DDL is transactional, so a process that dies midway leaves what was there before, and the next
  * one begins again.
  *
+ * Only who asks for it changes a schema that exists: HF_OPEN_MIGRATE, `holdfast migrate`, the
+ * script. Every other program uses what it finds, tables and functions, or is refused by the rules
+ * of store/schema/fit.h.
+ *
  * Which functions are the newer ones, if the tables are of the same version? Those of the newer
- * release. A program leaves functions of a newer release as they are and works with them, and
- * replaces those of an older one. If both are of the same release (two builds of a version that is
- * being worked on), the program that opens last and owns the schema applies its own.
+ * release. Migrating leaves functions of a newer release as they are, and replaces those of an
+ * older one. If both are of the same release (two builds of a version that is being worked on), who
+ * migrates last has its own there.
  *
  * What is in a schema runs with the rights of the role that uses it. So the schema is made and
  * changed only by its owner, only if no other role may create anything in it and none has, and no
@@ -22,8 +26,7 @@
  * What was made is recorded, and a schema that is not what was recorded is not changed further: the
  * steps would build on something that is not there.
  *
- * A schema that is newer than this program is left alone: it may have rules that this program would
- * break.
+ * A schema that is newer than this program is never changed by it, functions included.
  */
 #include "store/postgres/write/migrate.h"
 
@@ -36,6 +39,7 @@
 #include "base/text/buf.h"
 #include "store/postgres/wire/row.h"
 #include "store/postgres/write/script.h"
+#include "store/schema/migration_plan.h"
 
 #define SQL_BYTES_MAX 1048576
 #define PASSING_PAUSE_MS 20
@@ -85,19 +89,26 @@ static hf_status check_owner(struct session *session, bool changes, bool exists)
     return status;
 }
 
+const struct fit_program postgres_program = {POSTGRES_MIGRATION_COUNT, POSTGRES_WORKS_FROM};
+
 /* Whose functions the schema has; the values are those of schema_state. */
 enum functions_age {
-    FUNCTIONS_CURRENT = 0, /* this program's, or those of a newer release */
-    FUNCTIONS_OTHER = 1,   /* others of the same release */
-    FUNCTIONS_OLDER = 2,   /* those of an older release */
+    FUNCTIONS_OURS = 0,  /* this program's */
+    FUNCTIONS_OTHER = 1, /* others of the same release */
+    FUNCTIONS_OLDER = 2, /* those of an older release, or none */
+    FUNCTIONS_NEWER = 3, /* those of a newer release */
 };
 
 struct schema_state {
-    int64_t version; /* 0: there is no schema yet */
+    struct fit_schema schema;
     enum functions_age functions;
-    bool owned; /* by this role */
-    char release[32];
+    char release[FIT_RELEASE_BYTES]; /* of the functions */
 };
+
+static void keep_text(char out[FIT_RELEASE_BYTES], struct text text)
+{
+    snprintf(out, FIT_RELEASE_BYTES, "%" TEXT_PRI, TEXT_ARG(text));
+}
 
 /* Nothing of the schema is read, not even its version, before it is known whose it is. */
 static hf_status read_state(struct session *session, bool changes, struct schema_state *ret_state)
@@ -117,52 +128,69 @@ static hf_status read_state(struct session *session, bool changes, struct schema
     PGresult *result;
     status = session_query(session, POSTGRES_QUERY_SCHEMA_STATE, &result);
     if (!status) {
-        struct text release = result_text(result, 0, 2);
-        ret_state->version = result_int8(result, 0, 0, 0);
+        ret_state->schema.number = result_int8(result, 0, 0, 0);
         ret_state->functions = (enum functions_age)result_int8(result, 0, 1, FUNCTIONS_OLDER);
-        ret_state->owned = result_bool(result, 0, 3);
-        snprintf(ret_state->release, sizeof ret_state->release, "%" TEXT_PRI, TEXT_ARG(release));
+        keep_text(ret_state->release, result_text(result, 0, 2));
+        ret_state->schema.programs_from = result_int8(result, 0, 3, 0);
+        keep_text(ret_state->schema.release, result_text(result, 0, 4));
         PQclear(result);
     }
     return status;
 }
 
+/* Whether this program's functions are to take the place of those that are there. */
+static bool are_functions_to_change(const struct schema_state *state)
+{
+    return state->schema.number < POSTGRES_MIGRATION_COUNT ||
+           (state->schema.number == POSTGRES_MIGRATION_COUNT &&
+            (state->functions == FUNCTIONS_OTHER || state->functions == FUNCTIONS_OLDER));
+}
+
+static bool is_to_change(hf_open_mode open_mode, const struct schema_state *state)
+{
+    if (state->schema.number == 0) {
+        return open_mode_creates(open_mode);
+    }
+    return open_mode == HF_OPEN_MIGRATE && are_functions_to_change(state);
+}
+
+/* A schema that will be migrated may be as old as it is. */
 static hf_status check_state(struct postgres_engine *engine, hf_open_mode open_mode,
                              const struct schema_state *state)
 {
-    if (state->version > POSTGRES_MIGRATION_COUNT) {
-        return fail(HF_SCHEMA,
-                    "%s has schema version %lld; this program knows version %d: use a "
-                    "newer one",
-                    engine->place, (long long)state->version, POSTGRES_MIGRATION_COUNT);
+    if (state->schema.number == 0) {
+        return open_mode_creates(open_mode)
+                   ? HF_OK
+                   : fail(HF_NOTFOUND, "%s has no schema holdfast", engine->place);
     }
-    if (state->version == 0 && open_mode != HF_OPEN_CREATE) {
-        return fail(HF_NOTFOUND, "%s has no schema holdfast", engine->place);
-    }
-    if (open_mode != HF_OPEN_NOMIGRATE) {
-        return HF_OK;
-    }
-    if (state->version < POSTGRES_MIGRATION_COUNT) {
-        return fail(HF_SCHEMA,
-                    "%s has schema version %lld and this program needs %d: migrate it "
-                    "first",
-                    engine->place, (long long)state->version, POSTGRES_MIGRATION_COUNT);
-    }
-    if (state->functions == FUNCTIONS_OLDER) {
-        return fail(HF_SCHEMA,
-                    "%s has the functions of Holdfast %s and this program needs those of %s: "
-                    "migrate it first",
-                    engine->place, state->release[0] ? state->release : "before 0.1.0",
-                    program_release);
-    }
-    return HF_OK;
+    bool looks = open_mode == HF_OPEN_NOMIGRATE || open_mode == HF_OPEN_MIGRATE;
+    return fit_check(&postgres_program, &state->schema, engine->place, looks);
 }
 
-/* Functions of the same release are good enough for a role that may not change them. */
-static bool is_to_change(hf_open_mode open_mode, const struct schema_state *state)
+static hf_functions functions_of(const struct schema_state *state)
 {
-    return state->version < POSTGRES_MIGRATION_COUNT || state->functions == FUNCTIONS_OLDER ||
-           (state->functions == FUNCTIONS_OTHER && state->owned && open_mode != HF_OPEN_NOMIGRATE);
+    static const hf_functions states[] = {
+        [FUNCTIONS_OURS] = HF_FUNCTIONS_SAME,
+        [FUNCTIONS_OTHER] = HF_FUNCTIONS_OTHER,
+        [FUNCTIONS_OLDER] = HF_FUNCTIONS_OLDER,
+        [FUNCTIONS_NEWER] = HF_FUNCTIONS_NEWER,
+    };
+    return state->schema.number == 0 ? HF_FUNCTIONS_NONE : states[state->functions];
+}
+
+/* What the engine remembers of the schema that it found or made. */
+static void note_state(struct postgres_engine *engine, const struct schema_state *state,
+                       bool changed)
+{
+    engine->schema = state->schema;
+    engine->functions = functions_of(state);
+    if (changed) {
+        engine->schema = (struct fit_schema){POSTGRES_MIGRATION_COUNT, POSTGRES_PROGRAMS_FROM, ""};
+        keep_text(engine->schema.release, text_of(program_release));
+        engine->functions = HF_FUNCTIONS_SAME;
+    }
+    atomic_store(&engine->schema_number, engine->schema.number);
+    atomic_store(&engine->programs_from, engine->schema.programs_from);
 }
 
 /* How the transaction reads and what it does not wait for longer than the deadline. */
@@ -180,22 +208,27 @@ static hf_status migrate_settings(struct session *session, struct deadline deadl
     return status;
 }
 
-static hf_status run_script(struct session *session, int64_t version)
+/* Runs what `make` has put together. */
+static hf_status run_text(struct session *session, void (*make)(struct buf *out))
 {
     struct buf script;
     buf_init(&script, SCRIPT_BYTES_MAX);
-    script_body(&script);
+    make(&script);
     const char *text = buf_terminate(&script);
     hf_status status = buf_status(&script);
     if (!status) {
         status = session_script(session, text);
-        if (status) {
-            status = fail(status, "cannot migrate the schema from version %lld to %d: %s",
-                          (long long)version, POSTGRES_MIGRATION_COUNT, err_message());
-        }
     }
     buf_release(&script);
     return status;
+}
+
+static hf_status run_script(struct session *session, int64_t version)
+{
+    hf_status status = run_text(session, script_body);
+    return status ? fail(status, "cannot migrate the schema from version %lld to %d: %s",
+                         (long long)version, POSTGRES_MIGRATION_COUNT, err_message())
+                  : HF_OK;
 }
 
 /* Inside the transaction: what is missing. Another process may have done it while we waited. */
@@ -222,9 +255,13 @@ static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mod
     if (!status) {
         status = check_state(engine, open_mode, &state);
     }
-    if (!status && is_to_change(open_mode, &state)) {
-        status = run_script(session, state.version);
+    bool changed = !status && is_to_change(open_mode, &state);
+    if (changed) {
+        status = run_script(session, state.schema.number);
         HF_POINT("mid_migration");
+    }
+    if (!status) {
+        note_state(engine, &state, changed);
     }
     return status;
 }
@@ -273,8 +310,12 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
     if (!status) {
         status = check_state(engine, open_mode, &state);
     }
-    if (status || !is_to_change(open_mode, &state)) {
+    if (status) {
         return status;
+    }
+    note_state(engine, &state, false);
+    if (!is_to_change(open_mode, &state)) {
+        return HF_OK;
     }
     for (;;) {
         session->sqlstate[0] = '\0';
@@ -290,6 +331,56 @@ hf_status postgres_migrate(struct postgres_engine *engine, hf_open_mode open_mod
             return status;
         }
     }
+}
+
+/* ---- The plan -------------------------------------------------------------------------------- */
+
+/* Whether a migration would be refused: its checks, in a transaction that is rolled back. */
+static hf_status check_change(struct session *session)
+{
+    hf_status status = session_begin(session);
+    if (status) {
+        return status;
+    }
+    status = session_script(session, postgres_queries[POSTGRES_QUERY_INSTALL_SETTINGS].sql);
+    if (!status) {
+        status = run_text(session, script_checks);
+    }
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    session_rollback(session);
+    return status ? fail(status, "%s: %.900s", session->engine->place, message) : HF_OK;
+}
+
+hf_status postgres_migrate_plan(struct postgres_engine *engine, struct deadline deadline,
+                                hf_migration_fn found, void *ctx)
+{
+    struct session *session = &engine->writer;
+    struct schema_state state;
+    struct migration_plan plan;
+    session->deadline = deadline;
+    hf_status status = read_state(session, false, &state);
+    if (!status) {
+        status = check_state(engine, HF_OPEN_MIGRATE, &state);
+    }
+    if (!status && is_to_change(HF_OPEN_MIGRATE, &state)) {
+        status = check_change(session);
+    }
+    if (!status) {
+        status = migration_plan_init(&plan, "postgres", &postgres_program, &state.schema,
+                                     POSTGRES_PROGRAMS_FROM);
+    }
+    if (status) {
+        return status;
+    }
+    for (int i = 0; i < POSTGRES_MIGRATION_COUNT; i++) {
+        const struct postgres_migration *step = &postgres_migrations[i];
+        migration_plan_step(&plan, step->version, step->name, step->older_programs != 0);
+    }
+    plan.told.functions = functions_of(&state);
+    plan.told.functions_applied = are_functions_to_change(&state);
+    migration_plan_tell(&plan, found, ctx);
+    return HF_OK;
 }
 
 /* ---- The namespace --------------------------------------------------------------------------- */
@@ -326,7 +417,7 @@ static hf_status put_namespace(struct postgres_engine *engine, hf_open_mode open
     struct session *session = &engine->writer;
     struct params *params = session_params(session);
     param_text(params, text_of(engine->namespace_name));
-    param_bool(params, open_mode == HF_OPEN_CREATE);
+    param_bool(params, open_mode_creates(open_mode));
     PGresult *result;
     hf_status status = session_query(session, POSTGRES_QUERY_NAMESPACE_PUT, &result);
     if (status) {
@@ -366,4 +457,22 @@ hf_status postgres_namespace(struct postgres_engine *engine, hf_open_mode open_m
         nanosleep(&(struct timespec){.tv_nsec = PASSING_PAUSE_MS * 1000000L}, NULL);
     }
     return status ? status : make_texts(engine);
+}
+
+struct fit_schema postgres_schema(const struct postgres_engine *engine)
+{
+    struct fit_schema schema = {
+        .number = atomic_load(&engine->schema_number),
+        .programs_from = atomic_load(&engine->programs_from),
+    };
+    if (schema.number == engine->schema.number) {
+        memcpy(schema.release, engine->schema.release, sizeof schema.release);
+    }
+    return schema;
+}
+
+hf_status postgres_check_work(const struct postgres_engine *engine)
+{
+    struct fit_schema schema = postgres_schema(engine);
+    return fit_check(&postgres_program, &schema, engine->place, false);
 }

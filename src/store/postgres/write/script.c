@@ -87,9 +87,12 @@ static void append_steps(struct buf *out)
 static void append_check(struct buf *out, enum postgres_query query)
 {
     char version[16];
+    char from[16];
     snprintf(version, sizeof version, "%d", POSTGRES_MIGRATION_COUNT);
+    snprintf(from, sizeof from, "%d", POSTGRES_PROGRAMS_FROM);
     const struct blank blanks[] = {
         {"version", version},
+        {"from", from},
         {"release", program_release},
         {"digest", POSTGRES_FUNCTIONS_DIGEST},
         {"schema_exists", postgres_queries[POSTGRES_QUERY_SCHEMA_EXISTS].sql},
@@ -103,11 +106,16 @@ static void append_check(struct buf *out, enum postgres_query query)
     append_part(out, query, blanks);
 }
 
+void script_checks(struct buf *out)
+{
+    append_check(out, POSTGRES_QUERY_INSTALL_FAULT);
+    append_check(out, POSTGRES_QUERY_INSTALL_CHECK);
+}
+
 void script_body(struct buf *out)
 {
     static const struct blank functions[] = {{"text", NULL}, {NULL, NULL}};
-    append_check(out, POSTGRES_QUERY_INSTALL_FAULT);
-    append_check(out, POSTGRES_QUERY_INSTALL_CHECK);
+    script_checks(out);
     append_steps(out);
     append_part(out, POSTGRES_QUERY_INSTALL_FUNCTIONS, functions);
     append_check(out, POSTGRES_QUERY_INSTALL_RECORD);
@@ -120,8 +128,9 @@ void script_whole(struct buf *out)
         out,
         "-- The schema of Holdfast %s for PostgreSQL: version %d, functions %s.\n"
         "-- Written by `holdfast migrate --print`. On an empty database it makes the schema\n"
-        "-- holdfast; it brings an older one up to date, refuses a newer one, and leaves its\n"
-        "-- own as it is. Run it as the role that owns the schema, or is to own it:\n"
+        "-- holdfast; it brings an older one up to date, and leaves its own and a newer one as\n"
+        "-- they are, or refuses a newer one that does not take programs of this version. Run\n"
+        "-- it as the role that owns the schema, or is to own it:\n"
         "--\n"
         "--     psql -X -v ON_ERROR_STOP=1 -f holdfast.sql\n\n"
         "BEGIN;\n",

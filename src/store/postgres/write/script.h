@@ -16,6 +16,9 @@ extern const char program_release[];
  * steps, the functions, and what is recorded. Each does nothing if there is nothing to do. */
 void script_body(struct buf *out);
 
+/* Appends only the checks: they refuse what the body would refuse, and change nothing. */
+void script_checks(struct buf *out);
+
 /* Appends the whole as a script for psql: the transaction with its settings, its lock and the body.
  */
 void script_whole(struct buf *out);

@@ -51,6 +51,7 @@
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pipeline.h"
 #include "store/postgres/wire/row.h"
+#include "store/postgres/write/migrate.h"
 
 #define MARK_BYTES (2 * STORE_TOKEN_BYTES + 1)
 
@@ -272,13 +273,17 @@ hf_status postgres_tx_begin(struct engine *base, struct deadline deadline, struc
     if (postgres_held_by_caller(base)) {
         return fail(HF_MISUSE, "this thread is inside a transaction of this store already");
     }
+    hf_status status = postgres_check_work(engine);
+    if (status) {
+        return status;
+    }
     struct postgres_tx *tx = mem_calloc(1, sizeof *tx);
     if (!tx) {
         return fail(HF_NOMEM, "no memory for a transaction");
     }
     tx->head.engine = base;
     tx->socket = -1;
-    hf_status status = session_take_handler(engine, deadline, &tx->session);
+    status = session_take_handler(engine, deadline, &tx->session);
     if (status) {
         mem_free(tx);
         return status;

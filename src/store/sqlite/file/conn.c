@@ -21,6 +21,7 @@
 #include "store/sqlite/file/conn.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,6 +29,7 @@
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "store/sqlite/file/files.h"
+#include "store/sqlite/file/version.h"
 
 #define LIMIT_STEPS 20000 /* of SQLite's machine, between two looks at the clock */
 #define BUSY_SLEEP_MIN_US 100
@@ -273,6 +275,21 @@ void conn_close(struct conn *conn)
 
 /* ---- Statements ------------------------------------------------------------------------------ */
 
+/* The failure of a statement: it may need what a schema of another version does not have. */
+static hf_status conn_fail_statement(struct conn *conn, int code, const char *doing)
+{
+    char words[256];
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(words, sizeof words, "%s", sqlite3_errmsg(conn->db));
+    hf_status status = conn_fail_code(conn, code, doing);
+    conn->refused = code == SQLITE_ERROR;
+    if (!conn->refused) {
+        return status;
+    }
+    snprintf(message, sizeof message, "%s", err_message());
+    return version_explains(conn, words) ? HF_SCHEMA : err_set(status, message);
+}
+
 sqlite3_stmt *conn_statement(struct conn *conn, enum sqlite_query query)
 {
     sqlite3_stmt *stmt = conn->cached[query];
@@ -286,7 +303,7 @@ sqlite3_stmt *conn_statement(struct conn *conn, enum sqlite_query query)
     if (code != SQLITE_OK) {
         char doing[96];
         snprintf(doing, sizeof doing, "prepare %s", sqlite_queries[query].name);
-        conn->failed = conn_fail_code(conn, code, doing);
+        conn->failed = conn_fail_statement(conn, code, doing);
         return NULL;
     }
     conn->cached[query] = stmt;
@@ -306,7 +323,7 @@ static hf_status conn_step_failed(struct conn *conn, sqlite3_stmt *stmt)
     }
     char doing[96];
     snprintf(doing, sizeof doing, "run %s", name);
-    hf_status status = conn_fail_code(conn, code, doing);
+    hf_status status = conn_fail_statement(conn, code, doing);
     sqlite3_reset(stmt);
     return status;
 }
@@ -405,12 +422,28 @@ static hf_status conn_run_query(struct conn *conn, enum sqlite_query query)
     return stmt ? conn_run(conn, stmt) : conn_error(conn);
 }
 
-hf_status conn_begin(struct conn *conn, struct deadline deadline)
+hf_status conn_begin_migration(struct conn *conn, struct deadline deadline)
 {
     conn->deadline = deadline;
     conn->ring = RING_NONE;
     conn->head_known = false;
     return conn_run_query(conn, SQLITE_QUERY_BEGIN);
+}
+
+hf_status conn_begin(struct conn *conn, struct deadline deadline)
+{
+    hf_status status = conn_begin_migration(conn, deadline);
+    if (status) {
+        return status;
+    }
+    status = version_check(conn);
+    if (status) {
+        char message[HF_ERR_BYTES_MAX];
+        snprintf(message, sizeof message, "%s", err_message());
+        conn_rollback(conn);
+        err_set(status, message);
+    }
+    return status;
 }
 
 /* Whether a COMMIT that failed this way has certainly not happened. */

@@ -50,11 +50,14 @@ struct conn {
     int64_t step_ms;          /* of readers: for how long one step of a statement may run */
     int64_t step_begun_us;    /* when the present step was first asked; 0: not yet (monotonic) */
     sqlite3_stmt *cached[SQLITE_QUERY_COUNT];
-    hf_status failed; /* why conn_statement gave NULL */
-    bool full_sync;   /* synchronous is FULL now, else NORMAL */
-    enum ring ring;   /* what the present transaction makes known; set by changes, cleared by
+    hf_status failed;      /* why conn_statement gave NULL */
+    bool full_sync;        /* synchronous is FULL now, else NORMAL */
+    enum ring ring;        /* what the present transaction makes known; set by changes, cleared by
                          conn_begin */
-    int wal_pages;    /* of the WAL after our last commit */
+    int wal_pages;         /* of the WAL after our last commit */
+    bool refused;          /* the last statement that failed does not fit the schema, or is wrong */
+    bool checked;          /* the schema lets this program work ... */
+    unsigned checked_data; /* ... at this data version of the pager (version.h) */
 
     /* The newest position, kept while a write transaction runs (append.h). */
     int64_t head;
@@ -94,8 +97,11 @@ hf_status conn_fail(struct conn *conn, const char *doing);
 /* The same for a result code at hand; the last error of the connection gives the words. */
 hf_status conn_fail_code(struct conn *conn, int code, const char *doing);
 
-/* BEGIN IMMEDIATE; waits for foreign writers up to the deadline. */
+/* BEGIN IMMEDIATE; waits for foreign writers up to the deadline. HF_SCHEMA: this program may not
+ * work on the schema that the file has now. */
 hf_status conn_begin(struct conn *conn, struct deadline deadline);
+/* The same whatever the schema is: to migrate it. */
+hf_status conn_begin_migration(struct conn *conn, struct deadline deadline);
 /* Anything but HF_OK: nothing was committed, except HF_UNKNOWN. The transaction is over. */
 hf_status conn_commit(struct conn *conn);
 void conn_rollback(struct conn *conn);

@@ -1,9 +1,14 @@
 /*
  * schema.c - whether the schema of a file is the one that this program makes. See schema.h.
  *
- * What is expected is made, not written down: all migrations run in a database in memory, and its
- * sqlite_schema is compared with that of the file. Only what bears a name that begins with
- * holdfast_, or lies on such a table, is looked at; the rest of the file is the application's.
+ * What is expected is made, not written down: the migrations run in a database in memory, as many
+ * as the file has gone through, and its sqlite_schema is compared with that of the file. Only what
+ * bears a name that begins with holdfast_, or lies on such a table, is looked at; the rest of the
+ * file is the application's.
+ *
+ * A program that works on a schema newer than itself cannot make it. So a migration that lets older
+ * programs work on leaves a record of what is expected in holdfast_meta: the rows of sqlite_schema,
+ * each column as its length, a colon, and its bytes.
  *
  * The statements in sqlite_schema are compared without white space, comments and the quotes of
  * names, in lower case outside of literals: a table that a person has made again, from a dump for
@@ -18,6 +23,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/text/buf.h"
+#include "store/sqlite/file/version.h"
 
 #define SQL_BYTES_MAX 1048576
 #define SENTENCE_BYTES 1024
@@ -139,16 +145,15 @@ static void object_release(struct object *object)
     }
 }
 
-static hf_status object_read(sqlite3_stmt *stmt, struct object *object)
+static hf_status object_make(const struct text texts[OBJECT_COLUMNS], struct object *object)
 {
     struct buf sql;
     memset(object, 0, sizeof *object);
     for (int i = 0; i < OBJECT_SQL; i++) {
-        struct text text = column_text(stmt, i);
-        object->texts[i] = mem_dup(text.bytes, text.length);
+        object->texts[i] = mem_dup(texts[i].bytes, texts[i].length);
     }
     buf_init(&sql, SQL_BYTES_MAX);
-    append_normal(&sql, column_text(stmt, OBJECT_SQL));
+    append_normal(&sql, texts[OBJECT_SQL]);
     hf_status status = buf_status(&sql);
     buf_terminate(&sql);
     object->texts[OBJECT_SQL] = buf_detach(&sql, NULL);
@@ -163,6 +168,15 @@ static hf_status object_read(sqlite3_stmt *stmt, struct object *object)
     return HF_OK;
 }
 
+static hf_status object_read(sqlite3_stmt *stmt, struct object *object)
+{
+    struct text texts[OBJECT_COLUMNS];
+    for (int i = 0; i < OBJECT_COLUMNS; i++) {
+        texts[i] = column_text(stmt, i);
+    }
+    return object_make(texts, object);
+}
+
 static void schema_release(struct schema *schema)
 {
     for (size_t i = 0; i < schema->count; i++) {
@@ -171,7 +185,7 @@ static void schema_release(struct schema *schema)
     mem_free(schema->objects);
 }
 
-static hf_status schema_add(struct schema *schema, sqlite3_stmt *stmt)
+static hf_status schema_add(struct schema *schema, const struct text texts[OBJECT_COLUMNS])
 {
     if (schema->count == schema->room) {
         size_t room = schema->room ? 2 * schema->room : 64;
@@ -182,46 +196,166 @@ static hf_status schema_add(struct schema *schema, sqlite3_stmt *stmt)
         schema->objects = grown;
         schema->room = room;
     }
-    hf_status status = object_read(stmt, &schema->objects[schema->count]);
+    hf_status status = object_make(texts, &schema->objects[schema->count]);
     schema->count += status == HF_OK;
     return status;
 }
 
-static hf_status schema_read(struct schema *schema, struct conn *conn)
+/* Calls `row` with the columns of each row that is looked at. */
+typedef hf_status (*object_row_fn)(const struct text texts[OBJECT_COLUMNS], void *ctx);
+
+static hf_status each_object(struct conn *conn, object_row_fn found, void *ctx)
 {
-    hf_status status = HF_OK;
-    for (int i = 0; i < SQLITE_MIGRATION_COUNT && !status; i++) {
-        if (sqlite3_exec(conn->db, sqlite_migrations[i].sql, NULL, NULL, NULL) != SQLITE_OK) {
-            status = conn_fail(conn, "make the schema in memory");
-        }
-    }
     sqlite3_stmt *stmt = NULL;
-    if (!status) {
-        status = conn_first(conn, SQLITE_QUERY_VERIFY_SCHEMA, &stmt);
-    }
-    bool row = stmt != NULL;
+    hf_status status = conn_first(conn, SQLITE_QUERY_VERIFY_SCHEMA, &stmt);
+    bool row = status == HF_OK && stmt;
     while (!status && row) {
-        status = schema_add(schema, stmt);
-        if (!status) {
+        struct text texts[OBJECT_COLUMNS];
+        for (int i = 0; i < OBJECT_COLUMNS; i++) {
+            texts[i] = column_text(stmt, i);
+        }
+        status = found(texts, ctx);
+        if (status) {
+            conn_done(stmt);
+        } else {
             status = conn_row(conn, stmt, &row);
         }
     }
     return status;
 }
 
-/* What the migrations make in an empty database. */
-static hf_status schema_make(struct schema *schema)
+/* Makes what the first `steps` migrations make, in a database in memory, and calls `found` with its
+ * rows. */
+static hf_status make_objects(int64_t steps, object_row_fn found, void *ctx)
 {
     struct conn conn;
     sqlite3 *db = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(":memory:", &db, flags, NULL);
     conn_wrap(&conn, db, DEADLINE_NEVER);
-    hf_status status = code == SQLITE_OK ? schema_read(schema, &conn)
-                                         : conn_fail_code(&conn, code, "open a database in memory");
+    hf_status status =
+        code == SQLITE_OK ? HF_OK : conn_fail_code(&conn, code, "open a database in memory");
+    for (int64_t i = 0; i < steps && !status; i++) {
+        if (sqlite3_exec(conn.db, sqlite_migrations[i].sql, NULL, NULL, NULL) != SQLITE_OK) {
+            status = conn_fail(&conn, "make the schema in memory");
+        }
+    }
+    if (!status) {
+        status = each_object(&conn, found, ctx);
+    }
     conn_close(&conn);
     sqlite3_close(db);
     return status;
+}
+
+static hf_status keep_object(const struct text texts[OBJECT_COLUMNS], void *ctx)
+{
+    return schema_add(ctx, texts);
+}
+
+/* ---- The record ------------------------------------------------------------------------------ */
+
+static hf_status write_object(const struct text texts[OBJECT_COLUMNS], void *ctx)
+{
+    for (int i = 0; i < OBJECT_COLUMNS; i++) {
+        buf_printf(ctx, "%zu:", texts[i].length);
+        buf_append_text(ctx, texts[i]);
+    }
+    return buf_status(ctx);
+}
+
+/* The next column of a record; false at its end, and where it is not what was written. */
+static bool next_column(struct text *record, struct text *ret_column)
+{
+    size_t length = 0;
+    size_t at = 0;
+    while (at < record->length && at < 8 && isdigit((unsigned char)record->bytes[at])) {
+        length = length * 10 + (size_t)(record->bytes[at++] - '0');
+    }
+    if (at == 0 || at >= record->length || record->bytes[at] != ':' ||
+        length > record->length - at - 1) {
+        return false;
+    }
+    *ret_column = (struct text){record->bytes + at + 1, length};
+    record->bytes += at + 1 + length;
+    record->length -= at + 1 + length;
+    return true;
+}
+
+static hf_status read_record(struct text record, struct schema *schema)
+{
+    struct text texts[OBJECT_COLUMNS];
+    hf_status status = HF_OK;
+    int column = 0;
+    while (!status && next_column(&record, &texts[column])) {
+        column = (column + 1) % OBJECT_COLUMNS;
+        if (column == 0) {
+            status = schema_add(schema, texts);
+        }
+    }
+    if (!status && (column > 0 || record.length > 0 || schema->count == 0)) {
+        status = fail(HF_SCHEMA, "what a newer program recorded of the schema cannot be read");
+    }
+    return status;
+}
+
+static hf_status load_record(struct conn *conn, struct schema *schema)
+{
+    bool row = false;
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_META_GET);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_text(stmt, 1, text_of("schema_objects"));
+    hf_status status = conn_row(conn, stmt, &row);
+    if (!status && row) {
+        status = read_record(column_text(stmt, 0), schema);
+        conn_done(stmt);
+    } else if (!status) {
+        status = fail(HF_SCHEMA, "what belongs to a schema of a newer program is not recorded");
+    }
+    return status;
+}
+
+hf_status schema_record(struct conn *conn, int64_t steps, bool is_wanted)
+{
+    struct buf record;
+    hf_status status = HF_OK;
+    buf_init(&record, SQL_BYTES_MAX);
+    if (is_wanted) {
+        status = make_objects(steps, write_object, &record);
+    }
+    if (!status) {
+        status = schema_put(conn, "schema_objects", buf_text(&record));
+    }
+    buf_release(&record);
+    return status;
+}
+
+hf_status schema_put(struct conn *conn, const char *name, struct text value)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_META_PUT);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_text(stmt, 1, text_of(name));
+    bind_text(stmt, 2, value.length > 0 ? value : text_of(""));
+    return conn_run(conn, stmt);
+}
+
+/* What the file has to have by its number. */
+static hf_status schema_wanted(struct conn *conn, struct schema *wanted)
+{
+    struct fit_schema schema;
+    hf_status status = version_read(conn, &schema);
+    if (status) {
+        return status;
+    }
+    if (schema.number > SQLITE_MIGRATION_COUNT) {
+        return load_record(conn, wanted);
+    }
+    int64_t steps = schema.number > 0 ? schema.number : SQLITE_MIGRATION_COUNT;
+    return make_objects(steps, keep_object, wanted);
 }
 
 /* ---- Comparing ------------------------------------------------------------------------------- */
@@ -343,7 +477,7 @@ static hf_status compare_all(struct schema *wanted, struct conn *conn, int32_t m
 hf_status schema_compare(struct conn *conn, int32_t max, verify_said_fn said, void *ctx)
 {
     struct schema wanted = {0};
-    hf_status status = schema_make(&wanted);
+    hf_status status = schema_wanted(conn, &wanted);
     if (!status) {
         status = compare_all(&wanted, conn, max, said, ctx);
     }

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "store/doctor.h"
 #include "store/sqlite/core.h"
+#include "store/sqlite/file/version.h"
 #include "store/sqlite/sqlite.h"
 
 #define WAL_LARGE_BYTES (INT64_C(256) << 20)
@@ -84,7 +85,7 @@ struct condition {
     int64_t disk_bytes;
     int64_t disk_free_bytes; /* -1: not known */
     bool same;
-    char schema_version[16];
+    struct fit_schema schema;
 };
 
 static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out)
@@ -109,8 +110,7 @@ static hf_status doctor_look(struct sqlite_engine *engine, struct condition *out
         status = conn_number(conn, SQLITE_QUERY_READ_AUTO_VACUUM, 0, &out->auto_vacuum);
     }
     if (!status) {
-        status = read_value(conn, SQLITE_QUERY_SCHEMA_VERSION, out->schema_version,
-                            sizeof out->schema_version);
+        status = version_read(conn, &out->schema);
     }
     pool_give(engine, conn);
     struct file_identity db;
@@ -149,7 +149,8 @@ static void say_engine(struct doctor *doctor, const struct sqlite_engine *engine
 {
     bool power = engine->durability == HF_DURABILITY_POWER;
     doctor_say(doctor, "engine", "sqlite", NULL);
-    doctor_say(doctor, "schema_version", now->schema_version, NULL);
+    doctor_number(doctor, "schema_version", now->schema.number,
+                  fit_advice(&sqlite_program, &now->schema));
     doctor_say(doctor, "sqlite_version", sqlite3_libversion(), NULL);
     doctor_say(doctor, "automatic_checkpoints", "off", NULL);
     doctor_say(doctor, "path", engine->files.db,

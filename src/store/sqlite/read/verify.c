@@ -49,7 +49,7 @@ static bool verify_begin(struct lookup *lookup, struct engine *engine, enum sqli
  * ours does not have: a finding, not the end. */
 static hf_status verify_end(struct lookup *lookup)
 {
-    bool refused = lookup->conn && sqlite3_errcode(lookup->conn->db) == SQLITE_ERROR;
+    bool refused = lookup->conn && lookup->conn->refused;
     hf_status status = lookup_end(lookup);
     if (status == HF_IO && (lookup->engine->defects & DEFECT_SCHEMA) && refused) {
         return fail(HF_CORRUPT, "%s", err_message());

@@ -1,0 +1,3 @@
+CREATE OR REPLACE FUNCTION holdfast.next_note() RETURNS bigint
+    LANGUAGE sql STABLE
+    RETURN (SELECT count(*) FROM holdfast_private.next);
