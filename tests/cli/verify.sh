@@ -379,6 +379,26 @@ damage "DELETE FROM holdfast.events WHERE $position = 4
 examine "a lost event of a namespace without gaps is found"
 names "in the middle" lost 'exact.*events at positions 2 to 2 are missing'
 names "at the end" lost 'exact.*events at positions 4 to 4 are missing'
+damage "DELETE FROM holdfast.events WHERE $position = 1
+    AND payload$(on postgres && echo ::text) = '1'"
+examine "so is the first one, which looks like retention"
+names "with what follows" lost 'exact.*events at positions 1 to 2 are missing'
+damage "DELETE FROM holdfast.events WHERE $position = 3
+    AND payload$(on postgres && echo ::text) = '3'"
+examine "and if none is left"
+names "all of them" lost 'exact.*events at positions 1 to 4 are missing'
+if on sqlite; then # on PostgreSQL retention takes months, with other tests
+    hf namespace create small --retain-bytes 1
+    for n in 1 2 3; do hf publish a.b "$n" --namespace small; done
+    hf retention run --namespace small
+    exits 0 "(retention has taken events)" tail --namespace small --json
+    is "(all of them)" "$(wc -l <out)" 0
+    hf verify --json
+    hasnt "what retention has taken is not lost" out 'small'
+    hf publish a.b 4 --namespace small
+    hf verify --json
+    hasnt "nor with an event behind it" out 'small'
+fi
 
 # --- What is being removed ---
 restore

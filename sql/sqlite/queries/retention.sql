@@ -50,7 +50,8 @@ DELETE FROM holdfast_events WHERE place > ?1 << 44 AND place <= (?1 << 44) + ?2;
 -- ?3 bytes of what was measured are gone, up to position ?2.
 -- name: retention_forget
 UPDATE holdfast_namespaces
-    SET log_bytes = max(log_bytes - ?3, 0), log_bytes_through = max(log_bytes_through, ?2)
+    SET log_bytes = max(log_bytes - ?3, 0), log_bytes_through = max(log_bytes_through, ?2),
+        retained_through = max(retained_through, ?2)
     WHERE id = ?1;
 
 -- Moving a subscription past position ?2. What waits with a copy of its event stays.

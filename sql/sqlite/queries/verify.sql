@@ -51,23 +51,25 @@ SELECT printf('events in the log belong to namespace %d, which does not exist', 
     FROM logged WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM holdfast_namespaces)
 LIMIT ?1;
 
--- Positions have no gaps: what is missing behind the first event that is there, or between the
--- newest that retention took (head) and that first one, was lost.
+-- Positions have no gaps: what is missing behind those that retention took (retained_through), up
+-- to the newest that ever was in the log, was lost.
 -- name: verify_lost
 WITH logged AS (
     SELECT e.place >> 44 AS namespace_id, e.place & 17592186044415 AS position,
            lag(e.place) OVER (ORDER BY e.place) AS before
     FROM holdfast_events e),
+spaces AS (
+    SELECT n.id, n.name, n.head, max(n.gapless_after, n.retained_through) AS floor,
+           ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
+                   WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
+                   ORDER BY e.place DESC LIMIT 1), 0) AS newest
+    FROM holdfast_namespaces n WHERE n.removing_at IS NULL AND n.copying IS NULL),
 gaps AS (
-    SELECT n.name, max(n.gapless_after, CASE WHEN l.before >> 44 = n.id
-                       THEN l.before & 17592186044415
-                                             ELSE n.head END) + 1 AS low, l.position - 1 AS high
-    FROM logged l JOIN holdfast_namespaces n ON n.id = l.namespace_id
-    WHERE n.removing_at IS NULL AND n.copying IS NULL
+    SELECT s.name, max(s.floor, CASE WHEN l.before >> 44 = s.id THEN l.before & 17592186044415
+                                     ELSE 0 END) + 1 AS low, l.position - 1 AS high
+    FROM logged l JOIN spaces s ON s.id = l.namespace_id
     UNION ALL
-    SELECT n.name, max(n.gapless_after, max(l.position)) + 1, n.head
-    FROM logged l JOIN holdfast_namespaces n ON n.id = l.namespace_id
-    WHERE n.removing_at IS NULL AND n.copying IS NULL GROUP BY n.id)
+    SELECT s.name, max(s.floor, s.newest) + 1, s.head FROM spaces s)
 SELECT printf('namespace "%s": the events at positions %d to %d are missing', name, low, high)
 FROM gaps WHERE low <= high
 LIMIT ?1;
