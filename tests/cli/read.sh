@@ -15,8 +15,8 @@ for n in 1 2 3 4 5 6; do
 done
 exits 0 "tail shows the log" tail
 is "one line per event" "$(wc -l <out)" 6
-has "with position, time, type, key and payload" out \
-    '^3  20..-..-..T..:..:..Z  order\.1  key=k3  \{"n": 3\}$'
+has "with position, time, id, type, key and payload" out \
+    '^3  20..-..-..T..:..:..Z  [-0-9a-f]{36}  order\.1  key=k3  \{"n": 3\}$'
 exits 0 "a pattern selects" tail order.2 --json
 json "--json prints an object per line" out
 is "three of six" "$(wc -l <out)" 3

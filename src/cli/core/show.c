@@ -159,8 +159,9 @@ void show_event_line(const hf_event *event)
 {
     char time[OUT_WORDS_BYTES];
 
-    printf("%s%" PRId64 "%s  %.19sZ  %s", out_on(OUT_BOLD), event->position, out_off(),
-           out_time(event->entered_at_us, time), out_on(OUT_GREEN));
+    printf("%s%" PRId64 "%s  %.19sZ  %s%s%s  %s", out_on(OUT_BOLD), event->position, out_off(),
+           out_time(event->entered_at_us, time), out_on(OUT_DIM), event->id, out_off(),
+           out_on(OUT_GREEN));
     out_text(event->type);
     fputs(out_off(), stdout);
     if (event->key) {
