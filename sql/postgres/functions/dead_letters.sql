@@ -322,8 +322,8 @@ CREATE OR REPLACE FUNCTION holdfast.retry_dead_letters(
     namespace text, ids bigint[] DEFAULT NULL, subscription text DEFAULT NULL,
     type text DEFAULT NULL, error text DEFAULT NULL, reason text DEFAULT NULL,
     failed_before timestamptz DEFAULT NULL, failed_after timestamptz DEFAULT NULL,
-    everything boolean DEFAULT false, max integer DEFAULT 1000, payload json DEFAULT NULL,
-    p_ticket bytea DEFAULT holdfast.ticket())
+    everything boolean DEFAULT false, max integer DEFAULT 1000,
+    payload anycompatible DEFAULT NULL, p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -331,16 +331,19 @@ AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'change the dead letters of',
                                     'consumer', 'owner');
+    v_payload   json;
     v_picked    bigint[];
     v_done      record;
 BEGIN
+    PERFORM json_check('payload', payload);
+    v_payload := payload;
     PERFORM demand_read_committed('dead letters need');
     PERFORM commit_durably();
     v_picked := dead_pick(v_namespace.id, ids,
                           dead_which(subscription, type, error, reason, failed_before,
                                      failed_after), everything, false, true, max);
     PERFORM dead_check(v_namespace.id, ids, true);
-    v_done := change_dead_retry(v_namespace.id, v_picked, payload, clock_timestamp(), p_ticket);
+    v_done := change_dead_retry(v_namespace.id, v_picked, v_payload, clock_timestamp(), p_ticket);
     PERFORM answer_check(v_done.status, v_done.message);
     PERFORM ring(v_namespace.id, v_namespace.sleep);
     RETURN dead_done(ids, v_picked, v_done.count);

@@ -72,6 +72,29 @@ BEGIN
 END
 $$;
 
+-- json_types: the types that JSON may be given in.
+CREATE OR REPLACE FUNCTION holdfast_private.json_types() RETURNS regtype[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN '{json, jsonb, text, varchar}'::regtype[];
+
+-- json_check: whether a caller gave a value as JSON: json, jsonb, or a text, which is looked at
+-- when it is used. Parameters for JSON of functions that all clients call are anycompatible for
+-- this. Another type is refused before anything else is done with the value, in a statement of its
+-- own: a role can make types, and casts by functions of its own, which would run with the rights of
+-- the function that uses one, also while a statement is planned. HF001.
+CREATE OR REPLACE FUNCTION holdfast_private.json_check(p_field text, p_value anyelement)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF pg_typeof(p_value) <> ALL (json_types()) THEN
+        RAISE EXCEPTION '% has the type %; it must be json, jsonb or text', p_field,
+            pg_typeof(p_value) USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- fault_check: raises what a ..._fault function has found, if it is not NULL. HF001.
 CREATE OR REPLACE FUNCTION holdfast_private.fault_check(p_fault text) RETURNS void
     LANGUAGE plpgsql

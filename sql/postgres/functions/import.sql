@@ -196,7 +196,7 @@ $$;
 -- is new comes before one that is in the log already. Locks: the table against writers (SHARE), the
 -- namespace's sequence or head as every publish does.
 CREATE OR REPLACE FUNCTION holdfast.import_table(source regclass, namespace text, order_by text[],
-                                                 columns json, OUT imported bigint,
+                                                 columns anycompatible, OUT imported bigint,
                                                  OUT skipped bigint, OUT first_position bigint,
                                                  OUT last_position bigint)
     LANGUAGE plpgsql
@@ -206,12 +206,15 @@ AS $$
 DECLARE
     v_now       timestamptz := clock_timestamp();
     v_namespace namespaces := namespace_find(import_table.namespace);
+    v_columns   json;
     v_order     record;
     v_rows      text;
     v_bad       record;
     v_month     timestamptz;
 BEGIN
     PERFORM demand_read_committed('import_table needs');
+    PERFORM json_check('columns', columns);
+    v_columns := columns;
     IF source IS NULL THEN
         RAISE EXCEPTION 'source is NULL' USING ERRCODE = 'HF001';
     END IF;
@@ -222,7 +225,7 @@ BEGIN
                    FROM %3$s s WINDOW w AS (ORDER BY %4$s)',
                   string_agg(c.expression || ' AS ' || c.member, ', '), v_order.place, source,
                   v_order.list, substr(v_order.place, 5, length(v_order.place) - 5))
-        INTO v_rows FROM import_columns(source, columns) c;
+        INTO v_rows FROM import_columns(source, v_columns) c;
     EXECUTE format('LOCK TABLE %s IN SHARE MODE', source);
     PERFORM commit_durably();
     PERFORM import_check(source, v_namespace.id, v_rows);

@@ -603,7 +603,7 @@ $$;
 -- subscription has not finished is kept or dropped then. True: it is new. For the owner of the
 -- schema.
 CREATE OR REPLACE FUNCTION holdfast.create_namespace(namespace text, gapless boolean DEFAULT NULL,
-                                                     metadata json DEFAULT NULL,
+                                                     metadata anycompatible DEFAULT NULL,
                                                      retention_ms bigint DEFAULT NULL,
                                                      retention_bytes bigint DEFAULT NULL,
                                                      lagging text DEFAULT NULL)
@@ -611,14 +611,19 @@ CREATE OR REPLACE FUNCTION holdfast.create_namespace(namespace text, gapless boo
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    v_metadata json;
 BEGIN
-    RETURN namespace_set(namespace, gapless, metadata, retention_ms, retention_bytes, lagging,
+    PERFORM json_check('metadata', metadata);
+    v_metadata := metadata;
+    RETURN namespace_set(namespace, gapless, v_metadata, retention_ms, retention_bytes, lagging,
                          true);
 END
 $$;
 
 -- alter_namespace: changes one that exists. What is not given stays. For the owner of the schema.
-CREATE OR REPLACE FUNCTION holdfast.alter_namespace(namespace text, metadata json DEFAULT NULL,
+CREATE OR REPLACE FUNCTION holdfast.alter_namespace(namespace text,
+                                                    metadata anycompatible DEFAULT NULL,
                                                     retention_ms bigint DEFAULT NULL,
                                                     retention_bytes bigint DEFAULT NULL,
                                                     lagging text DEFAULT NULL)
@@ -626,8 +631,13 @@ CREATE OR REPLACE FUNCTION holdfast.alter_namespace(namespace text, metadata jso
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    v_metadata json;
 BEGIN
-    PERFORM namespace_set(namespace, NULL, metadata, retention_ms, retention_bytes, lagging, false);
+    PERFORM json_check('metadata', metadata);
+    v_metadata := metadata;
+    PERFORM namespace_set(namespace, NULL, v_metadata, retention_ms, retention_bytes, lagging,
+                          false);
 END
 $$;
 

@@ -312,7 +312,7 @@ $$;
 -- a warning), and the one who removes the namespace.
 CREATE OR REPLACE FUNCTION holdfast.heartbeat(namespace text, node text, token uuid DEFAULT NULL,
                                               description text DEFAULT NULL,
-                                              metadata json DEFAULT NULL,
+                                              metadata anycompatible DEFAULT NULL,
                                               heartbeat_ms bigint DEFAULT NULL,
                                               p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS uuid
@@ -321,15 +321,19 @@ CREATE OR REPLACE FUNCTION holdfast.heartbeat(namespace text, node text, token u
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_id      integer := (enter(p_ticket, heartbeat.namespace, 'be a node of',
-                                'viewer', 'publisher', 'consumer', 'owner')).id;
-    v_caller  oid := holder(p_ticket);
-    v_token   uuid := coalesce(heartbeat.token, gen_random_uuid());
-    v_message text := node_fault(heartbeat.node, heartbeat.description, heartbeat.metadata,
-                                 heartbeat.heartbeat_ms);
-    v_started timestamptz;
-    v_done    record;
+    v_id       integer := (enter(p_ticket, heartbeat.namespace, 'be a node of',
+                                 'viewer', 'publisher', 'consumer', 'owner')).id;
+    v_caller   oid := holder(p_ticket);
+    v_token    uuid := coalesce(heartbeat.token, gen_random_uuid());
+    v_metadata json;
+    v_message  text;
+    v_started  timestamptz;
+    v_done     record;
 BEGIN
+    PERFORM json_check('metadata', heartbeat.metadata);
+    v_metadata := heartbeat.metadata;
+    v_message := node_fault(heartbeat.node, heartbeat.description, v_metadata,
+                            heartbeat.heartbeat_ms);
     IF v_message IS NOT NULL THEN
         RAISE EXCEPTION USING MESSAGE = v_message, ERRCODE = 'HF001';
     END IF;
@@ -345,7 +349,7 @@ BEGIN
         UPDATE processes p
             SET renewals = p.renewals + 1, seen_at = clock_timestamp(),
                 description = coalesce(heartbeat.description, p.description),
-                metadata = coalesce(heartbeat.metadata, p.metadata),
+                metadata = coalesce(v_metadata, p.metadata),
                 heartbeat_ms = coalesce(heartbeat.heartbeat_ms, p.heartbeat_ms)
             WHERE p.token = v_token;
         IF FOUND THEN
@@ -353,7 +357,7 @@ BEGIN
         END IF;
     END IF;
     v_done := node_register(v_id, v_token, false, false, heartbeat.node, true, heartbeat.node,
-                            heartbeat.description, heartbeat.metadata, NULL, NULL, NULL,
+                            heartbeat.description, v_metadata, NULL, NULL, NULL,
                             coalesce(heartbeat.heartbeat_ms, 30000), p_ticket);
     IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message,

@@ -52,33 +52,36 @@ $$;
 --
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
 -- ordinary (the expression is not true, or the id exists) goes the long way.
-CREATE OR REPLACE FUNCTION holdfast.publish(namespace text, type text, payload json DEFAULT 'null',
-                                            INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
-                                            tenant text DEFAULT NULL, metadata json DEFAULT NULL,
-                                            producer text DEFAULT NULL,
-                                            expected_version bigint DEFAULT NULL,
-                                            emitted_at timestamptz DEFAULT NULL,
-                                            unique_key text DEFAULT NULL,
-                                            unique_for interval DEFAULT NULL,
-                                            OUT "position" bigint, OUT duplicate boolean,
-                                            OUT key_version bigint,
-                                            p_ticket bytea DEFAULT holdfast.ticket())
+CREATE OR REPLACE FUNCTION holdfast.publish(
+    namespace text, type text, payload anycompatible DEFAULT 'null', INOUT id uuid DEFAULT NULL,
+    key text DEFAULT NULL, tenant text DEFAULT NULL, metadata anycompatible DEFAULT NULL,
+    producer text DEFAULT NULL, expected_version bigint DEFAULT NULL,
+    emitted_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
+    unique_for interval DEFAULT NULL, OUT "position" bigint, OUT duplicate boolean,
+    OUT key_version bigint, p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now   timestamptz := clock_timestamp();
-    v_guard timestamptz;
-    v_enter timestamptz;
-    v_hash  bigint;
-    v_quick record;
-    v_done  record;
+    v_now      timestamptz := clock_timestamp();
+    v_payload  json;
+    v_metadata json;
+    v_guard    timestamptz;
+    v_enter    timestamptz;
+    v_hash     bigint;
+    v_quick    record;
+    v_done     record;
 BEGIN
     IF holdfast_private.holder(p_ticket) IS NOT NULL THEN
         PERFORM holdfast_private.enter(p_ticket, publish.namespace, 'publish into', 'publisher',
                                        'owner');
     END IF;
+    IF pg_typeof(publish.payload) <> ALL (holdfast_private.json_types()) THEN
+        PERFORM holdfast_private.json_check('payload', publish.payload);
+    END IF;
+    v_payload := publish.payload;
+    v_metadata := publish.metadata;
     IF publish.id IS NULL THEN
         publish.id := holdfast_private.new_id(v_now);
         v_guard := date_trunc('milliseconds', v_now);
@@ -92,17 +95,16 @@ BEGIN
             AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
             AND octet_length(publish.type) <= HF_TYPE_BYTES_MAX
             AND publish.type COLLATE "C" ~ holdfast_private.type_regex()
-            AND (octet_length(publish.payload::text) <= 128
-                 OR octet_length(publish.payload::text) <= least(65536, n.payload_bytes_max)
-                    AND NOT holdfast_private.json_too_deep(publish.payload::text))
-            AND strpos(publish.payload::text, E'\\u') = 0
+            AND (octet_length(v_payload::text) <= 128
+                 OR octet_length(v_payload::text) <= least(65536, n.payload_bytes_max)
+                    AND NOT holdfast_private.json_too_deep(v_payload::text))
+            AND strpos(v_payload::text, E'\\u') = 0
             AND (publish.key IS NULL OR octet_length(publish.key) <= HF_KEY_BYTES_MAX)
             AND (publish.tenant IS NULL OR octet_length(publish.tenant) <= HF_KEY_BYTES_MAX)
             AND (publish.producer IS NULL
                  OR octet_length(publish.producer) <= HF_PRODUCER_BYTES_MAX)
-            AND publish.metadata IS NULL AND publish.expected_version IS NULL
-            AND publish.emitted_at IS NULL AND publish.unique_key IS NULL
-            AND publish.unique_for IS NULL
+            AND num_nonnulls(v_metadata, publish.expected_version, publish.emitted_at,
+                             publish.unique_key, publish.unique_for) = 0
             AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
     IF FOUND THEN
         -- Not RETURNING: who may only publish may not see what is in the log.
@@ -117,10 +119,10 @@ BEGIN
                     holdfast_private.checksum_of(
                         holdfast_private.content_of(publish.id, v_now, publish.type, publish.key,
                                                     publish.tenant, NULL, publish.producer, NULL,
-                                                    publish.payload),
+                                                    v_payload),
                         v_hash, publish."position", v_enter, NULL),
                     v_now, v_enter, v_guard, publish.id, v_quick.id, publish.type,
-                    publish.producer, publish.key, publish.tenant, publish.payload)
+                    publish.producer, publish.key, publish.tenant, v_payload)
             ON CONFLICT DO NOTHING;
         IF FOUND THEN
             publish.duplicate := false;
@@ -139,9 +141,9 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    v_done := holdfast_private.publish_checked(publish.namespace, publish.type, publish.payload,
+    v_done := holdfast_private.publish_checked(publish.namespace, publish.type, v_payload,
                                                publish.id, publish.key, publish.tenant,
-                                               publish.metadata, publish.producer,
+                                               v_metadata, publish.producer,
                                                publish.expected_version, publish.emitted_at,
                                                publish.unique_key, publish.unique_for);
     publish.id := coalesce(v_done.first, publish.id);
@@ -198,7 +200,8 @@ $$;
 
 -- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row
 -- per event, in order.
-CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[], payloads json[],
+CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[],
+                                                 payloads anycompatiblearray,
                                                  ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,
                                                  tenants text[] DEFAULT NULL,
                                                  metadata json[] DEFAULT NULL,
@@ -218,11 +221,14 @@ DECLARE
     v_done      record;
     v_now       timestamptz := clock_timestamp();
     v_count     integer := coalesce(cardinality(types), 0);
+    v_payloads  json[];
     v_ids       uuid[];
     v_positions bigint[];
     v_plain     boolean;
 BEGIN
-    PERFORM events_given_check(v_namespace.id, v_count, types, payloads, ids, publish_many.keys,
+    PERFORM json_check('payload', payloads[1]);
+    v_payloads := payloads;
+    PERFORM events_given_check(v_namespace.id, v_count, types, v_payloads, ids, publish_many.keys,
                                tenants, publish_many.metadata, producers, expected_versions,
                                publish_many.emitted_at, v_now);
     PERFORM commit_durably();
@@ -243,7 +249,7 @@ BEGIN
                 SELECT e.*, nextval(v_namespace.sequence) AS position,
                        clock_timestamp() AS entered_at,
                        hash_of(coalesce(e.tenant, e.key, e.id::text)) AS hash
-                FROM unnest(v_ids, types, payloads, publish_many.keys, tenants,
+                FROM unnest(v_ids, types, v_payloads, publish_many.keys, tenants,
                             publish_many.metadata, producers,
                             publish_many.emitted_at) WITH ORDINALITY
                     AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
@@ -274,7 +280,7 @@ BEGIN
     END IF;
 
     FOR i IN 1 .. v_count LOOP
-        v_done := append_one(v_namespace, v_ids[i], types[i], coalesce(payloads[i], 'null'),
+        v_done := append_one(v_namespace, v_ids[i], types[i], coalesce(v_payloads[i], 'null'),
                              publish_many.keys[i], tenants[i], publish_many.metadata[i],
                              producers[i], NULL, coalesce(publish_many.emitted_at[i], v_now),
                              expected_versions[i],
@@ -297,7 +303,7 @@ $$;
 -- publish_many: the same for a JSON array of objects with the members type, payload, id, key,
 -- tenant, metadata, producer, expected_version, emitted_at. Payload and metadata are stored as the
 -- bytes that stand in the array. An unknown member is HF001.
-CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, events json)
+CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, events anycompatible)
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
     LANGUAGE plpgsql
@@ -305,6 +311,7 @@ CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, events json)
 AS $$
 #variable_conflict use_column
 DECLARE
+    v_events   json;
     v_types    text[];
     v_payloads json[];
     v_ids      uuid[];
@@ -316,15 +323,16 @@ DECLARE
     v_emitted  timestamptz[];
     v_fault    text;
 BEGIN
-    IF json_typeof(publish_many.events) IS DISTINCT FROM 'array' THEN
+    v_events := publish_many.events; -- by casts of the caller's, which run with its own rights
+    IF json_typeof(v_events) IS DISTINCT FROM 'array' THEN
         RAISE EXCEPTION 'events is not a JSON array' USING ERRCODE = 'HF001';
     END IF;
     SELECT format('event %s is not an object', i - 1) INTO v_fault
-        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i)
+        FROM json_array_elements(v_events) WITH ORDINALITY AS e (event, i)
         WHERE json_typeof(event) <> 'object' LIMIT 1;
     IF NOT FOUND THEN
         SELECT format('event %s has the unknown member %s', i - 1, left(name, 64)) INTO v_fault
-            FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i),
+            FROM json_array_elements(v_events) WITH ORDINALITY AS e (event, i),
                  json_object_keys(event) name
             WHERE name <> ALL ('{type, payload, id, key, tenant, metadata, producer,
                                expected_version, emitted_at}')
@@ -343,7 +351,7 @@ BEGIN
            array_agg((event ->> 'emitted_at')::timestamptz ORDER BY i)
         INTO v_types, v_payloads, v_ids, v_keys, v_tenants, v_metadata, v_producer, v_expected,
              v_emitted
-        FROM json_array_elements(publish_many.events) WITH ORDINALITY AS e (event, i);
+        FROM json_array_elements(v_events) WITH ORDINALITY AS e (event, i);
     IF v_expected = array_fill(NULL::bigint, ARRAY[coalesce(cardinality(v_expected), 0)]) THEN
         v_expected := NULL;
     END IF;

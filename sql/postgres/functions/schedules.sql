@@ -183,10 +183,11 @@ $$;
 -- same again changes nothing; if only the driver changes, it goes on waiting for the same time.
 -- (hf_schedule_put does it so, too.) paused: from the beginning, if it is new.
 CREATE OR REPLACE FUNCTION holdfast.create_schedule(namespace text, name text, expression text,
-                                                    type text, payload json DEFAULT 'null',
+                                                    type text,
+                                                    payload anycompatible DEFAULT 'null',
                                                     zone text DEFAULT 'UTC', key text DEFAULT NULL,
                                                     tenant text DEFAULT NULL,
-                                                    metadata json DEFAULT NULL,
+                                                    metadata anycompatible DEFAULT NULL,
                                                     misfire text DEFAULT 'skip',
                                                     misfire_cap integer DEFAULT 100,
                                                     grace_ms bigint DEFAULT 60000,
@@ -203,15 +204,20 @@ DECLARE
                                     'publisher', 'owner');
     v_cron      cron := cron_parse(create_schedule.expression);
     v_now       timestamptz := clock_timestamp();
-    v_payload   json := coalesce(create_schedule.payload, 'null');
+    v_payload   json;
+    v_metadata  json;
     v_policy    integer := array_position('{skip,once,all}', create_schedule.misfire);
     v_schedule  schedules;
     v_same      boolean; -- all but who drives it
 BEGIN
+    PERFORM json_check('payload', create_schedule.payload);
+    v_payload := create_schedule.payload;
+    v_payload := coalesce(v_payload, 'null');
+    v_metadata := create_schedule.metadata;
     PERFORM fault_check(schedule_fault(
         v_namespace.id, create_schedule.name, create_schedule.zone, create_schedule.type, v_payload,
-        create_schedule.key, create_schedule.tenant, create_schedule.metadata,
-        create_schedule.misfire, create_schedule.misfire_cap, create_schedule.grace_ms));
+        create_schedule.key, create_schedule.tenant, v_metadata, create_schedule.misfire,
+        create_schedule.misfire_cap, create_schedule.grace_ms));
     PERFORM commit_durably();
     SELECT * INTO v_schedule FROM schedules s
         WHERE s.namespace_id = v_namespace.id AND s.name = create_schedule.name FOR UPDATE;
@@ -222,13 +228,13 @@ BEGIN
                         IS NOT DISTINCT FROM
                         (create_schedule.expression, create_schedule.zone, create_schedule.type,
                          v_payload::text, create_schedule.key, create_schedule.tenant,
-                         create_schedule.metadata::text, v_policy, create_schedule.misfire_cap,
+                         v_metadata::text, v_policy, create_schedule.misfire_cap,
                          create_schedule.grace_ms * 1000);
     IF NOT v_same OR (v_schedule.job IS NULL) <> (create_schedule.driver IS NULL) THEN
         PERFORM change_schedule_put(
             v_namespace.id, new_id(v_now), create_schedule.name, create_schedule.expression,
             create_schedule.zone, create_schedule.type, v_payload, create_schedule.key,
-            create_schedule.tenant, create_schedule.metadata, v_policy, create_schedule.misfire_cap,
+            create_schedule.tenant, v_metadata, v_policy, create_schedule.misfire_cap,
             create_schedule.grace_ms * 1000,
             CASE WHEN v_same THEN v_schedule.next_at
                  ELSE cron_after(v_cron, create_schedule.zone, v_now) END, v_now,
@@ -297,11 +303,12 @@ $$;
 -- cannot be expected: the version at that time is not known. unique_key, unique_for: as publish; an
 -- event that waits keeps its key at least as long, so unique_for may be left out. replace: one with
 -- this key that waits is replaced by this one, which waits for its own time. HF001, HF003, HF011.
-CREATE OR REPLACE FUNCTION holdfast.publish_later(namespace text, type text, payload json,
+CREATE OR REPLACE FUNCTION holdfast.publish_later(namespace text, type text,
+                                                  payload anycompatible,
                                                   deliver_at timestamptz,
                                                   INOUT id uuid DEFAULT NULL, key text DEFAULT NULL,
                                                   tenant text DEFAULT NULL,
-                                                  metadata json DEFAULT NULL,
+                                                  metadata anycompatible DEFAULT NULL,
                                                   producer text DEFAULT NULL,
                                                   emitted_at timestamptz DEFAULT NULL,
                                                   unique_key text DEFAULT NULL,
@@ -316,15 +323,21 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'publish into', 'publisher', 'owner');
-    v_payload   json := coalesce(payload, 'null');
+    v_payload   json;
+    v_metadata  json;
     v_now       timestamptz := clock_timestamp();
     v_emitted   timestamptz := coalesce(emitted_at, v_now);
-    v_fault     text := event_fault(v_namespace.id, type, v_payload, key, tenant, metadata,
-                                    producer, NULL, v_emitted);
+    v_fault     text;
     v_us        bigint := extract(epoch FROM unique_for) * 1000000;
     v_done      record;
 BEGIN
-    v_fault := coalesce(v_fault, unique_fault(unique_key, v_us, true));
+    PERFORM json_check('payload', payload);
+    v_payload := payload;
+    v_payload := coalesce(v_payload, 'null');
+    v_metadata := metadata;
+    v_fault := coalesce(event_fault(v_namespace.id, type, v_payload, key, tenant, v_metadata,
+                                    producer, NULL, v_emitted),
+                        unique_fault(unique_key, v_us, true));
     IF v_fault IS NULL AND replace AND unique_key IS NULL THEN
         v_fault := 'replace is given but unique_key is NULL';
     ELSIF v_fault IS NULL AND deliver_at IS NULL THEN
@@ -337,7 +350,7 @@ BEGIN
     PERFORM commit_durably();
     id := coalesce(id, new_id(v_now));
     v_done := change_delay(v_namespace.id, deliver_at, ARRAY[id], ARRAY[type], ARRAY[v_payload],
-                           ARRAY[key], ARRAY[tenant], ARRAY[metadata], ARRAY[producer],
+                           ARRAY[key], ARRAY[tenant], ARRAY[v_metadata], ARRAY[producer],
                            ARRAY[v_emitted], ARRAY[hash_of(coalesce(tenant, key, id::text))],
                            ARRAY[unique_key], ARRAY[v_us], coalesce(replace, false));
     id := coalesce(v_done.firsts[1], id);

@@ -128,7 +128,7 @@ CREATE OR REPLACE FUNCTION holdfast.create_subscription(namespace text, name tex
                                                         place text DEFAULT NULL,
                                                         mode text DEFAULT NULL,
                                                         partitions integer DEFAULT NULL,
-                                                        options jsonb DEFAULT '{}',
+                                                        options anycompatible DEFAULT '{}',
                                                         p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -137,11 +137,14 @@ AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
                                     'consumer', 'owner');
+    v_options   jsonb;
 BEGIN
+    PERFORM json_check('options', options);
+    v_options := options;
     PERFORM fault_check(coalesce(name_fault(name, 'subscription name', HF_NAME_BYTES_MAX),
                                  patterns_fault(name, patterns)));
     RETURN subscription_put(v_namespace, name, patterns, place,
-                            options_given(options, mode, partitions), true, p_ticket);
+                            options_given(v_options, mode, partitions), true, p_ticket);
 END
 $$;
 
@@ -149,7 +152,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.alter_subscription(namespace text, name text,
                                                        patterns text[] DEFAULT NULL,
                                                        partitions integer DEFAULT NULL,
-                                                       options jsonb DEFAULT '{}',
+                                                       options anycompatible DEFAULT '{}',
                                                        p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -158,12 +161,15 @@ AS $$
 DECLARE
     v_namespace namespaces := enter(p_ticket, namespace, 'change the subscriptions of',
                                     'consumer', 'owner');
+    v_options   jsonb;
 BEGIN
+    PERFORM json_check('options', options);
+    v_options := options;
     PERFORM fault_check(coalesce(
         name_fault(name, 'subscription name', HF_NAME_BYTES_MAX),
         CASE WHEN patterns IS NOT NULL THEN patterns_fault(name, patterns) END));
     PERFORM subscription_put(v_namespace, name, patterns, NULL,
-                             options_given(options, NULL, partitions), false, p_ticket);
+                             options_given(v_options, NULL, partitions), false, p_ticket);
 END
 $$;
 
