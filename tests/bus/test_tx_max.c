@@ -140,6 +140,58 @@ static void past_tx_max_a_shared_transaction_is_undone_although_the_dispatcher_w
     time_is_up_without_dispatcher(*state, HF_MODE_SHARED);
 }
 
+#define HASTY_MS 50
+
+struct hasty {
+    _Atomic int64_t shortest_us; /* from the handler's begin until it saw that it is cancelled */
+};
+
+/* Waits until it is cancelled, and notes the shortest time that this has taken. */
+static hf_verdict time_the_cancelling(const hf_event *event, hf_delivery *delivery,
+                                      struct recorder *recorder)
+{
+    struct hasty *hasty = recorder->extra;
+    int64_t begin_us = mono_us();
+
+    (void)event;
+    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
+        usleep(1000);
+    }
+    if (mono_us() - begin_us < atomic_load(&hasty->shortest_us)) {
+        atomic_store(&hasty->shortest_us, mono_us() - begin_us);
+    }
+    return HF_ACK;
+}
+
+static void limit_is_noticed_in_time(struct scene *scene, hf_mode mode)
+{
+    static struct hasty hasty;
+    struct recorder *recorder = scene_recorder(scene, time_the_cancelling);
+    hf_subscription_options options = effects_options();
+
+    effects_make(scene);
+    atomic_store(&hasty.shortest_us, INT64_MAX);
+    recorder->extra = &hasty;
+    options.mode = mode;
+    options.tx_max_ms = HASTY_MS;
+    options.attempts_max = 8; /* on a busy machine one of them is in time */
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish(scene->bus, "x", NULL, "1");
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_in_range(atomic_load(&hasty.shortest_us), HASTY_MS * 1000, 10 * HASTY_MS * 1000);
+}
+
+static void a_tx_max_below_a_second_is_noticed_in_time(void **state)
+{
+    limit_is_noticed_in_time(*state, HF_MODE_ORDERED);
+}
+
+static void a_tx_max_below_a_second_is_noticed_in_time_in_a_shared_subscription(void **state)
+{
+    limit_is_noticed_in_time(*state, HF_MODE_SHARED);
+}
+
 /* An SQL function that outlasts the time limit. */
 static void outlast(sqlite3_context *context, int count, sqlite3_value **values)
 {
@@ -258,6 +310,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
     scene_test(past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store),
     scene_test(past_tx_max_a_shared_transaction_is_undone_although_the_dispatcher_waits),
+    scene_test(a_tx_max_below_a_second_is_noticed_in_time),
+    scene_test(a_tx_max_below_a_second_is_noticed_in_time_in_a_shared_subscription),
     scene_test(a_statement_that_outlasts_tx_max_is_undone_when_it_ends),
     scene_test(a_statement_that_outlasts_a_stop_is_undone_when_it_ends),
 };
