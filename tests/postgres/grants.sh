@@ -96,6 +96,13 @@ is "but afterwards" "SELECT status, more FROM holdfast.change_namespace_remove(0
 shut first
 shut second
 
+for subscription in "$their_audit" 1000000; do
+    fails "a role does not learn to which namespace subscription $subscription belongs" \
+        "SET ROLE \"consumer's\"; SELECT FROM holdfast.change_give_back($subscription, 0,
+        gen_random_uuid(), 1)" \
+        "42501: consumer's may not change the subscriptions of namespace with id "
+done
+
 # as ROLE SQL: rows, or SQLSTATE alone.
 as() {
     PGUSER=$1 psql -qXAt -v ON_ERROR_STOP=1 -v VERBOSITY=sqlstate -c "$2" 2>&1 | paste -sd' ' -

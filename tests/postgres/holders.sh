@@ -121,6 +121,11 @@ shut g
 fails "no role declares itself a publisher" \
     "SET ROLE neighbour; SELECT holdfast_private.publishing(1)" "42501: *holdfast_private*"
 fails "or computes the key" "SET ROLE neighbour; SELECT holdfast_private.draw(1)" "42501: *"
+fails "or learns who publishes where it has no part" \
+    "SET ROLE neighbour; SELECT FROM holdfast.publishing_now(1)" \
+    "42501: neighbour may not see who publishes into namespace with id 1"
+is "where it has one it does" \
+    "SET ROLE neighbour; SELECT count(*) FROM holdfast.publishing_now(2)" 1
 
 # A gap, while they hold all this: it ends.
 ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x'); ROLLBACK" >/dev/null

@@ -335,6 +335,27 @@ if [ "$grants" = t ]; then
     shut publisher
     is "what was passed over is done the next time" "SELECT FROM holdfast.tick();
         SELECT count(*) FROM holdfast.event_log WHERE namespace = 'a' AND type = 'due'" 1
+    # Large events take long to be written; here a trigger does. All is one transaction, and readers
+    # of every namespace that it has published into wait for its end.
+    PGUSER=a_publisher sql "SELECT FROM generate_series(1, 20) i,
+        LATERAL holdfast.create_schedule('a', 'slow' || i, '@every 1s', 'slow')" >/dev/null
+    PGUSER=$b_role sql \
+        "SELECT FROM holdfast.create_schedule('b', 'quick', '@every 1s', 'quick')" >/dev/null
+    sql "CREATE FUNCTION public.slowly() RETURNS trigger LANGUAGE plpgsql
+             AS 'BEGIN PERFORM pg_sleep(0.3); RETURN new; END';
+         CREATE TRIGGER slowly BEFORE UPDATE ON holdfast_private.schedules FOR EACH ROW
+             WHEN (new.type = 'slow') EXECUTE FUNCTION public.slowly()" >/dev/null
+    becomes "SELECT bool_and(next_at <= now()) FROM holdfast_private.schedules
+        WHERE type IN ('slow', 'quick')" t
+    ok "a tick for all does not spend more than a second on the schedules of one namespace" same t \
+        "$(PGUSER=boss sql "SELECT more FROM holdfast.tick()")"
+    is "(it has fired some of them)" "SELECT count(DISTINCT schedule_id) BETWEEN 1 AND 6
+        FROM holdfast_private.events WHERE type = 'slow'" t
+    is "and fires those of others" \
+        "SELECT count(*) > 0 FROM holdfast.event_log WHERE namespace = 'b' AND type = 'quick'" t
+    sql "DROP TRIGGER slowly ON holdfast_private.schedules" >/dev/null
+    PGUSER=a_publisher sql "SELECT FROM generate_series(1, 20) i,
+        LATERAL holdfast.drop_schedule('a', 'slow' || i)" >/dev/null
 fi
 
 # --- The owner of a ---

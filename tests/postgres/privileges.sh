@@ -87,12 +87,11 @@ is "functions with their owner's rights, which nobody else has, name their searc
     "SELECT count(*) FROM pg_proc p WHERE p.pronamespace IN ('holdfast'::regnamespace,
     'holdfast_private'::regnamespace) AND p.prosecdef AND NOT coalesce(p.proconfig,
     '{}') @> '{\"search_path=pg_catalog, holdfast_private, holdfast, pg_temp\"}'" 0
-# publishing_now tells which transactions publish, and nothing that pg_locks does not show to
-# everybody; cron_next reads nothing.
+# cron_next reads nothing.
 is "and each that roles may call asks who calls" \
     "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace
     IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosecdef
-    AND p.prorettype <> 'trigger'::regtype AND p.proname NOT IN ('publishing_now', 'cron_next')
+    AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'cron_next'
      AND p.prosrc !~ '(admit|enter|holder|pull_find|schedule_find|subscription_pause)\(p_ticket'" ""
 rm -f "$rights" "$rights.found" "$rights.told"
 done_testing

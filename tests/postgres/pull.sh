@@ -202,6 +202,16 @@ fails "too many positions" "SELECT holdfast.ack($S, '$l', array_fill(1::bigint, 
     "HF001: there are 10001 positions; the limit is 10000"
 fails "a position that is not there" "SELECT holdfast.nack($S, '$l', '{999999}')" \
     "HF005: position 999999 is not in the lease (any more)"
+as_it_is="SELECT count, positions, subscription_id FROM holdfast_private.leases WHERE token = '$l'"
+before=$(sql "$as_it_is")
+for call in "ack($S, '$l', '{NULL}')" "ack($S, '$l', '{1,NULL}')" "release($S, '$l', '{NULL}')" \
+    "nack($S, '$l', '{NULL}')" "bury($S, '$l', '{NULL}')"; do
+    fails "a position that is NULL, for ${call%%(*}" "SELECT holdfast.$call" \
+        "HF005: position * is not in the lease*"
+done
+fails "a position that is NULL, for tx_settle" "SELECT FROM holdfast.tx_settle(1, ${before##*|},
+    true, 0, gen_random_uuid(), 1, '$l', NULL, '{NULL}', '{f}', now())" "HF004: *"
+is "(the lease is as it was)" "$as_it_is" "$before"
 fails "another subscription's lease" "SELECT holdfast.ack('default', 's1', '$l')" \
     "HF005: the lease has ended: its events were handed out again or are settled"
 fails "an older snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM holdfast.claim($S)" \

@@ -78,6 +78,38 @@ for value in "type => repeat('x', 100000000)" "type => 'x', key => repeat('x', 1
         "HF001: *"
 done
 
+# --- What is stored as it comes, and read by C and SQL later ---
+if [ "$grants" = t ]; then
+    put() { # PATTERNS OPTIONS
+        echo "SET ROLE $role; SELECT status FROM holdfast.change_subscription_put(1, 'put', '$1',
+            '$2', 1, 1, 0, -1, now())"
+    }
+    for options in '{"batch":"x","batch":10}' '{"batch":1.0}' '{"batch":1e1}' '{"nothing":1}' '[]' \
+        null 5 '{"batch":null}'; do
+        fails "options that C cannot read: $options" "$(put '["**"]' "$options")" "HF001: *"
+    done
+    for patterns in '["**",1]' '[["a"]]' '[{}]' '"a"' '{}' '[]' '["a",null]'; do
+        fails "patterns that it cannot: $patterns" "$(put "$patterns" '{}')" "HF001: *"
+    done
+    is "(others it can)" "$(put '["a.*","b"]' '{"batch":10,"retry_multiplier":1.5}');
+        SELECT holdfast.drop_subscription('default', 'put')" "0 "
+    schedule="1, gen_random_uuid(), 'put', '@hourly', 'UTC', 't', '1', NULL, NULL, NULL, 1, 1"
+    fails "a schedule with a grace below 0" "SET ROLE $role; SELECT
+        FROM holdfast.change_schedule_put($schedule, -1, now(), now(), NULL, false, NULL, NULL)" \
+        "HF001: grace_ms is -1; it takes 0 to 86400000"
+    jobs=$(sql "SELECT id FROM holdfast_private.subscriptions WHERE name = 'jobs'")
+    lease=$(sql "SET ROLE $role; SELECT lease FROM holdfast.claim('default', 'jobs', 1)")
+    # shellcheck disable=SC1003
+    for story in '[{"error":"\u0000"}]' '[{"error":"\ud800"}]' '{}' 5; do
+        fails "a story that cannot be read: $story" "SET ROLE $role;
+            SELECT FROM holdfast.change_settle_lease(1, $jobs, '$lease', false, false, NULL, now(),
+            '{1}', '{1}', '{1}', '{1000}', NULL, ARRAY['$story'], ARRAY[now()])" \
+            "HF001: the outcome of position 1 has a story that is none"
+    done
+    is "(the event can be settled)" \
+        "SET ROLE $role; SELECT holdfast.ack('default', 'jobs', '$lease', '{1}')" ""
+fi
+
 # --- Not more than one's share of what all namespaces have in common ---
 if [ "$grants" = t ]; then
     many="SELECT holdfast.create_subscription('default', 'w' || i, '{**}', 'start',
@@ -110,5 +142,30 @@ if [ "$grants" = t ]; then
         >/dev/null
     is "another role does" "SET ROLE second;
         SELECT holdfast.heartbeat('default', 'other') IS NOT NULL" t
+    sql "SELECT FROM holdfast_private.namespace_put('next')" >/dev/null
+    next=$(sql "SELECT id FROM holdfast_private.namespaces WHERE name = 'next'")
+    for call in "process_beat($next, gen_random_uuid(), 'n', false)" "process_sweep($next)" \
+        "process_close($next, gen_random_uuid(), now())" "company($next, gen_random_uuid())" \
+        "node_list($next, NULL, NULL)"; do
+        is "${call%%(*} in another namespace does not read them" "BEGIN; SELECT FROM holdfast.$call;
+            SELECT pg_stat_get_xact_tuples_returned('holdfast_private.processes'::regclass)" 0
+    done
+
+    # --- Leases, which are moved as a whole while all consumers wait ---
+    living="SELECT count(*), sum(pg_column_size(positions)) > 2097152 FROM holdfast_private.leases"
+    sql "INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, lease_ms, bound,
+                                              kept, has_retries, count, positions)
+         SELECT gen_random_uuid(), 1, now() + interval '1 day', 1000, false, false, false, 10000,
+                (SELECT range_agg(int8range(3 * p + i, 3 * p + i + 1))
+                 FROM generate_series(1, 10000) p)
+         FROM generate_series(1, 100) i" >/dev/null
+    is "(a hundred leases of events that lie apart are large)" "$living" "100|t"
+    is "they are left where they are" \
+        "SELECT holdfast_private.compact('holdfast_private.leases', -1, 1000000)" f
+    sql "DELETE FROM holdfast_private.leases WHERE token NOT IN
+        (SELECT token FROM holdfast_private.leases LIMIT 10)" >/dev/null
+    is "a few are moved" \
+        "SELECT holdfast_private.compact('holdfast_private.leases', -1, 1000000)" t
+    is "(all of them)" "$living" "10|f"
 fi
 done_testing

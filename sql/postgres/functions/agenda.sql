@@ -76,7 +76,7 @@ BEGIN
         PERFORM fault_check(schedule_fault(p_namespace_id, p_name, p_zone, p_type, p_payload, p_key,
                                            p_tenant, p_metadata,
                                            ('{skip,once,all}'::text[])[p_policy], p_cap,
-                                           p_grace_us / 1000));
+                                           floor(p_grace_us / 1000.0)::bigint));
         PERFORM times_check(v_caller, 'next time', p_next);
         PERFORM clock_check(v_caller, p_now);
         PERFORM text_check(v_caller, 'reason', concat(p_paused_by, p_paused_reason), 4096);

@@ -49,7 +49,7 @@ BEGIN
 END
 $$;
 
--- Positions of the log: 0 (before the first) up to the newest.
+-- Positions of the log: 0 (before the first) up to the newest. NULL is none of them.
 CREATE OR REPLACE FUNCTION holdfast_private.positions_check(p_caller oid, p_namespace_id integer,
                                                             p_positions bigint[])
     RETURNS void
@@ -69,9 +69,11 @@ BEGIN
             c_positions_max USING ERRCODE = 'HF001';
     END IF;
     v_head := head(p_namespace_id);
-    SELECT p INTO v_bad FROM unnest(p_positions) p WHERE p < 0 OR p > v_head LIMIT 1;
+    SELECT p INTO v_bad FROM unnest(p_positions) p WHERE (p BETWEEN 0 AND v_head) IS NOT TRUE
+        LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'position % is outside the log', v_bad USING ERRCODE = 'HF001';
+        RAISE EXCEPTION 'position % is outside the log', coalesce(v_bad::text, 'NULL')
+            USING ERRCODE = 'HF001';
     END IF;
 END
 $$;
@@ -129,6 +131,7 @@ BEGIN
             WHEN (o.next BETWEEN p_now - interval '1 day' AND p_now + interval '367 days') IS FALSE
                 THEN 'is to wait until ' || o.next
             WHEN octet_length(o.story) > 2097152 OR json_typeof(o.story::json) <> 'array'
+                OR json_escapes_badly(o.story)
                 THEN 'has a story that is none'
             WHEN octet_length(o.reason) > 64 OR octet_length(o.error) > 8192
                 THEN 'has a long reason or error'
@@ -152,6 +155,38 @@ BEGIN
 END
 $$;
 
+-- Options and patterns of a subscription, which are stored as they come, and which C must be able to
+-- read: what the server takes for the same thing (a member that is there twice, 1.0 for 1, a number
+-- in the place of a pattern) makes the subscription unreadable, and lists of all stop at it.
+CREATE OR REPLACE FUNCTION holdfast_private.definition_check(p_patterns text, p_options text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_whole json;
+    v_bad   text;
+BEGIN
+    IF json_typeof(p_patterns::json) <> 'array' THEN
+        RAISE EXCEPTION 'patterns is not a JSON array' USING ERRCODE = 'HF001';
+    ELSIF EXISTS (SELECT FROM json_array_elements(p_patterns::json) p
+                  WHERE json_typeof(p) <> 'string') THEN
+        RAISE EXCEPTION 'patterns has an element that is not a string' USING ERRCODE = 'HF001';
+    ELSIF json_typeof(p_options::json) <> 'object' THEN
+        RAISE EXCEPTION 'options is JSON but not an object' USING ERRCODE = 'HF001';
+    END IF;
+    v_whole := options_merge('{}', coalesce(p_options, '{}')::jsonb);
+    SELECT o.key INTO v_bad
+        FROM json_each(p_options::json) o LEFT JOIN json_each(v_whole) w ON w.key = o.key
+        GROUP BY o.key HAVING count(*) > 1 OR bool_and(o.value::text = w.value::text) IS NOT TRUE
+        ORDER BY o.key LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'options has % twice, or not as it is written, or does not know it',
+            left(v_bad, 64) USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- A subscription. The partitions of all namespaces share a journal, and shortening it copies a row
 -- of each while consumers wait: so a namespace has not more than its share.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_values(
@@ -168,6 +203,9 @@ BEGIN
     IF p_caller IS NULL THEN
         RETURN;
     END IF;
+    PERFORM text_check(p_caller, 'patterns', p_patterns, 65536);
+    PERFORM text_check(p_caller, 'options', p_options, 65536);
+    PERFORM definition_check(p_patterns, p_options);
     PERFORM fault_check(coalesce(
         name_fault(p_name, 'subscription name', HF_NAME_BYTES_MAX),
         CASE WHEN p_patterns IS NOT NULL THEN
@@ -177,9 +215,7 @@ BEGIN
              WHEN p_partitions IS NULL OR p_partitions NOT BETWEEN 1 AND HF_PARTITIONS_MAX
                  THEN format('partitions is %s; it must be 1 to '
                              'HF_PARTITIONS_MAX', p_partitions) END));
-    PERFORM positions_check(p_caller, p_namespace_id, ARRAY[p_start]);
-    PERFORM options_merge('{}', coalesce(p_options, '{}')::jsonb);
-    PERFORM text_check(p_caller, 'options', p_options, 65536);
+    PERFORM positions_check(p_caller, p_namespace_id, array_remove(ARRAY[p_start], NULL));
     v_partitions := p_partitions + coalesce(
         (SELECT sum(greatest(s.partitions, s.wanted)) FROM subscriptions s
          WHERE s.namespace_id = p_namespace_id AND s.name <> p_name), 0);

@@ -257,8 +257,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.sees_commits() RETURNS boolean
 -- rotate: if the journal's side in use is larger than p_bytes and, unless that is 0, much larger
 -- than what is to stay, the newest row of every partition goes to the other side, which is used
 -- from now on, and this one is truncated. True: it was.
--- False: it was not necessary, or another session is reading or writing there just now: try again
--- later; or the transaction is not READ COMMITTED.
+-- False: it was not necessary, or another session is reading or writing there just now, or has
+-- changed rights on it (which the server answers with XX000): try again later; or the transaction
+-- is not READ COMMITTED.
 -- For the owner of the schema: its locks are held to the end of the caller's transaction, and all
 -- consumers would wait.
 -- Locks: both sides ACCESS EXCLUSIVE, without waiting for them; but for a side of more than 16
@@ -300,7 +301,7 @@ BEGIN
     EXECUTE format('TRUNCATE %I', v_from);
     UPDATE turns SET side = 1 - v_side, rotated_at = clock_timestamp();
     RETURN true;
-EXCEPTION WHEN lock_not_available THEN
+EXCEPTION WHEN lock_not_available OR internal_error THEN
     RETURN false; -- and nothing is locked any more
 END
 $$;
@@ -308,8 +309,8 @@ $$;
 -- compact: takes the dead rows out of a small table whose rows come and go all the time: the living
 -- ones are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds
 -- an old snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many
--- living ones, or another session has locked it just now: try again later; or the transaction is
--- not READ COMMITTED. p_commits: how many commits of this process may have left some. For the owner
+-- living ones, or too large ones (a lease of events that lie apart), or another session has locked
+-- it just now, or changed rights on it: try again later; or the transaction is not READ COMMITTED. p_commits: how many commits of this process may have left some. For the owner
 -- of the schema, as rotate. Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four
 -- times p_dead all may have to wait up to 50 ms, unless a session has been holding the table for so
 -- long that waiting is no use. A session that read it with an older snapshot would find nothing
@@ -324,9 +325,10 @@ CREATE OR REPLACE FUNCTION holdfast_private.compact(p_table regclass, p_dead big
 AS $$
 DECLARE
     c_living_max constant bigint := 10000;
+    c_bytes_max  constant bigint := 2097152;
     v_dead       bigint := pg_stat_get_dead_tuples(p_table);
     v_living     bigint := pg_stat_get_live_tuples(p_table);
-    v_count      bigint;
+    v_found      record;
     v_patient    boolean;
     v_leases     leases[];
     v_settled    settled[];
@@ -345,9 +347,10 @@ BEGIN
     v_patient := v_dead > 4 * p_dead AND NOT is_held(ARRAY[p_table]);
     EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', p_table)
         || CASE WHEN v_patient THEN '' ELSE ' NOWAIT' END;
-    EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %s LIMIT %s) t', p_table, c_living_max + 1)
-        INTO v_count;
-    IF v_count > c_living_max THEN
+    EXECUTE format('SELECT count(*) AS count, sum(%s) AS bytes FROM (SELECT * FROM %s LIMIT %s) t',
+                   CASE p_table WHEN 'leases'::regclass THEN 'pg_column_size(t.positions)'
+                                ELSE '0' END, p_table, c_living_max + 1) INTO v_found;
+    IF v_found.count > c_living_max OR v_found.bytes > c_bytes_max THEN
         RETURN false;
     END IF;
     IF p_table = 'leases'::regclass THEN
@@ -360,7 +363,7 @@ BEGIN
         INSERT INTO settled SELECT * FROM unnest(v_settled);
     END IF;
     RETURN true;
-EXCEPTION WHEN lock_not_available THEN
+EXCEPTION WHEN lock_not_available OR internal_error THEN
     RETURN false; -- and nothing is locked any more
 END
 $$;

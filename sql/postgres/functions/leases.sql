@@ -232,7 +232,8 @@ $$;
 
 -- lease_name: sorts the outcomes of a lease out. ended: the positions that leave it; released:
 -- those of them that are freed; count: how many leave it; ring: something is due for others now.
--- HF_STALE: a position is not in the lease, or named twice.
+-- HF_STALE: a position is not in the lease, or named twice. NULL is in none: as the bound of a range
+-- it would stand for all positions.
 CREATE OR REPLACE FUNCTION holdfast_private.lease_name(
     p_lease holdfast_private.leases, p_now timestamptz, p_kinds integer[], p_positions bigint[],
     p_next timestamptz[], OUT status integer, OUT message text, OUT ended int8multirange,
@@ -246,10 +247,10 @@ BEGIN
     status := HF_OK;
     SELECT n.p INTO v_bad
         FROM (SELECT p, pg_catalog.count(*) AS times FROM unnest(p_positions) p GROUP BY p) n
-        WHERE n.times > 1 OR NOT p_lease.positions @> n.p ORDER BY n.p LIMIT 1;
+        WHERE n.times > 1 OR (p_lease.positions @> n.p) IS NOT TRUE ORDER BY n.p LIMIT 1;
     IF FOUND THEN
         status := HF_STALE;
-        message := format('position %s is not in the lease', v_bad);
+        message := format('position %s is not in the lease', coalesce(v_bad::text, 'NULL'));
         RETURN;
     END IF;
     SELECT range_agg(int8range(o.position, o.position + 1)) FILTER (WHERE o.kind <> OUTCOME_BEGUN),

@@ -78,10 +78,15 @@ CREATE OR REPLACE FUNCTION holdfast.change_give_back(p_subscription_id bigint, p
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    v_namespace_id integer;
 BEGIN
     status := HF_OK;
-    PERFORM admit(p_ticket,
-                  (SELECT s.namespace_id FROM subscriptions s WHERE s.id = p_subscription_id),
+    -- A role that has no part in its namespace does not learn which one that is.
+    v_namespace_id := (SELECT s.namespace_id FROM subscriptions s WHERE s.id = p_subscription_id);
+    PERFORM admit(p_ticket, CASE WHEN caller_has(holder(p_ticket), v_namespace_id, 'viewer',
+                                                 'publisher', 'consumer', 'owner')
+                                 THEN v_namespace_id END,
                   'change the subscriptions of', 'consumer', 'owner');
     PERFORM 1 FROM subscriptions s WHERE s.id = p_subscription_id FOR NO KEY UPDATE;
     UPDATE partitions SET owner = NULL, owner_name = NULL

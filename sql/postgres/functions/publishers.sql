@@ -65,14 +65,17 @@ $$;
 -- moment one of the two may have a process and the other none. The name of the transaction is the
 -- same, so that alone is compared.
 --   Of the ids that a transaction has locked the oldest is its own; the others are of its
--- savepoints.
-CREATE OR REPLACE FUNCTION holdfast.publishing_now(p_namespace_id integer)
+-- savepoints. For every part of the namespace.
+CREATE OR REPLACE FUNCTION holdfast.publishing_now(p_namespace_id integer,
+                                                   p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS TABLE (virtualtransaction text, pid integer)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
+    PERFORM admit(p_ticket, p_namespace_id, 'see who publishes into', 'viewer', 'publisher',
+                  'consumer', 'owner');
     RETURN QUERY
         WITH locks AS MATERIALIZED (
                 SELECT l.* FROM pg_locks l

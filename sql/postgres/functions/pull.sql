@@ -378,9 +378,9 @@ BEGIN
     v_left := ARRAY(SELECT e
                     FROM lease_events(p_pull.namespace_id, p_pull.subscription_id, p_lease) e);
     IF v_fault IS NULL THEN
-        SELECT format('position %s is not in the lease (any more)', p) INTO v_fault
-            FROM unnest(p_positions) p
-            WHERE p NOT IN (SELECT e.position FROM unnest(v_left) e) ORDER BY p LIMIT 1;
+        SELECT format('position %s is not in the lease (any more)', coalesce(p::text, 'NULL'))
+            INTO v_fault FROM unnest(p_positions) p
+            WHERE (p IN (SELECT e.position FROM unnest(v_left) e)) IS NOT TRUE ORDER BY p LIMIT 1;
     END IF;
     PERFORM pull_answer(p_pull, CASE WHEN v_fault IS NULL THEN HF_OK ELSE HF_STALE END, v_fault,
                         false);

@@ -468,8 +468,9 @@ BEGIN
 END
 $$;
 
--- fire_due: fires what is due of a namespace, of at most p_max schedules. fired: how many events
--- that were; more: there is more of some of them. What cannot be read (its zone is unknown to this
+-- fire_due: fires what is due of a namespace, of at most p_max schedules, for a second at most: all
+-- namespaces may be done in one transaction, and those who read any of them wait for its end. fired:
+-- how many events that were; more: there is more of some of them. What cannot be read (its zone is unknown to this
 -- server, and was known to the one that made it) is passed over, with a warning, and so is what
 -- another transaction has locked: neither is in the way of others.
 CREATE OR REPLACE FUNCTION holdfast_private.fire_due(p_namespace_id integer, p_max integer,
@@ -479,6 +480,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.fire_due(p_namespace_id integer, p_m
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
+    v_until   timestamptz := clock_timestamp() + interval '1 s';
     v_due     record;
     v_turns   integer := 0;
     v_refused integer := 0;
@@ -490,7 +492,7 @@ BEGIN
                  WHERE s.namespace_id = p_namespace_id AND s.next_at <= p_now
                      AND s.next_at IS NOT NULL AND s.paused_at IS NULL
                  ORDER BY s.next_at LOOP
-        IF v_turns >= p_max THEN
+        IF v_turns >= p_max OR clock_timestamp() > v_until THEN
             more := true;
             EXIT;
         END IF;

@@ -380,7 +380,7 @@ DECLARE
 BEGIN
     v_caller := consumer_admit(p_ticket, p_namespace_id, p_token, p_now);
     IF v_caller IS NOT NULL THEN
-        PERFORM positions_check(v_caller, p_namespace_id, ARRAY[v_new]);
+        PERFORM positions_check(v_caller, p_namespace_id, array_remove(ARRAY[v_new], NULL));
         PERFORM outcomes_check(v_caller, p_namespace_id, p_subscription_id, p_partition, p_now,
                                p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_stories,
                                p_next, p_reasons, p_errors, p_causes, p_unit_firsts, p_unit_events);

@@ -142,8 +142,8 @@ BEGIN
             message := 'the lease has ended: its events were handed out again or are settled';
             RETURN;
         END IF;
-        tx_leave.position := (SELECT min(p) FROM unnest(p_positions) p
-                              WHERE NOT v_lease.positions @> p);
+        tx_leave.position := (SELECT min(coalesce(p, 0)) FROM unnest(p_positions) p
+                              WHERE (v_lease.positions @> p) IS NOT TRUE);
     ELSE
         v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch,
                          true = ANY (p_waited));
