@@ -101,6 +101,10 @@ ask holder "CREATE TEMP VIEW above AS SELECT 1 FROM holdfast.log_$busy(); BEGIN;
 for _ in 1 2 3; do sql "$step" >/dev/null; done
 fails "so is who holds a view above a function of it" "$step" \
     "55P03: namespace busy is in use by $who"
+ask holder "ROLLBACK; BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
+for _ in 1 2 3; do sql "$step" >/dev/null; done
+fails "and who holds the log of all namespaces, because it has published into another one" "$step" \
+    "55P03: namespace busy is in use by $who"
 ask holder "ROLLBACK" >/dev/null
 ok "then it goes" same "" "$(sql "CALL holdfast.drop_namespace('busy')")"
 

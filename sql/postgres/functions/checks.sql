@@ -155,9 +155,9 @@ BEGIN
 END
 $$;
 
--- Options and patterns of a subscription, which are stored as they come, and which C must be able to
--- read: what the server takes for the same thing (a member that is there twice, 1.0 for 1, a number
--- in the place of a pattern) makes the subscription unreadable, and lists of all stop at it.
+-- Options and patterns of a subscription, which are stored as they come, and which C must be able
+-- to read: what the server takes for the same thing (a member that is there twice, 1.0 for 1, a
+-- number in the place of a pattern) makes the subscription unreadable, and lists of all stop at it.
 CREATE OR REPLACE FUNCTION holdfast_private.definition_check(p_patterns text, p_options text)
     RETURNS void
     LANGUAGE plpgsql

@@ -232,8 +232,8 @@ $$;
 
 -- lease_name: sorts the outcomes of a lease out. ended: the positions that leave it; released:
 -- those of them that are freed; count: how many leave it; ring: something is due for others now.
--- HF_STALE: a position is not in the lease, or named twice. NULL is in none: as the bound of a range
--- it would stand for all positions.
+-- HF_STALE: a position is not in the lease, or named twice. NULL is in none: as the bound of a
+-- range it would stand for all positions.
 CREATE OR REPLACE FUNCTION holdfast_private.lease_name(
     p_lease holdfast_private.leases, p_now timestamptz, p_kinds integer[], p_positions bigint[],
     p_next timestamptz[], OUT status integer, OUT message text, OUT ended int8multirange,

@@ -518,8 +518,9 @@ BEGIN
 END
 $$;
 
--- namespace_relations: what goes with the log of a namespace: its tables, sequences, and the views
--- that others have made above its functions.
+-- namespace_relations: what is locked when the log of a namespace goes: its tables, sequences, the
+-- views that others have made above its functions, and the log of all namespaces, of which it is a
+-- part.
 CREATE OR REPLACE FUNCTION holdfast_private.namespace_relations(p_id integer) RETURNS oid[]
     LANGUAGE sql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -527,6 +528,8 @@ AS $$
     SELECT ARRAY(
         SELECT t.relid::oid
         FROM pg_partition_tree(to_regclass('holdfast_private.events_' || p_id)) t
+        UNION
+        SELECT 'holdfast_private.events'::regclass::oid
         UNION
         SELECT to_regclass(format('holdfast_private.events_%s_%s', p_id, s))::oid
         FROM unnest('{position,sleep}'::text[]) s

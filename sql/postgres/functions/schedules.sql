@@ -469,10 +469,10 @@ END
 $$;
 
 -- fire_due: fires what is due of a namespace, of at most p_max schedules, for a second at most: all
--- namespaces may be done in one transaction, and those who read any of them wait for its end. fired:
--- how many events that were; more: there is more of some of them. What cannot be read (its zone is unknown to this
--- server, and was known to the one that made it) is passed over, with a warning, and so is what
--- another transaction has locked: neither is in the way of others.
+-- namespaces may be done in one transaction, and those who read any of them wait for its end.
+-- fired: how many events that were; more: there is more of some of them. What cannot be read (its
+-- zone is unknown to this server, and was known to the one that made it) is passed over, with a
+-- warning, and so is what another transaction has locked: neither is in the way of others.
 CREATE OR REPLACE FUNCTION holdfast_private.fire_due(p_namespace_id integer, p_max integer,
                                                      p_now timestamptz, OUT fired bigint,
                                                      OUT more boolean)
