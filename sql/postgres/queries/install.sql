@@ -59,7 +59,8 @@ BEGIN
     v_change := v_version < {version} OR (v_version = {version} AND v_age IN (1, 2));
     IF v_version > 0 AND v_change THEN
         EXECUTE $holdfast_query${schema_objects}$holdfast_query$ INTO v_text;
-        EXECUTE $holdfast_query${verify_schema}$holdfast_query$ INTO v_text USING 1, v_text;
+        EXECUTE $holdfast_query${verify_schema}$holdfast_query$ INTO v_text
+            USING 1, v_text, {version};
         IF v_text IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'HF015', MESSAGE = v_text
                 || '. Make it as it is in a new database of the version that made it, and remove '

@@ -70,6 +70,7 @@ static void ask_schema(struct pg_lookup *lookup, struct engine *engine, int32_t 
     struct params *params = ask_for(lookup, engine, POSTGRES_QUERY_VERIFY_SCHEMA);
     param_int8(params, max);
     param_text(params, objects.rows > 0 ? result_text(objects.result, 0, 0) : TEXT_ABSENT);
+    param_int8(params, postgres_program.number);
     if (objects.status) {
         lookup->status = objects.status;
     }
