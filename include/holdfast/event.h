@@ -26,6 +26,11 @@ typedef struct hf_event {
     int64_t key_version;   /* -1 unless published with an expected version */
     int64_t emitted_at_us; /* when the producer says that it happened */
     int64_t entered_at_us; /* when it entered the log */
+    const char *namespace_name;
+    /* How often it was handed out to a handler or a claimer of the subscription, this time included
+     * (of a dead letter: in all); -1 if that is not known, and where it was read and not delivered.
+     * See docs/delivery.md, "How often an event was handed out". */
+    int32_t deliveries;
 } hf_event;
 
 /* An event to be published. */

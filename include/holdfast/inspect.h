@@ -28,11 +28,14 @@ HF_API const char *hf_state_name(hf_state state);
 typedef struct hf_event_state {
     const char *subscription;
     hf_state state;
-    int32_t attempts;           /* recorded attempts that failed */
+    int32_t attempts;           /* recorded attempts that failed. Of an event that is done they stay
+                                   with the last HF_OUTCOMES_MAX that had failed first, until
+                                   retention deletes the event */
     const char *attempts_json;  /* [{"attempt","at","error","node"}, ...]; NULL if none */
     int64_t next_attempt_at_us; /* -1 unless retrying */
     int64_t dead_id;            /* -1 unless dead */
-    const char *cause; /* why the last attempt failed, as in hf_dead_letter; NULL if none did */
+    const char *cause;  /* why the last attempt failed, as in hf_dead_letter; NULL if none did */
+    int32_t deliveries; /* how often it was handed out to this subscription; -1: not known */
 } hf_event_state;
 
 typedef int (*hf_event_fn)(const hf_event *event, void *ctx);

@@ -60,8 +60,9 @@ struct timers_seen {
 struct hf_bus {
     struct store *store;
     struct log log;
-    char *node_name;   /* producer and owner name; NUL-terminated */
-    bool no_namespace; /* only calls about namespaces are allowed */
+    char *node_name;      /* producer and owner name; NUL-terminated */
+    char *namespace_name; /* NUL-terminated; NULL: none */
+    bool no_namespace;    /* only calls about namespaces are allowed */
     int64_t timeout_ms;
     int64_t shutdown_ms;
     int64_t heartbeat_ms;

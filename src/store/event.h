@@ -53,10 +53,13 @@ struct entry {
     int64_t hash;              /* as stored at publish; decides the partition */
     int32_t attempts;          /* recorded failed attempts; 0 for what comes from the log */
     int32_t uncounted;         /* failed attempts that did not count */
+    int32_t handed;            /* how often it was handed out before; -1: not known. Of an ordered
+                                  subscription: unless its partition has doubts (struct acquire) */
     struct text attempts_json; /* the story so far, a JSON array; absent if none */
     enum cause cause;          /* why the last attempt failed */
     struct unit_mark unit;     /* what failed together in it */
     bool waited;               /* it has a row in retries (it came from there) */
+    bool certain;              /* `handed` is right even if its partition has doubts */
     bool unhandled;            /* outside the patterns; only if the filter asked for those */
     bool damaged; /* its checksum does not match: it must not be handed out as an event */
 };

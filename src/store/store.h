@@ -296,6 +296,9 @@ struct acquire {
     int64_t ret_generation;
     int32_t ret_crashed;
     bool ret_unclean;
+    /* Former owners did not give the partition back, or lost it while they worked: how often events
+     * up to this position were handed out is not known, unless their rows say so. */
+    int64_t ret_doubt_through;
 };
 
 /* Gives a partition back. HF_STALE if it is not ours with this epoch. Rings. */
@@ -315,7 +318,8 @@ struct pause_wish {
 
 /* What became of one delivery. */
 enum outcome_kind {
-    OUTCOME_DONE,  /* handled: its retry row goes */
+    OUTCOME_DONE,  /* handled: its retry row goes; if it had failed its story is kept as an outcome,
+                      with the last HF_OUTCOMES_MAX of the subscription, until its event goes */
     OUTCOME_RETRY, /* waits in `retries` for next_attempt_us with this story */
     OUTCOME_HELD,  /* waits in `retries` behind an earlier event of its lane */
     OUTCOME_DEAD,  /* becomes a dead letter; its retry row goes */
@@ -329,7 +333,8 @@ struct outcome {
     enum outcome_kind kind;
     int64_t position;
     uint64_t lane;
-    int32_t attempts;          /* RETRY, DEAD, BLOCK, BEGUN: recorded attempts, this one included */
+    int32_t attempts;          /* RETRY, DEAD, BLOCK, BEGUN: recorded attempts, this one included;
+                                  DONE: those that failed before; -1: all that are recorded */
     int32_t uncounted;         /* RETRY, BEGUN: of those that did not count */
     struct text attempts_json; /* RETRY, DEAD, BLOCK, BEGUN: the whole story */
     enum cause cause;          /* RETRY, DEAD, BLOCK, BEGUN: why the last attempt failed */
@@ -346,6 +351,7 @@ struct outcome {
      * due at now_us */
     bool ret_due;
     uint64_t left_lane; /* the engine's own: the lane that its row left */
+    int32_t times;      /* the engine's own: how often its lease and those before handed it out */
 };
 
 /*
@@ -555,12 +561,14 @@ struct delivery_facts {
     bool held;          /* has one of that kind, or one with next_attempt_us 0 */
     bool blocked;
     int32_t attempts;
-    enum cause cause; /* why the last attempt failed */
+    int32_t deliveries; /* how often it was handed out; -1: not known */
+    enum cause cause;   /* why the last attempt failed */
     int64_t next_attempt_us;
     int64_t dead_id; /* -1 */
 };
 
-/* `attempts_json` gets the story (of the retry or the dead letter), appended to the arena. */
+/* `attempts_json` gets the story (of the retry, the dead letter or the outcome), appended to the
+ * arena. */
 hf_status store_delivery_facts(struct store *store, int64_t subscription_id, const uint8_t id[16],
                                int64_t position, int64_t hash, struct arena *arena,
                                struct delivery_facts *ret_facts, struct text *ret_attempts_json);

@@ -24,7 +24,8 @@ is "and no other has one" "SELECT p.oid::regprocedure FROM pg_proc p
     AND obj_description(p.oid, 'pg_proc') IS NOT NULL
         AND p.oid NOT IN (SELECT f.oid FROM ($public) f) ORDER BY 1" ""
 is "so have the views for people, and what stats answers" "SELECT v.name
-    FROM unnest('{event_log,dead_letters,subscription_list,grant_list,stats}'::text[]) v (name)
+    FROM unnest('{event_log,dead_letters,outcome_list,subscription_list,grant_list,
+                  stats}'::text[]) v (name)
     WHERE coalesce(obj_description(('holdfast.' || v.name)::regclass, 'pg_class'),
                    obj_description(to_regtype('holdfast.' || v.name)::oid, 'pg_type')) IS NULL" ""
 is "with all their columns" "SELECT a.attrelid::regclass || '.' || a.attname FROM pg_attribute a

@@ -297,11 +297,12 @@ BEGIN
         p_claim.lease := coalesce(p_claim.lease, gen_random_uuid());
         p_claim.expires_at := p_claim.now + p_claim.lease_ms * interval '1 ms';
         INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept,
-                            careful, has_retries, count, owner_name, positions)
+                            careful, has_retries, count, owner_name, positions, handed)
             VALUES (p_claim.lease, p_claim.subscription_id, p_claim.expires_at, p_claim.lease_ms,
                     CASE WHEN p_claim.bound OR p_claim.kept THEN p_claim.token END, p_claim.bound,
                     p_claim.kept, p_claim.careful, p_claim.has_retries, p_claim.count,
-                    p_claim.node_name, p_claim.positions);
+                    p_claim.node_name, p_claim.positions,
+                    CASE WHEN p_claim.handed IS NOT NULL THEN handed_merge(p_claim.handed) END);
     ELSE
         p_claim.lease := NULL;
     END IF;

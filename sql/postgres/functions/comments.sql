@@ -221,7 +221,20 @@ SELECT holdfast_private.comment_make('holdfast.dead_letters', '{
     "failed_at": "when it died",
     "resolved_at": "when it was resolved; NULL: it is open",
     "resolved_by": "who did",
-    "resolved_note": "and what they wrote about it"
+    "resolved_note": "and what they wrote about it",
+    "deliveries": "how often it was handed out; NULL: not known"
+}');
+
+SELECT holdfast_private.comment_make('holdfast.outcome_list', '{
+    "": "A row per delivery that failed first and then succeeded, the last ones of a subscription.",
+    "namespace": "the name of the namespace",
+    "subscription": "the subscription that handled it",
+    "position": "the position of the event in the log",
+    "settled_at": "when it succeeded",
+    "attempts": "how many attempts failed before",
+    "deliveries": "how often it was handed out; NULL: not known",
+    "cause": "what made the last of those attempts fail: a word, for programs",
+    "attempts_json": "every failed attempt with its time, error and node"
 }');
 
 SELECT holdfast_private.comment_make('holdfast.subscription_list', '{

@@ -126,9 +126,9 @@ BEGIN
         DELETE FROM retries r WHERE r.subscription_id = g.subscription_id
             AND r.position = g."position" RETURNING r.lane INTO v_lane;
         INSERT INTO retries (subscription_id, position, kind, partition, lane, attempts,
-                             next_attempt_at)
+                             deliveries, next_attempt_at)
             VALUES (g.subscription_id, g."position", RETRY_WAITING, g.partition, coalesce(v_lane,
-                g.lane), 0, p_now);
+                g.lane), 0, 0, p_now);
         IF g.ordered THEN
             DELETE FROM settled s WHERE s.subscription_id = g.subscription_id
                 AND s.partition = g.partition AND s.position = g."position";

@@ -87,7 +87,8 @@ CREATE OR REPLACE FUNCTION holdfast_private.read_tables() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids,
         keys, schedules, schedule_runs, delayed, uniques, subscriptions, letters, members,
-        partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled}'::text[];
+        partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled,
+        outcomes}'::text[];
 
 -- The functions that run with their owner's rights and that roles may call, and which parts may:
 -- the only list of them. Each part's rights are told in docs/postgres.md, and
@@ -147,7 +148,8 @@ CREATE OR REPLACE FUNCTION holdfast_private.grants_write(p_namespace_id integer,
 AS $$
 DECLARE
     v_read  text := array_to_string(read_tables() ||
-        '{checkpoints,tickets,event_log,dead_letters,subscription_list,grant_list}', ', ');
+        '{checkpoints,tickets,event_log,dead_letters,outcome_list,subscription_list,
+          grant_list}', ', ');
     v_log   text := 'events_' || p_namespace_id;
     v_own   record;
     v_parts text[] := ARRAY(SELECT DISTINCT g.role FROM grants g WHERE g.grantee = p_grantee);

@@ -21,17 +21,20 @@ AS $$
 DECLARE
     v_lease record;
 BEGIN
-    SELECT l.positions, l.has_retries INTO v_lease
+    SELECT l.positions, l.has_retries, l.handed INTO v_lease
         FROM read_leases() l JOIN read_subscriptions() s ON s.id = l.subscription_id
         WHERE l.token = p_lease AND l.subscription_id = p_subscription_id AND l.piece IS NULL
             AND s.namespace_id = {namespace};
     IF v_lease.has_retries THEN
-        RETURN QUERY SELECT * FROM leased_events({namespace}, p_subscription_id, v_lease.positions);
+        RETURN QUERY SELECT * FROM leased_events({namespace}, p_subscription_id, v_lease.positions,
+                                                 v_lease.handed);
     ELSIF FOUND THEN
         RETURN QUERY
             SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
                    e.schedule_id, e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum,
-                   0, 0, NULL::text, NULL::text, NULL::bigint, NULL::integer, false
+                   0, 0, NULL::text, NULL::text, NULL::bigint, NULL::integer, false,
+                   CASE WHEN v_lease.handed IS NULL THEN 1
+                        ELSE times_of(v_lease.handed, e.position) END
             FROM unnest(v_lease.positions) x (part)
             CROSS JOIN LATERAL (SELECT * FROM log_{namespace}() o
                                 WHERE o.position >= lower(x.part) AND o.position < upper(x.part)
@@ -44,7 +47,8 @@ $events$;
 -- leased_events: lease_events_<id> for a lease of which some events have waited, with their
 -- stories: such an event is read from the copy that a dead letter has left, if there is one.
 CREATE OR REPLACE FUNCTION holdfast.leased_events(p_namespace_id integer, p_subscription_id bigint,
-                                                  p_positions int8multirange)
+                                                  p_positions int8multirange,
+                                                  p_handed holdfast_private.handed[])
     RETURNS SETOF holdfast.leased_event
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -59,7 +63,9 @@ BEGIN
             AND r.kind = RETRY_LEASED;
     RETURN QUERY
         SELECT e.*, coalesce(r.attempts, 0), coalesce(r.uncounted, 0), r.story, r.cause,
-               r.unit_first, r.unit_events, r.position IS NOT NULL
+               r.unit_first, r.unit_events, r.position IS NOT NULL,
+               CASE WHEN r.position IS NOT NULL THEN r.deliveries
+                    ELSE times_of(p_handed, e.position) END
         FROM (SELECT * FROM events_at(p_namespace_id, p_subscription_id, v_waited)
               UNION ALL
               SELECT * FROM events_at(p_namespace_id, NULL,
@@ -110,16 +116,17 @@ BEGIN
     IF NOT isempty(v_fresh) THEN
         PERFORM leases_lower(p_lease.subscription_id, false, p_now);
         INSERT INTO leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
-                            careful, has_retries, count, positions)
+                            careful, has_retries, count, positions, handed)
             VALUES (gen_random_uuid(), p_lease.subscription_id, p_now, p_lease.lease_ms, false,
-                    false, 0, p_lease.careful, false, positions_count(v_fresh), v_fresh);
+                    false, 0, p_lease.careful, false, positions_count(v_fresh), v_fresh,
+                    p_lease.handed);
     END IF;
 END
 $$;
 
 -- lease_begin: the outcomes of kind OUTCOME_BEGUN: attempts that begin.
 CREATE OR REPLACE FUNCTION holdfast_private.lease_begin(
-    p_subscription_id bigint, p_lease uuid, p_now timestamptz, p_kinds integer[],
+    p_lease holdfast_private.leases, p_now timestamptz, p_kinds integer[],
     p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
     p_stories text[], p_causes text[], p_unit_firsts bigint[], p_unit_events integer[])
     RETURNS void
@@ -129,17 +136,17 @@ AS $$
 BEGIN
     INSERT INTO retries AS r (subscription_id, position, kind, partition, lane, attempts,
                               uncounted, next_attempt_at, last_retry_at, story, cause,
-                              unit_first, unit_events)
-        SELECT p_subscription_id, p_positions[i], RETRY_LEASED, 0, p_lanes[i], p_attempts[i],
+                              unit_first, unit_events, deliveries)
+        SELECT p_lease.subscription_id, p_positions[i], RETRY_LEASED, 0, p_lanes[i], p_attempts[i],
                coalesce(p_uncounted[i], 0), p_now, p_now, p_stories[i], p_causes[i],
-               p_unit_firsts[i], p_unit_events[i]
+               p_unit_firsts[i], p_unit_events[i], times_of(p_lease.handed, p_positions[i])
         FROM generate_subscripts(p_kinds, 1) i WHERE p_kinds[i] = OUTCOME_BEGUN
         ON CONFLICT (subscription_id, position) DO UPDATE
         SET attempts = excluded.attempts, uncounted = excluded.uncounted,
             last_retry_at = excluded.last_retry_at, story = excluded.story,
             cause = excluded.cause, unit_first = excluded.unit_first,
             unit_events = excluded.unit_events;
-    UPDATE leases l SET has_retries = true WHERE l.token = p_lease AND NOT l.has_retries;
+    UPDATE leases l SET has_retries = true WHERE l.token = p_lease.token AND NOT l.has_retries;
 END
 $$;
 
@@ -167,11 +174,18 @@ END
 $$;
 
 -- lease_done: all that is left in a lease is done, also what waited.
-CREATE OR REPLACE FUNCTION holdfast_private.lease_done(p_lease holdfast_private.leases) RETURNS void
+CREATE OR REPLACE FUNCTION holdfast_private.lease_done(p_lease holdfast_private.leases,
+                                                       p_now timestamptz)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
+    PERFORM outcomes_keep(p_lease.subscription_id, false, 0, array_agg(r.position), NULL, p_now)
+        FROM retries r, unnest(p_lease.positions) x (part)
+        WHERE r.subscription_id = p_lease.subscription_id AND r.kind = RETRY_LEASED
+            AND r.position >= lower(x.part) AND r.position < upper(x.part)
+        HAVING count(*) > 0;
     WITH gone AS (
         DELETE FROM retries r USING unnest(p_lease.positions) x (part)
             WHERE r.subscription_id = p_lease.subscription_id AND r.kind = RETRY_LEASED
@@ -223,7 +237,7 @@ BEGIN
             (SELECT s.name FROM subscriptions s WHERE s.id = p_lease.subscription_id), 0, false, 0,
             p_now, v_rows.kinds, v_rows.positions, v_rows.lanes, v_rows.attempts, v_rows.uncounted,
             v_rows.stories, v_rows.next, v_rows.reasons, v_rows.errors, v_rows.causes,
-            v_rows.unit_firsts, v_rows.unit_events);
+            v_rows.unit_firsts, v_rows.unit_events, p_lease.handed);
         status := v_done.status;
         message := v_done.message;
     END IF;
@@ -362,7 +376,7 @@ BEGIN
         message := 'the lease has ended: its events were handed out again or are settled';
         RETURN;
     ELSIF p_all THEN
-        PERFORM lease_done(v_lease);
+        PERFORM lease_done(v_lease, p_now);
         RETURN;
     ELSIF p_release_all THEN
         DELETE FROM leases l WHERE l.token = p_lease;
@@ -387,7 +401,7 @@ BEGIN
             PERFORM lease_free(v_lease, v_named.released, p_now);
         END IF;
         IF OUTCOME_BEGUN = ANY (p_kinds) THEN
-            PERFORM lease_begin(p_subscription_id, p_lease, p_now, p_kinds, p_positions, p_lanes,
+            PERFORM lease_begin(v_lease, p_now, p_kinds, p_positions, p_lanes,
                                 p_attempts, p_uncounted, p_stories, p_causes, p_unit_firsts,
                                 p_unit_events);
         END IF;

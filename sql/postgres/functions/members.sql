@@ -249,6 +249,7 @@ DECLARE
     v_highest      bigint;
     v_gone         uuid[];
     v_owner        partitions;
+    v_doubt        bigint;
     v_epoch        bigint;
 BEGIN
     status := HF_OK;
@@ -292,9 +293,12 @@ BEGIN
     END IF;
     SELECT * INTO v_owner FROM partitions p
         WHERE p.subscription_id = p_subscription_id AND p.owner IS NOT NULL LIMIT 1;
+    SELECT CASE WHEN v_owner.owner IS NOT NULL THEN head(p_namespace_id)
+                ELSE max(p.doubt_through) END INTO v_doubt
+        FROM partitions p WHERE p.subscription_id = p_subscription_id;
     DELETE FROM partitions p WHERE p.subscription_id = p_subscription_id;
-    INSERT INTO partitions (subscription_id, partition, epoch, owner, owner_name)
-        SELECT p_subscription_id, i, v_epoch + 1, v_owner.owner, v_owner.owner_name
+    INSERT INTO partitions (subscription_id, partition, epoch, owner, owner_name, doubt_through)
+        SELECT p_subscription_id, i, v_epoch + 1, v_owner.owner, v_owner.owner_name, v_doubt
         FROM generate_series(0, v_subscription.wanted - 1) i;
     PERFORM journal_add(p_subscription_id, i, v_highest, p_now, NULL)
         FROM generate_series(0, v_subscription.wanted - 1) i;

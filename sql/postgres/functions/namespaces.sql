@@ -433,7 +433,8 @@ BEGIN
         SELECT s.id INTO v_sub FROM subscriptions s WHERE s.namespace_id = p_id
             ORDER BY s.id LIMIT 1 FOR UPDATE;
         EXIT WHEN NOT FOUND;
-        FOREACH v_table IN ARRAY ARRAY['retries', 'copies', 'settled', 'leases', 'partitions'] LOOP
+        FOREACH v_table IN ARRAY ARRAY['retries', 'copies', 'settled', 'outcomes', 'leases',
+                                       'partitions'] LOOP
             EXECUTE format('DELETE FROM holdfast_private.%I WHERE ctid = ANY (ARRAY('
                            'SELECT ctid FROM holdfast_private.%I WHERE subscription_id = '
                            '$1 LIMIT $2))',

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_acquire(
     p_node_name text, p_force boolean, p_frozen uuid[], p_frozen_renewals bigint[],
     OUT status integer, OUT message text, OUT epoch bigint, OUT checkpoint bigint,
     OUT generation bigint, OUT unclean boolean, OUT owner uuid, OUT owner_name text,
-    OUT owner_renewals bigint,
+    OUT owner_renewals bigint, OUT doubt_through bigint,
     p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -60,7 +60,13 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    UPDATE partitions p SET epoch = v_partition.epoch + 1, owner = p_token, owner_name = p_node_name
+    -- Nobody has given it back: what was handed out of the log is not known.
+    change_acquire.doubt_through := greatest(
+        v_partition.doubt_through,
+        CASE WHEN v_partition.owner IS NOT NULL THEN head(p_namespace_id) END);
+    UPDATE partitions p SET epoch = v_partition.epoch + 1, owner = p_token,
+                            owner_name = p_node_name,
+                            doubt_through = change_acquire.doubt_through
         WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition;
     change_acquire.epoch := v_partition.epoch + 1;
     change_acquire.checkpoint := (journal_newest(p_subscription_id, p_partition)).checkpoint;

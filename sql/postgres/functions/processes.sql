@@ -300,7 +300,8 @@ BEGIN
         WHERE s.namespace_id = p_namespace_id
             AND s.id IN (SELECT p.subscription_id FROM partitions p WHERE p.owner = p_token
                          UNION SELECT m.subscription_id FROM members m WHERE m.token = p_token);
-    UPDATE partitions SET owner = NULL, owner_name = NULL
+    -- Their runners have not given them back, so what was handed out of them is not known.
+    UPDATE partitions SET owner = NULL, owner_name = NULL, doubt_through = head(p_namespace_id)
         WHERE owner = p_token AND subscription_id = ANY (v_ours);
     v_given := FOUND;
     DELETE FROM members WHERE token = p_token AND subscription_id = ANY (v_ours);

@@ -216,8 +216,9 @@ $$;
 -- claim: up to `max` events (1 to 10000; NULL: the subscription's batch) of a shared subscription:
 -- for lease_ms (1 to 604800000; NULL: the subscription's) they are the caller's, and then, unless
 -- settled, free for the next claim. A row per event, by position; all have the same lease. No rows:
--- there is nothing to do now, or the subscription is paused. `attempt` counts from 1. node: who
--- this is, for stories.
+-- there is nothing to do now, or the subscription is paused. `attempt` counts from 1, and so does
+-- `deliveries`, how often the event was handed out (NULL: not known). node: who this is, for
+-- stories.
 -- What is due of the namespace enters the log first, in the caller's transaction (later.sql).
 CREATE OR REPLACE FUNCTION holdfast.claim(namespace text, subscription text,
                                           max integer DEFAULT NULL, lease_ms bigint DEFAULT NULL,
@@ -225,7 +226,8 @@ CREATE OR REPLACE FUNCTION holdfast.claim(namespace text, subscription text,
                                           p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS TABLE (lease text, expires_at timestamptz, "position" bigint, id uuid, type text,
                    payload json, key text, tenant text, metadata json, producer text,
-                   schedule_id text, key_version bigint, emitted_at timestamptz, attempt integer)
+                   schedule_id text, key_version bigint, emitted_at timestamptz, attempt integer,
+                   deliveries integer, event_namespace text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -282,7 +284,7 @@ BEGIN
     END LOOP;
     RETURN QUERY SELECT replace(v_batch.lease::text, '-', ''), v_batch.expires_at, e.position, e.id,
                         e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
-                        e.key_version, e.emitted_at, e.attempts + 1
+                        e.key_version, e.emitted_at, e.attempts + 1, e.deliveries, claim.namespace
         FROM unnest(v_found.events) e
         WHERE e.position
             <> ALL (coalesce((SELECT array_agg(w.position) FROM unnest(v_found.weeds) w), '{}'))

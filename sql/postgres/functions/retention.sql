@@ -365,6 +365,9 @@ BEGIN
         SET months_from = greatest(n.months_from, v_month.ends_at),
             retained_through = greatest(n.retained_through, v_month.highest)
         WHERE n.id = p_namespace_id;
+    DELETE FROM outcomes o USING subscriptions s
+        WHERE s.namespace_id = p_namespace_id AND o.subscription_id = s.id
+            AND o.position <= v_month.highest;
     events := coalesce(v_month.highest - v_month.lowest + 1, 0);
     bytes := v_month.bytes;
     IF p_plain THEN

@@ -50,11 +50,11 @@ CREATE OR REPLACE FUNCTION holdfast_private.story_add(p_old text, p_attempt inte
 
 -- Records an attempt of a shared subscription without an answer: one more failed one, due now. It
 -- is a guess that this event was the reason, so it will be handed out alone. p_cause: process_died
--- or lease_expired. False, and nothing was written: the event is given up, or it is nowhere any
--- more.
+-- or lease_expired. p_deliveries: how often it was handed out, if it has no row. False, and nothing
+-- was written: the event is given up, or it is nowhere any more.
 CREATE OR REPLACE FUNCTION holdfast_private.record_lost(
     p_namespace_id integer, p_subscription_id bigint, p_position bigint, p_cause text, p_node text,
-    p_now timestamptz)
+    p_deliveries integer, p_now timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -85,9 +85,11 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO holdfast_private.retries (subscription_id, position, kind, partition, lane,
-                                          attempts, next_attempt_at, last_retry_at, story, cause)
+                                          attempts, next_attempt_at, last_retry_at, story, cause,
+                                          deliveries)
         VALUES (p_subscription_id, p_position, RETRY_ALONE, 0, v_lane, 1, p_now, p_now,
-                holdfast_private.story_add(NULL, 1, p_now, v_error, p_node), p_cause);
+                holdfast_private.story_add(NULL, 1, p_now, v_error, p_node), p_cause,
+                p_deliveries);
     RETURN true;
 END
 $$;
@@ -160,10 +162,12 @@ END
 $$;
 
 -- letters_add: makes dead letters of those outcomes (see outcomes_apply) that are dead or blocked.
+-- p_partition NULL: those of a lease, with the numbers p_handed.
 CREATE OR REPLACE FUNCTION holdfast_private.letters_add(
-    p_namespace_id integer, p_subscription_id bigint, p_name text, p_now timestamptz,
-    p_kinds integer[], p_positions bigint[], p_attempts integer[], p_stories text[],
-    p_reasons text[], p_errors text[], p_causes text[], OUT status integer, OUT message text)
+    p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
+    p_handed holdfast_private.handed[], p_now timestamptz, p_kinds integer[], p_positions bigint[],
+    p_attempts integer[], p_uncounted integer[], p_stories text[], p_reasons text[],
+    p_errors text[], p_causes text[], OUT status integer, OUT message text)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -200,22 +204,30 @@ BEGIN
     INSERT INTO letters
         (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
          hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,
-         metadata, payload, story, cause)
+         metadata, payload, story, cause, deliveries)
         SELECT p_namespace_id, p_name, e.id, e.position, p_now, o.attempts, o.reason, e.type,
                o.error, e.hash, e.checksum, e.emitted_at, e.entered_at, e.key_version,
                e.schedule_id, e.producer, e.key, e.tenant, e.metadata, e.payload,
-               coalesce(o.story, '[]'), o.cause
-        FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories, p_causes)
-            WITH ORDINALITY o (kind, position, attempts, reason, error, story, cause, i)
+               coalesce(o.story, '[]'), o.cause,
+               CASE WHEN p_partition IS NOT NULL
+                    THEN ordered_times(p_subscription_id, p_partition, o.position, r.deliveries,
+                                       o.attempts + coalesce(o.uncounted, 0))
+                    WHEN r.position IS NOT NULL THEN r.deliveries
+                    ELSE times_of(p_handed, o.position) END
+        FROM unnest(p_kinds, p_positions, p_attempts, p_reasons, p_errors, p_stories, p_causes,
+                    p_uncounted)
+            WITH ORDINALITY o (kind, position, attempts, reason, error, story, cause, uncounted, i)
         JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
+        LEFT JOIN retries r ON r.subscription_id = p_subscription_id AND r.position = o.position
         WHERE o.kind IN (OUTCOME_DEAD, OUTCOME_BLOCK) ORDER BY o.i;
 END
 $$;
 
 -- retries_put: the rows of outcomes that wait for another attempt, or with their lane for an
--- operator.
+-- operator. p_ordered: false for leases, with the numbers p_handed.
 CREATE OR REPLACE FUNCTION holdfast_private.retries_put(
-    p_subscription_id bigint, p_partition integer, p_now timestamptz, p_kinds integer[],
+    p_subscription_id bigint, p_partition integer, p_ordered boolean,
+    p_handed holdfast_private.handed[], p_now timestamptz, p_kinds integer[],
     p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
     p_stories text[], p_next timestamptz[], p_causes text[], p_unit_firsts bigint[],
     p_unit_events integer[])
@@ -226,12 +238,13 @@ AS $$
 BEGIN
     INSERT INTO retries
         (subscription_id, position, kind, partition, lane, attempts, uncounted, next_attempt_at,
-         last_retry_at, story, cause, unit_first, unit_events)
+         last_retry_at, story, cause, unit_first, unit_events, deliveries)
         SELECT p_subscription_id, o.position,
                CASE o.kind WHEN OUTCOME_RETRY THEN RETRY_WAITING ELSE RETRY_BLOCKED END,
                p_partition, o.lane, o.attempts, coalesce(o.uncounted, 0),
                CASE o.kind WHEN OUTCOME_RETRY THEN o.next ELSE p_now END, p_now, o.story, o.cause,
-               o.unit_first, o.unit_events
+               o.unit_first, o.unit_events,
+               CASE WHEN NOT p_ordered THEN times_of(p_handed, o.position) END
         FROM unnest(p_kinds, p_positions, p_lanes, p_attempts, p_uncounted, p_next, p_stories,
                     p_causes, p_unit_firsts, p_unit_events)
             o (kind, position, lane, attempts, uncounted, next, story, cause, unit_first,
@@ -242,21 +255,22 @@ BEGIN
             next_attempt_at = excluded.next_attempt_at, attempts = excluded.attempts,
             uncounted = excluded.uncounted, last_retry_at = excluded.last_retry_at,
             story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
-            unit_events = excluded.unit_events;
+            unit_events = excluded.unit_events,
+            deliveries = CASE WHEN NOT p_ordered THEN retries.deliveries END;
 END
 $$;
 
 -- outcomes_apply: what became of deliveries, in rows: the part that settle and settle_lease have in
 -- common. Arrays of one length (their meaning: `struct outcome`; kind: OUTCOME_DONE, RETRY, HELD,
--- DEAD or BLOCK). p_ordered: false for leases. lane_busy: per outcome, `ret_lane_busy`, or if it is
--- held `ret_due`. The caller has locked the partition's row for rearranging lanes, or the lease.
--- HF_MISUSE, HF_CORRUPT: a dead one's event is not in the log.
+-- DEAD or BLOCK). p_ordered: false for leases, with the numbers p_handed. lane_busy: per outcome,
+-- `ret_lane_busy`, or if it is held `ret_due`. The caller has locked the partition's row for
+-- rearranging lanes, or the lease. HF_MISUSE, HF_CORRUPT: a dead one's event is not in the log.
 CREATE OR REPLACE FUNCTION holdfast_private.outcomes_apply(
     p_namespace_id integer, p_subscription_id bigint, p_name text, p_partition integer,
     p_ordered boolean, p_checkpoint bigint, p_now timestamptz, p_kinds integer[],
     p_positions bigint[], p_lanes bigint[], p_attempts integer[], p_uncounted integer[],
     p_stories text[], p_next timestamptz[], p_reasons text[], p_errors text[], p_causes text[],
-    p_unit_firsts bigint[], p_unit_events integer[],
+    p_unit_firsts bigint[], p_unit_events integer[], p_handed holdfast_private.handed[],
     OUT status integer, OUT message text, OUT lane_busy boolean[])
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -282,8 +296,10 @@ BEGIN
         RETURN;
     END IF;
     IF p_kinds && ARRAY[OUTCOME_DEAD, OUTCOME_BLOCK] THEN
-        v_buried := letters_add(p_namespace_id, p_subscription_id, p_name, p_now, p_kinds,
-                                p_positions, p_attempts, p_stories, p_reasons, p_errors, p_causes);
+        v_buried := letters_add(p_namespace_id, p_subscription_id, p_name,
+                                CASE WHEN p_ordered THEN p_partition END, p_handed, p_now, p_kinds,
+                                p_positions, p_attempts, p_uncounted, p_stories, p_reasons,
+                                p_errors, p_causes);
         status := v_buried.status;
         message := v_buried.message;
         IF status <> HF_OK THEN
@@ -296,6 +312,10 @@ BEGIN
         SELECT array_agg(o.position) INTO v_gone
             FROM unnest(p_kinds, p_positions) o (kind, position)
                 WHERE o.kind IN (OUTCOME_DONE, OUTCOME_DEAD);
+        PERFORM outcomes_keep(p_subscription_id, p_ordered, p_partition, array_agg(o.position),
+                              array_agg(o.attempts), p_now)
+            FROM unnest(p_kinds, p_positions, p_attempts) o (kind, position, attempts)
+            WHERE o.kind = OUTCOME_DONE HAVING count(*) > 0;
         WITH left_rows AS (
             DELETE FROM retries r
                 WHERE r.subscription_id = p_subscription_id AND r.position = ANY (v_gone)
@@ -316,9 +336,9 @@ BEGIN
 
     -- Those that wait: retry, blocked, and those behind them.
     IF p_kinds && ARRAY[OUTCOME_RETRY, OUTCOME_BLOCK] THEN
-        PERFORM retries_put(p_subscription_id, p_partition, p_now, p_kinds, p_positions, p_lanes,
-                            p_attempts, p_uncounted, p_stories, p_next, p_causes, p_unit_firsts,
-                            p_unit_events);
+        PERFORM retries_put(p_subscription_id, p_partition, p_ordered, p_handed, p_now, p_kinds,
+                            p_positions, p_lanes, p_attempts, p_uncounted, p_stories, p_next,
+                            p_causes, p_unit_firsts, p_unit_events);
     END IF;
     IF OUTCOME_HELD = ANY (p_kinds) THEN
         v_due := lanes_hold(p_subscription_id, ARRAY[p_partition],
@@ -413,7 +433,7 @@ BEGIN
         v_done := outcomes_apply(p_namespace_id, p_subscription_id, v_fence.name, p_partition, true,
                                  coalesce(v_new, v_stored.checkpoint), p_now, p_kinds, p_positions,
                                  p_lanes, p_attempts, p_uncounted, p_stories, p_next, p_reasons,
-                                 p_errors, p_causes, p_unit_firsts, p_unit_events);
+                                 p_errors, p_causes, p_unit_firsts, p_unit_events, NULL);
         status := v_done.status;
         message := v_done.message;
         lane_busy := v_done.lane_busy;

@@ -99,7 +99,7 @@ BEGIN
     END IF;
     v_fit := events_fit(p_claim.namespace_id, p_claim.subscription_id, v_due,
                         p_claim.bytes_max - p_claim.bytes);
-    UPDATE retries r SET kind = RETRY_LEASED
+    UPDATE retries r SET kind = RETRY_LEASED, deliveries = r.deliveries + 1
         WHERE r.subscription_id = p_claim.subscription_id AND r.position = ANY (v_fit.positions);
     v_part.taken := positions_of(v_fit.positions);
     v_part.count := cardinality(v_fit.positions);
@@ -151,6 +151,7 @@ BEGIN
     FOR pass IN 0 .. p_kept::integer LOOP
         FOR l IN
             SELECT o.token, o.expires_at, o.piece, o.count, o.owner, o.owner_name, o.positions,
+                   o.handed,
                    o.kept OR o.careful AS careful
             FROM leases o
             WHERE o.subscription_id = p_claim.subscription_id AND o.kept = (pass = 1)
@@ -179,7 +180,7 @@ BEGIN
                 PERFORM record_lost(
                     p_claim.namespace_id, p_claim.subscription_id, lower(l.positions),
                     CASE WHEN l.owner = ANY (p_dead) THEN CAUSE_DIED ELSE CAUSE_EXPIRED END,
-                    l.owner_name, p_claim.now);
+                    l.owner_name, times_of(l.handed, lower(l.positions)), p_claim.now);
                 DELETE FROM leases d WHERE d.token = l.token;
             END IF;
         END LOOP;
@@ -215,9 +216,13 @@ BEGIN
     v_part.taken := positions_of(v_fit.positions);
     v_part.count := cardinality(v_fit.positions);
     v_part.bytes := v_fit.bytes;
-    p_claim.has_retries := p_claim.has_retries OR v_lease.has_retries AND EXISTS (
-        SELECT FROM retries r WHERE r.subscription_id = v_lease.subscription_id
-            AND r.position = ANY (v_fit.positions) AND r.kind = RETRY_LEASED);
+    IF v_lease.has_retries THEN
+        UPDATE retries r SET deliveries = r.deliveries + 1
+            WHERE r.subscription_id = v_lease.subscription_id
+                AND r.position = ANY (v_fit.positions) AND r.kind = RETRY_LEASED;
+        p_claim.has_retries := p_claim.has_retries OR FOUND;
+    END IF;
+    p_claim.handed := p_claim.handed || handed_again(v_lease.handed, v_part.taken);
     v_rest := v_lease.positions * int8multirange(
                   int8range(coalesce(v_fit.cut, v_first[cardinality(v_first)] + 1), NULL));
     IF isempty(v_rest) THEN
@@ -228,11 +233,11 @@ BEGIN
     ELSE
         DELETE FROM leases l WHERE l.token = p_lease;
         INSERT INTO leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
-                            careful, has_retries, count, owner_name, positions)
+                            careful, has_retries, count, owner_name, positions, handed)
             VALUES (gen_random_uuid(), v_lease.subscription_id,
                     least(v_lease.expires_at, p_claim.now), v_lease.lease_ms, false, false, v_piece,
                     v_lease.kept OR v_lease.careful, v_lease.has_retries, positions_count(v_rest),
-                    v_lease.owner_name, v_rest);
+                    v_lease.owner_name, v_rest, v_lease.handed);
     END IF;
     RETURN claim_add(p_claim, v_part);
 END

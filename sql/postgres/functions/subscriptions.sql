@@ -100,7 +100,9 @@ END
 $$;
 
 -- Everything of a subscription that a seek or its removal takes away.
-CREATE OR REPLACE FUNCTION holdfast_private.subscription_clear(p_subscription_id bigint)
+-- p_position: outcomes up to there stay.
+CREATE OR REPLACE FUNCTION holdfast_private.subscription_clear(p_subscription_id bigint,
+                                                               p_position bigint)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -110,6 +112,8 @@ BEGIN
     DELETE FROM holdfast_private.retries WHERE subscription_id = p_subscription_id;
     DELETE FROM holdfast_private.copies WHERE subscription_id = p_subscription_id;
     DELETE FROM holdfast_private.settled WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast_private.outcomes
+        WHERE subscription_id = p_subscription_id AND position > p_position;
 END
 $$;
 
@@ -135,7 +139,7 @@ BEGIN
     END IF;
     PERFORM partitions_lock(v_id);
     DELETE FROM partitions WHERE subscription_id = v_id;
-    PERFORM subscription_clear(v_id);
+    PERFORM subscription_clear(v_id, 0);
     DELETE FROM subscriptions WHERE id = v_id;
 END
 $$;
@@ -231,7 +235,7 @@ BEGIN
     END IF;
     PERFORM partitions_lock(p_subscription_id);
     UPDATE partitions SET epoch = epoch + 1 WHERE subscription_id = p_subscription_id;
-    PERFORM subscription_clear(p_subscription_id);
+    PERFORM subscription_clear(p_subscription_id, p_position);
     PERFORM journal_add(p_subscription_id, p.partition, p_position, p_now, NULL)
         FROM partitions p WHERE p.subscription_id = p_subscription_id;
 END

@@ -110,12 +110,12 @@ $$;
 -- tx_leave: settles deliveries of one partition or lease within the transaction that their handler
 -- ran in, which is to be committed soon: from now on it holds the partition's row (FOR SHARE; for
 -- rearranging lanes if one of them waited) or the lease's. lane_busy: `ret_lane_busy` of each.
--- Anything but status 0: the caller undoes all of them. HF_STALE, HF_NOTFOUND, HF_CONFLICT: another
--- process has settled one meanwhile, that at `position`.
+-- p_attempts: see outcomes_keep. Anything but status 0: the caller undoes all of them. HF_STALE,
+-- HF_NOTFOUND, HF_CONFLICT: another process has settled one meanwhile, that at `position`.
 CREATE OR REPLACE FUNCTION holdfast_private.tx_leave(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_positions bigint[], p_waited boolean[],
-    p_now timestamptz,
+    p_now timestamptz, p_attempts integer[],
     OUT status integer, OUT message text, OUT "position" bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -157,6 +157,7 @@ BEGIN
 
     IF p_leased AND tx_leave.position IS NULL THEN
         IF v_lease.has_retries THEN
+            PERFORM outcomes_keep(p_subscription_id, false, 0, p_positions, p_attempts, p_now);
             WITH gone AS (
                 DELETE FROM retries r WHERE r.subscription_id = p_subscription_id
                     AND r.position = ANY (p_positions)
@@ -172,6 +173,10 @@ BEGIN
                 WHERE l.token = p_lease;
         END IF;
     ELSIF NOT p_leased THEN
+        IF true = ANY (p_waited) THEN
+            PERFORM outcomes_keep(p_subscription_id, true, p_partition, p_positions, p_attempts,
+                                  p_now);
+        END IF;
         WITH gone AS (
             DELETE FROM retries r
                 USING unnest(p_positions, p_waited) o (position, waited)
@@ -226,7 +231,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.tx_settle(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_mark text, p_positions bigint[],
-    p_waited boolean[], p_now timestamptz,
+    p_waited boolean[], p_now timestamptz, p_attempts integer[] DEFAULT NULL,
     p_ticket bytea DEFAULT holdfast.ticket()) RETURNS boolean[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -238,7 +243,7 @@ BEGIN
                             p_namespace_id, p_positions);
     PERFORM tx_check(p_mark);
     v_done := tx_leave(p_namespace_id, p_subscription_id, p_leased, p_partition, p_token, p_epoch,
-                       p_lease, p_positions, p_waited, p_now);
+                       p_lease, p_positions, p_waited, p_now, p_attempts);
     IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message,
             DETAIL = coalesce(v_done.position::text, ''),

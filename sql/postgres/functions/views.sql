@@ -40,8 +40,19 @@ SELECT holdfast_private.view_make('holdfast.dead_letters', holdfast_private.read
            l.type, l.key, l.tenant, l.key_version, l.payload, l.metadata, l.producer, l.schedule_id,
            l.emitted_at, l.entered_at, l.reason, l.cause, l.error, l.attempts,
            l.story::json AS attempts_json, l.failed_at, l.resolved_at, l.resolved_by,
-           l.resolved_note
+           l.resolved_note, l.deliveries
     FROM holdfast_private.namespaces n JOIN holdfast_private.letters l ON l.namespace_id = n.id
+$view$);
+
+-- A row per delivery that failed first and then succeeded, of each subscription the last
+-- HF_OUTCOMES_MAX. attempts: those that failed; deliveries: how often it was handed out (NULL: not
+-- known).
+SELECT holdfast_private.view_make('holdfast.outcome_list', holdfast_private.reader_rights(), $view$
+    SELECT n.name AS namespace, s.name AS subscription, o.position, o.settled_at, o.attempts,
+           o.deliveries, o.cause, o.story::json AS attempts_json
+    FROM holdfast_private.namespaces n
+    JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id
+    JOIN holdfast_private.outcomes o ON o.subscription_id = s.id
 $view$);
 
 -- A row per subscription.

@@ -203,8 +203,8 @@ rows AS MATERIALIZED (
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id),
 put AS (
-    INSERT INTO holdfast_private.partitions (subscription_id, partition, epoch)
-    SELECT r.subscription_id, r.partition, r.epoch FROM rows r
+    INSERT INTO holdfast_private.partitions (subscription_id, partition, epoch, doubt_through)
+    SELECT r.subscription_id, r.partition, r.epoch, holdfast.head(t.id) FROM rows r, target t
     RETURNING 1),
 journal AS MATERIALIZED (
     SELECT holdfast_private.journal_add(r.subscription_id, r.partition::integer, r.checkpoint,
@@ -280,9 +280,10 @@ FROM target t
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
     INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, lease_ms, bound, kept,
-                                         piece, careful, has_retries, count, positions)
+                                         piece, careful, has_retries, count, positions, handed)
     SELECT r.token, s.id, to_timestamp(0), r.lease_ms, false, false, r.piece, r.piece > 0,
-           r.has_retries <> 0, r.count, r.positions::int8multirange
+           r.has_retries <> 0, r.count, r.positions::int8multirange,
+           ARRAY[ROW(NULL, r.positions::int8multirange)::holdfast_private.handed]
     FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[],
                           $8::bigint[], $9::text[])
                    r (subscription, token, piece, has_retries, lease_ms, count, positions)

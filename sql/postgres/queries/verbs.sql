@@ -37,7 +37,8 @@ SELECT status, message, changed, owner, owner_renewals
     FROM holdfast.change_repartition($1, $2, $3, $4, $5, $6);
 
 -- name: change_acquire
-SELECT status, message, epoch, checkpoint, generation, unclean, owner, owner_renewals
+SELECT status, message, epoch, checkpoint, generation, unclean, owner, owner_renewals,
+       doubt_through
     FROM holdfast.change_acquire($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: change_give_back
@@ -63,7 +64,7 @@ SELECT status, message, lease, expires_at, wake_at, paused, more, careful, owner
 -- transaction.
 SELECT position, id, type, payload, key, tenant, metadata, producer, schedule_id, key_version, hash,
        emitted_at, entered_at, checksum, attempts, uncounted, story, cause, unit_first, unit_events,
-       waited
+       waited, deliveries
     FROM holdfast.lease_events_{namespace}($1, $2);
 
 -- name: change_settle_lease
@@ -241,13 +242,21 @@ SELECT s.mode, s.start,
                WHERE d.subscription_id = s.id AND d.partition = c.partition AND d.position = $4),
        s.mode = HF_MODE_SHARED AND EXISTS (SELECT 1 FROM holdfast.read_leases() l
                               WHERE l.subscription_id = s.id AND l.positions @> $4),
-       r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story, d.cause
+       r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story, d.cause,
+       CASE WHEN s.mode = HF_MODE_SHARED THEN r.deliveries
+            WHEN r.deliveries IS NOT NULL OR $4 > p.doubt_through
+                THEN r.attempts + r.uncounted END,
+       d.deliveries, o.position IS NOT NULL, o.attempts, o.story, o.cause, o.deliveries,
+       (SELECT holdfast.times_of(l.handed, $4) FROM holdfast.read_leases() l
+        WHERE l.subscription_id = s.id AND l.positions @> $4 LIMIT 1)
     FROM holdfast.read_subscriptions() s
     JOIN holdfast.read_checkpoints() c ON c.subscription_id = s.id
         AND c.partition = CASE s.mode WHEN 1 THEN $5 % s.partitions ELSE 0 END
+    JOIN holdfast.read_partitions() p ON p.subscription_id = s.id AND p.partition = c.partition
     LEFT JOIN holdfast.read_retries() r ON r.subscription_id = s.id AND r.position = $4
+    LEFT JOIN holdfast.read_outcomes() o ON o.subscription_id = s.id AND o.position = $4
     LEFT JOIN LATERAL (
-        SELECT l.id, l.attempts, l.story, l.cause FROM holdfast.read_letters() l
+        SELECT l.id, l.attempts, l.story, l.cause, l.deliveries FROM holdfast.read_letters() l
         WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3
         ORDER BY l.id DESC LIMIT 1) d ON true
     WHERE s.id = $2 AND s.namespace_id = $1;
@@ -290,7 +299,7 @@ SELECT holdfast.position_before($1, $2, $3);
 -- name: retries_due
 WITH due AS MATERIALIZED (
         SELECT r.position, r.attempts, r.uncounted, r.story, r.cause, r.unit_first, r.unit_events,
-               r.next_attempt_at
+               r.deliveries, r.next_attempt_at
         FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT * FROM holdfast.read_retries() r
@@ -305,7 +314,7 @@ WITH due AS MATERIALIZED (
         ORDER BY r.next_attempt_at, r.position LIMIT $4),
     found AS (
         SELECT e.*, due.attempts, due.uncounted, due.story, due.cause, due.unit_first,
-               due.unit_events, due.next_attempt_at,
+               due.unit_events, due.deliveries, due.next_attempt_at,
                sum(octet_length(e.payload::text)) OVER (ORDER BY due.next_attempt_at, due.position)
                    - octet_length(e.payload::text) AS bytes_before
         FROM due
@@ -326,7 +335,7 @@ WITH due AS MATERIALIZED (
             WHERE c.position IS NULL AND e.position = due.position) e)
 SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.producer, f.schedule_id,
        f.key_version, f.hash, f.emitted_at, f.entered_at, f.checksum, f.attempts, f.uncounted,
-       f.story, f.cause, f.unit_first, f.unit_events,
+       f.story, f.cause, f.unit_first, f.unit_events, f.deliveries,
        (SELECT min(n.next_attempt_at) FROM unnest($2::integer[]) o (partition)
         CROSS JOIN LATERAL (
             SELECT r.next_attempt_at FROM holdfast.read_retries() r
@@ -355,7 +364,7 @@ ORDER BY position;
 -- there is no event, and whose last column says whether the lease is held.
 SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
        e.key_version, e.hash, e.emitted_at, e.entered_at, e.checksum, e.attempts, e.uncounted,
-       e.story, e.cause, e.unit_first, e.unit_events, e.waited, h.held
+       e.story, e.cause, e.unit_first, e.unit_events, e.waited, e.deliveries, h.held
     FROM (SELECT EXISTS (SELECT FROM holdfast.read_leases() l
                          JOIN holdfast.read_subscriptions() s ON s.id = l.subscription_id
                          WHERE l.token = $2 AND l.subscription_id = $1 AND l.piece IS NULL
@@ -367,7 +376,7 @@ SELECT e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata, e.produ
 -- name: dead_get
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note, cause
+       failed_at, resolved_at, resolved_by, resolved_note, cause, deliveries
     FROM holdfast.read_letters()
     WHERE id = $2 AND namespace_id = $1
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner');
@@ -379,7 +388,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 -- name: dead_newest
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note, cause
+       failed_at, resolved_at, resolved_by, resolved_note, cause, deliveries
     FROM holdfast.read_letters() d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
@@ -395,7 +404,7 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 -- name: dead_oldest
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note, cause
+       failed_at, resolved_at, resolved_by, resolved_note, cause, deliveries
     FROM holdfast.read_letters() d
     WHERE d.namespace_id = $1 AND d.id > $2 AND d.id < $3
         AND holdfast.may_see($1, 'dead letters', 'viewer', 'consumer', 'owner')
@@ -462,7 +471,7 @@ SELECT holdfast.tx_settle($1, $2, $3, $4, $5,
             AND (SELECT r.position FROM holdfast.read_retries() r
                  WHERE r.subscription_id OPERATOR(pg_catalog.=) $2
                      AND r.position OPERATOR(pg_catalog.=) o.position) IS NULL)
-    THEN $6 ELSE -1 END, $7, $8, $9, $10, $11);
+    THEN $6 ELSE -1 END, $7, $8, $9, $10, $11, $13);
 
 -- ---- Joining the application's transaction ------------------------------------------------------
 

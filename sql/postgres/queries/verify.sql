@@ -198,6 +198,7 @@ WITH owned (what, owner) AS (
     SELECT 'partitions', subscription_id FROM holdfast.read_partitions()
     UNION ALL SELECT 'leases', subscription_id FROM holdfast.read_leases()
     UNION ALL SELECT 'retries', subscription_id FROM holdfast.read_retries()
+    UNION ALL SELECT 'outcomes', subscription_id FROM holdfast.read_outcomes()
     UNION ALL SELECT 'copies', subscription_id FROM holdfast.read_copies()
     UNION ALL SELECT 'settled', subscription_id FROM holdfast.read_settled()),
 spaced (what, owner) AS (

@@ -168,6 +168,11 @@ DELETE FROM holdfast_settled
       AND (partition, position) IN (SELECT partition, position FROM holdfast_settled
                                     WHERE subscription_id = ?1 LIMIT ?2);
 
+-- name: remove_outcomes
+DELETE FROM holdfast_outcomes
+    WHERE subscription_id = ?1
+      AND number IN (SELECT number FROM holdfast_outcomes WHERE subscription_id = ?1 LIMIT ?2);
+
 -- name: remove_leases
 DELETE FROM holdfast_leases
     WHERE token IN (SELECT token FROM holdfast_leases WHERE subscription_id = ?1 LIMIT ?2);

@@ -115,8 +115,12 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 -- How fast it moves is known when it has been here for a while.
 -- name: transfer_write_partitions
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at,
-                                 last_event_id, epoch, turn, span)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM holdfast_subscriptions s
+                                 last_event_id, epoch, turn, span, doubt_through)
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+       max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
+                           WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
+                           ORDER BY e.place DESC LIMIT 1), 0))
+FROM holdfast_subscriptions s JOIN holdfast_namespaces n ON n.id = s.namespace_id
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_retries
@@ -141,8 +145,8 @@ SELECT s.id, ?3, ?4 FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 AND 
 -- lease.
 -- name: transfer_write_leases
 INSERT INTO holdfast_leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
-                             has_retries, count, first, positions)
-SELECT ?3, s.id, 0, ?6, 0, 0, ?4, ?5, ?7, ?9, ?8 FROM holdfast_subscriptions s
+                             has_retries, count, first, positions, times)
+SELECT ?3, s.id, 0, ?6, 0, 0, ?4, ?5, ?7, ?9, ?8, x'' FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- New dead letters get higher ids than any of the source ever had. Before the dead letters come, so

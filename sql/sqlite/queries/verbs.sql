@@ -83,6 +83,10 @@ DELETE FROM holdfast_copies WHERE subscription_id = ?1;
 -- name: subscription_drop_settled
 DELETE FROM holdfast_settled WHERE subscription_id = ?1;
 
+-- Of what comes again, or all (0).
+-- name: subscription_drop_outcomes
+DELETE FROM holdfast_outcomes WHERE subscription_id = ?1 AND position > ?2;
+
 -- ---- Partitions ---------------------------------------------------------------------------------
 
 -- name: partition_create
@@ -92,7 +96,7 @@ INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint) VALUES 
 -- hot
 -- name: partition_get
 SELECT s.mode, s.generation, s.paused_at, s.partitions, p.epoch, p.checkpoint, p.turn, p.owner,
-       p.owner_name, p.span, p.span_from, p.span_before
+       p.owner_name, p.span, p.span_from, p.span_before, p.doubt_through
     FROM holdfast_subscriptions s
     LEFT JOIN holdfast_partitions p ON p.subscription_id = s.id AND p.partition = ?3
     WHERE s.id = ?2 AND s.namespace_id = ?1;
@@ -101,15 +105,18 @@ SELECT s.mode, s.generation, s.paused_at, s.partitions, p.epoch, p.checkpoint, p
 SELECT checkpoint FROM holdfast_partitions WHERE subscription_id = ?1 AND partition = ?2;
 
 -- name: partition_take
-UPDATE holdfast_partitions SET epoch = ?3, owner = ?4, owner_name = ?5
+UPDATE holdfast_partitions
+    SET epoch = ?3, owner = ?4, owner_name = ?5, doubt_through = max(doubt_through, ?6)
     WHERE subscription_id = ?1 AND partition = ?2;
 
 -- name: partition_give_back
 UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL
     WHERE subscription_id = ?1 AND partition = ?2 AND epoch = ?3 AND owner = ?4;
 
+-- Those that their runner has given back are not among them. ?2: the head.
 -- name: partition_give_back_all
-UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL WHERE owner = ?1;
+UPDATE holdfast_partitions
+    SET owner = NULL, owner_name = NULL, doubt_through = max(doubt_through, ?2) WHERE owner = ?1;
 
 -- An ordered one's checkpoint. (The span: src/store/sqlite/write/span.h.)
 -- hot
@@ -150,7 +157,8 @@ UPDATE holdfast_subscriptions SET wanted = nullif(?2, partitions), generation = 
 SELECT s.wanted, s.partitions,
        (SELECT min(p.checkpoint) FROM holdfast_partitions p WHERE p.subscription_id = s.id),
        (SELECT max(p.checkpoint) FROM holdfast_partitions p WHERE p.subscription_id = s.id),
-       (SELECT max(p.epoch) FROM holdfast_partitions p WHERE p.subscription_id = s.id)
+       (SELECT max(p.epoch) FROM holdfast_partitions p WHERE p.subscription_id = s.id),
+       (SELECT max(p.doubt_through) FROM holdfast_partitions p WHERE p.subscription_id = s.id)
     FROM holdfast_subscriptions s WHERE s.id = ?2 AND s.namespace_id = ?1;
 
 -- name: wish_fulfilled
@@ -161,8 +169,8 @@ UPDATE holdfast_subscriptions
 
 -- name: partition_renew
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at, epoch,
-                                 owner, owner_name, span)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+                                 owner, owner_name, span, doubt_through)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- ?3: the place of position 0. One whose event is nowhere any more stays known in partition 0.
 -- name: retries_rehome
@@ -263,25 +271,37 @@ DELETE FROM holdfast_copies WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
 -- name: retry_get
-SELECT kind, partition, lane, attempts, uncounted, next_attempt_at, story, cause
+SELECT kind, partition, lane, attempts, uncounted, next_attempt_at, story, cause, deliveries
     FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
 -- name: retry_leased
-SELECT attempts, uncounted, story, cause, unit_first, unit_events
+SELECT attempts, uncounted, story, cause, unit_first, unit_events, deliveries
     FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2 AND kind = RETRY_LEASED;
 
+-- ?14: how often it was handed out, if it has no row yet; NULL: not known. ?15: the subscription is
+-- ordered; then the number in a row is that of its attempts.
 -- hot
 -- name: retry_put
 INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
-                              next_attempt_at, last_retry_at, story, cause, unit_first, unit_events)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                              next_attempt_at, last_retry_at, story, cause, unit_first, unit_events,
+                              deliveries)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
     ON CONFLICT (subscription_id, position) DO UPDATE
     SET kind = excluded.kind, partition = excluded.partition, lane = excluded.lane,
         attempts = excluded.attempts, uncounted = excluded.uncounted,
         next_attempt_at = excluded.next_attempt_at, last_retry_at = excluded.last_retry_at,
         story = excluded.story, cause = excluded.cause, unit_first = excluded.unit_first,
-        unit_events = excluded.unit_events;
+        unit_events = excluded.unit_events,
+        deliveries = CASE WHEN NOT ?15 THEN deliveries
+                          WHEN deliveries IS NULL THEN excluded.deliveries
+                          ELSE excluded.attempts + excluded.uncounted END;
+
+-- What was recorded by notes at ?3 is known; of others that are due it is not (any more).
+-- name: retries_doubt
+UPDATE holdfast_retries INDEXED BY holdfast_retries_by_kind SET deliveries = NULL
+    WHERE subscription_id = ?1 AND partition = ?2 AND kind = RETRY_WAITING
+        AND next_attempt_at <= ?3 AND last_retry_at IS NOT ?3 AND deliveries IS NOT NULL;
 
 -- A delivery that was tried before keeps its attempts when it is held.
 -- hot
@@ -299,8 +319,8 @@ SELECT lane FROM holdfast_retries WHERE subscription_id = ?1 AND position = ?2;
 -- A dead letter comes back with a clean record, in place of whatever row the position had.
 -- name: retry_revive
 INSERT OR REPLACE INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts,
-                                         next_attempt_at)
-    VALUES (?1, ?2, 1, ?3, ?4, 0, ?5);
+                                         next_attempt_at, deliveries)
+    VALUES (?1, ?2, 1, ?3, ?4, 0, ?5, 0);
 
 -- hot
 -- name: retry_remove
@@ -322,7 +342,8 @@ UPDATE holdfast_retries SET kind = ?3, next_attempt_at = ?4
 
 -- hot
 -- name: retry_lease
-UPDATE holdfast_retries SET kind = RETRY_LEASED WHERE subscription_id = ?1 AND position = ?2;
+UPDATE holdfast_retries SET kind = RETRY_LEASED, deliveries = deliveries + 1
+    WHERE subscription_id = ?1 AND position = ?2;
 
 -- hot
 -- name: retry_release
@@ -368,7 +389,8 @@ ORDER BY position;
 
 -- hot
 -- name: retries_due
-SELECT position, attempts, uncounted, story, cause, unit_first, unit_events FROM holdfast_retries
+SELECT position, attempts, uncounted, story, cause, unit_first, unit_events, deliveries
+    FROM holdfast_retries
     WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?5 AND next_attempt_at <= ?3
     ORDER BY next_attempt_at, position LIMIT ?4;
 
@@ -376,7 +398,8 @@ SELECT position, attempts, uncounted, story, cause, unit_first, unit_events FROM
 -- when they failed as a unit, follow one, or their process died.
 -- hot
 -- name: retries_due_by_lane
-SELECT position, attempts, uncounted, story, cause, unit_first, unit_events FROM holdfast_retries r
+SELECT position, attempts, uncounted, story, cause, unit_first, unit_events, deliveries
+    FROM holdfast_retries r
     WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?5 AND next_attempt_at <= ?3
         AND NOT EXISTS (
             SELECT 1 FROM (
@@ -411,23 +434,59 @@ SELECT position FROM holdfast_retries WHERE subscription_id = ?1 ORDER BY positi
 -- name: retries_count
 SELECT count(*) FROM holdfast_retries WHERE subscription_id = ?1 AND partition = ?2 AND kind = ?3;
 
+-- ---- Outcomes -----------------------------------------------------------------------------------
+
+-- Keeps the story of a retry that is done, before its row goes: of one that has failed, other than
+-- by the attempt that was recorded before it ran (?4: so many attempts had failed before it; NULL:
+-- all that are recorded). ?5: the subscription is ordered; ?6: and its partition's doubt_through.
+-- name: outcome_keep
+INSERT OR REPLACE INTO holdfast_outcomes (subscription_id, number, position, settled_at, attempts,
+                                          deliveries, cause, story)
+    SELECT ?1, 1 + ifnull((SELECT max(number) FROM holdfast_outcomes WHERE subscription_id = ?1),
+                          0), ?2, ?3,
+           min(attempts, ifnull(?4, attempts)),
+           CASE WHEN NOT ?5 THEN deliveries
+                WHEN deliveries IS NOT NULL OR ?2 > ?6
+                THEN min(attempts, ifnull(?4, attempts)) + uncounted + 1 END,
+           cause, CASE WHEN attempts > ?4 THEN json_remove(story, '$[#-1]') ELSE story END
+    FROM holdfast_retries
+    WHERE subscription_id = ?1 AND position = ?2 AND (?5 OR kind = RETRY_LEASED)
+        AND min(attempts, ifnull(?4, attempts)) + uncounted > 0;
+
+-- name: outcomes_trim
+DELETE FROM holdfast_outcomes
+    WHERE subscription_id = ?1
+        AND number <= (SELECT max(number) FROM holdfast_outcomes WHERE subscription_id = ?1)
+                      - HF_OUTCOMES_MAX;
+
+-- hot
+-- name: outcome_get
+SELECT attempts, story, cause, deliveries FROM holdfast_outcomes
+    WHERE subscription_id = ?1 AND position = ?2;
+
+-- name: outcomes_forget
+DELETE FROM holdfast_outcomes
+    WHERE subscription_id IN (SELECT id FROM holdfast_subscriptions WHERE namespace_id = ?1)
+        AND position <= ?2;
+
 -- ---- Leases -------------------------------------------------------------------------------------
 
 -- hot
 -- name: lease_get
 SELECT subscription_id, expires_at, lease_ms, owner, bound, kept, piece, has_retries, count,
-       owner_name, positions
+       owner_name, positions, times
     FROM holdfast_leases WHERE token = ?1;
 
 -- hot
 -- name: lease_put
 INSERT INTO holdfast_leases (token, subscription_id, expires_at, owner, bound, kept, piece,
-                             has_retries, count, first, owner_name, positions, lease_ms)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
+                             has_retries, count, first, owner_name, positions, lease_ms, times)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
 
 -- hot
 -- name: lease_change
-UPDATE holdfast_leases SET expires_at = ?2, count = ?3, first = ?4, positions = ?5 WHERE token = ?1;
+UPDATE holdfast_leases SET expires_at = ?2, count = ?3, first = ?4, positions = ?5, times = ?6
+    WHERE token = ?1;
 
 -- hot
 -- name: lease_remove
@@ -479,10 +538,10 @@ SELECT coalesce(sum(count) FILTER (WHERE piece IS NULL), 0), min(first)
 INSERT OR REPLACE INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
      checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
-     payload, story, cause)
+     payload, story, cause, deliveries)
     SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
            e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
-           e.metadata, e.payload, coalesce(?8, '[]'), ?9
+           e.metadata, e.payload, coalesce(?8, '[]'), ?9, ?10
     FROM holdfast_subscriptions s, holdfast_copies e
     WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2;
 
@@ -490,10 +549,10 @@ INSERT OR REPLACE INTO holdfast_dead_letters
 INSERT OR REPLACE INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
      checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
-     payload, story, cause)
+     payload, story, cause, deliveries)
     SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
            e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
-           e.metadata, e.payload, coalesce(?8, '[]'), ?9
+           e.metadata, e.payload, coalesce(?8, '[]'), ?9, ?10
     FROM holdfast_subscriptions s, holdfast_events e
     WHERE s.id = ?1 AND e.place = ?3;
 
@@ -501,13 +560,14 @@ INSERT OR REPLACE INTO holdfast_dead_letters
 -- name: dead_get
 SELECT position, event_id, type, payload, key, tenant, metadata, producer, schedule_id, key_version,
        hash, emitted_at, entered_at, checksum, id, subscription, reason, error, attempts, story,
-       failed_at, resolved_at, resolved_by, resolved_note, cause
+       failed_at, resolved_at, resolved_by, resolved_note, cause, deliveries
     FROM holdfast_dead_letters WHERE id = ?2 AND namespace_id = ?1;
 
 -- The newest.
 -- hot
 -- name: dead_of_event
-SELECT id, attempts, story, cause FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
+SELECT id, attempts, story, cause, deliveries
+    FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
     WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 ORDER BY id DESC LIMIT 1;
 
 -- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3:

@@ -21,6 +21,7 @@ WITH owned (what, owner) AS (
     UNION ALL SELECT 'members', subscription_id FROM holdfast_members
     UNION ALL SELECT 'leases', subscription_id FROM holdfast_leases
     UNION ALL SELECT 'retries', subscription_id FROM holdfast_retries
+    UNION ALL SELECT 'outcomes', subscription_id FROM holdfast_outcomes
     UNION ALL SELECT 'copies', subscription_id FROM holdfast_copies
     UNION ALL SELECT 'settled', subscription_id FROM holdfast_settled),
 spaced (what, owner) AS (

@@ -186,6 +186,7 @@ void bus_unreference(hf_bus *bus)
         assignments_release(&bus->assignments);
     }
     mem_free(bus->node_name);
+    mem_free(bus->namespace_name);
     mem_free(bus);
 }
 
@@ -259,13 +260,24 @@ hf_status bus_take_options(const hf_options *given, hf_options *own)
     return status ? status : check_options(own);
 }
 
-static hf_status open_store(hf_bus *bus, const char *url, const hf_options *options)
+static hf_status make_names(hf_bus *bus, const hf_options *options)
 {
     const char *name = options->namespace_name ? options->namespace_name : "default";
+    bus->node_name = node_make_name(options->node_name);
+    if (bus->node_name && !bus->no_namespace) {
+        bus->namespace_name = mem_dup(name, strlen(name));
+    }
+    return bus->node_name && (bus->no_namespace || bus->namespace_name)
+               ? HF_OK
+               : fail(HF_NOMEM, "out of memory");
+}
+
+static hf_status open_store(hf_bus *bus, const char *url, const hf_options *options)
+{
     struct node_self self;
     node_describe(options, &self);
     struct store_options store_options = {
-        .namespace_name = options->no_namespace ? TEXT_ABSENT : text_of(name),
+        .namespace_name = text_of(bus->namespace_name),
         .node_name = text_of(bus->node_name),
         .node = self.facts,
         .open_mode = options->open_mode ? options->open_mode : HF_OPEN_CREATE,
@@ -326,11 +338,10 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     bus->payload_bytes_max = options->payload_bytes_max;
     bus->queue_events_max = options->queue_events_max;
     bus->queue_bytes_max = options->queue_bytes_max;
-    bus->node_name = node_make_name(options->node_name);
-    if (!bus->node_name) {
-        return fail(HF_NOMEM, "out of memory");
+    hf_status status = make_names(bus, options);
+    if (!status) {
+        status = mutex_init(&bus->mutex);
     }
-    hf_status status = mutex_init(&bus->mutex);
     if (!status) {
         status = mutex_init(&bus->making);
     }
@@ -383,6 +394,7 @@ hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
     if (status) {
         definition_cache_free(bus->definition_cache);
         mem_free(bus->node_name);
+        mem_free(bus->namespace_name);
         mem_free(bus);
         return status;
     }

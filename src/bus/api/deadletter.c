@@ -93,6 +93,21 @@ static hf_status query_of(const hf_dead_filter *filter, int64_t limit_default,
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
+struct showing {
+    const char *namespace_name;
+    hf_dead_letter_fn found;
+    void *ctx;
+};
+
+/* The store does not know the event's namespace by name. */
+static int show(const hf_dead_letter *letter, void *ctx)
+{
+    const struct showing *showing = ctx;
+    hf_dead_letter own = *letter;
+    own.event.namespace_name = showing->namespace_name;
+    return showing->found(&own, showing->ctx);
+}
+
 hf_status hf_dead_list(hf_bus *bus, const hf_dead_filter *filter, hf_dead_letter_fn found,
                        void *ctx)
 {
@@ -105,7 +120,8 @@ hf_status hf_dead_list(hf_bus *bus, const hf_dead_filter *filter, hf_dead_letter
     }
     struct dead_query query;
     status = query_of(filter, LIST_LIMIT_DEFAULT, &query);
-    return status ? status : store_dead_list(bus->store, &query, found, ctx);
+    struct showing showing = {bus->namespace_name, found, ctx};
+    return status ? status : store_dead_list(bus->store, &query, show, &showing);
 }
 
 static hf_status not_found(int64_t dead_id)
@@ -122,7 +138,8 @@ hf_status hf_dead_get(hf_bus *bus, int64_t dead_id, hf_dead_letter_fn found, voi
     if (!found) {
         return fail(HF_INVALID, "found is NULL");
     }
-    status = store_dead_get(bus->store, dead_id, found, ctx);
+    struct showing showing = {bus->namespace_name, found, ctx};
+    status = store_dead_get(bus->store, dead_id, show, &showing);
     return status == HF_NOTFOUND ? not_found(dead_id) : status;
 }
 

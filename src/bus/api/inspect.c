@@ -153,6 +153,14 @@ static hf_status check_whole(const struct entry *entry)
                           : HF_OK;
 }
 
+/* The event as one that looks for it sees it: it was not delivered. */
+static const hf_event *as_read(const hf_bus *bus, struct entry *entry)
+{
+    entry->event.namespace_name = bus->namespace_name;
+    entry->event.deliveries = -1;
+    return &entry->event;
+}
+
 /* Finds the one event with this id. */
 static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
 {
@@ -182,7 +190,7 @@ hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx
         status = check_whole(&batch.entries[0]);
     }
     if (!status) {
-        found(&batch.entries[0].event, ctx);
+        found(as_read(bus, &batch.entries[0]), ctx);
     }
     batch_release(&batch);
     return status;
@@ -214,12 +222,17 @@ static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct e
         .next_attempt_at_us = -1,
         .dead_id = -1,
         .cause = cause_name(facts.cause).bytes,
+        .deliveries = facts.deliveries,
     };
     if (told.state == HF_STATE_RETRYING) {
         told.next_attempt_at_us = facts.next_attempt_us;
     }
     if (told.state == HF_STATE_DEAD) {
         told.dead_id = facts.dead_id;
+    }
+    if (told.state == HF_STATE_RETRYING && facts.cursor < 0 &&
+        facts.next_attempt_us <= clock_wall_us()) {
+        told.deliveries = -1; /* its owner may have handed it out again by now */
     }
     *ret_stop = found(&told, ctx) != 0;
     return HF_OK;
@@ -271,6 +284,7 @@ hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, 
 
 /* One hf_read under way. */
 struct reading {
+    const hf_bus *bus;
     struct reader *reader; /* strict; NULL: it could not be opened again */
     struct filter filter;
     struct batch batch;
@@ -294,7 +308,7 @@ static hf_status read_batch(struct reading *reading)
         return status;
     }
     for (size_t i = 0; i < reading->batch.count; i++) {
-        const hf_event *event = &reading->batch.entries[i].event;
+        const hf_event *event = as_read(reading->bus, &reading->batch.entries[i]);
         status = check_whole(&reading->batch.entries[i]);
         if (status) {
             reading->cursor = event->position - 1;
@@ -390,6 +404,7 @@ hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_m
     }
     struct text wanted = text_of(pattern ? pattern : "*");
     struct reading reading = {
+        .bus = bus,
         .filter = {.patterns = &wanted, .count = 1},
         .left = limit,
         .cursor = *cursor,

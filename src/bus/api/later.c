@@ -18,6 +18,7 @@
 /* ---- Looking --------------------------------------------------------------------------------- */
 
 struct listing {
+    const char *namespace_name;
     hf_later_fn found;
     void *ctx;
 };
@@ -42,6 +43,8 @@ static int hand_up(const struct later_row *row, void *ctx)
                 .key_version = -1,
                 .emitted_at_us = row->emitted_at_us,
                 .entered_at_us = -1,
+                .namespace_name = listing->namespace_name,
+                .deliveries = -1,
             },
         .due_at_us = row->due_us,
         .number = row->number,
@@ -78,7 +81,7 @@ static hf_status check_filter(const hf_later_filter *filter, struct later_query 
 
 hf_status hf_later_list(hf_bus *bus, const hf_later_filter *filter, hf_later_fn found, void *ctx)
 {
-    struct listing listing = {found, ctx};
+    struct listing listing = {bus ? bus->namespace_name : NULL, found, ctx};
     hf_later_filter own = HF_LATER_FILTER_INIT;
     struct later_query query;
     hf_status status = bus_check(bus);
@@ -96,7 +99,7 @@ hf_status hf_later_list(hf_bus *bus, const hf_later_filter *filter, hf_later_fn 
 
 hf_status hf_later_get(hf_bus *bus, const char *id, hf_later_fn found, void *ctx)
 {
-    struct listing listing = {found, ctx};
+    struct listing listing = {bus ? bus->namespace_name : NULL, found, ctx};
     uint8_t bytes[UUID_BYTES];
     hf_status status = bus_check(bus);
     if (!status && (!id || !found)) {

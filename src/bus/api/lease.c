@@ -227,7 +227,8 @@ static hf_status settle_plain(hf_bus *bus, const struct target *target, enum out
         return fail(HF_NOMEM, "out of memory for %zu outcomes", target->count);
     }
     for (size_t i = 0; i < target->count; i++) {
-        settle.outcomes[i] = (struct outcome){.kind = kind, .position = target->positions[i]};
+        settle.outcomes[i] =
+            (struct outcome){.kind = kind, .position = target->positions[i], .attempts = -1};
     }
     hf_status status = bus_run(bus, &settle.change);
     mem_free(settle.outcomes);

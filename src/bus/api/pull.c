@@ -159,6 +159,18 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
     return HF_OK;
 }
 
+/* The events as the caller sees them. The batch may outlive the bus. */
+static hf_status batch_name(const hf_bus *bus, hf_batch *batch)
+{
+    const char *name = arena_text(&batch->batch.arena, text_of(bus->namespace_name)).bytes;
+    for (size_t i = 0; i < batch->batch.count; i++) {
+        struct entry *entry = &batch->batch.entries[i];
+        entry->event.namespace_name = name;
+        entry->event.deliveries = entry->handed < 0 ? -1 : entry->handed + 1;
+    }
+    return arena_status(&batch->batch.arena);
+}
+
 /* The caller gets `why` and not the batch: no other claim should have to wait until its lease
  * expires. Keeps the message of that failure. */
 static hf_status give_back(hf_bus *bus, const struct definition *definition, const hf_batch *batch,
@@ -217,6 +229,9 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
         lease_format(batch->lease, batch->lease_text);
         batch->expires_at_us = claim.ret_expires_at_us;
         status = weed_out(bus, definition, batch, claim.change.now_us, &weeds);
+        if (!status) {
+            status = batch_name(bus, batch);
+        }
         if (status) {
             status = give_back(bus, definition, batch, claim.change.now_us, status);
         }

@@ -129,7 +129,8 @@ static struct tally collect(struct runner *runner, struct lease *lease)
         tally.ended++;
         bool done = slot->ending == ENDED_VERDICT && slot->verdict == HF_ACK;
         tally.urgent |= !done || slot_is(slot, TRAIT_PRERECORD);
-        tally.plain &= done;
+        /* With `all` the store would take the recorded attempt for one that failed. */
+        tally.plain &= done && !slot_is(slot, TRAIT_PRERECORD);
     }
     return tally;
 }

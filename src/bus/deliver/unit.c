@@ -79,6 +79,7 @@ static bool cargo_grow(struct cargo *cargo, struct unit *unit)
     if (!grow_array(&cargo->slots, count, capacity, sizeof *cargo->slots) ||
         !grow_array(&cargo->members, count, capacity, sizeof *cargo->members) ||
         !grow_array(&cargo->settled, count, capacity, sizeof *cargo->settled) ||
+        !grow_array(&cargo->views, 0, capacity, sizeof *cargo->views) ||
         !grow_array(&cargo->events, 0, capacity, sizeof *cargo->events) ||
         !grow_array(&cargo->picked, 0, capacity, sizeof *cargo->picked) ||
         !grow_array(&cargo->notes, 0, capacity, sizeof *cargo->notes) ||
@@ -119,6 +120,7 @@ void cargo_release(struct cargo *cargo)
     mem_free(cargo->slots);
     mem_free(cargo->members);
     mem_free(cargo->settled);
+    mem_free(cargo->views);
     mem_free(cargo->events);
     mem_free(cargo->picked);
     mem_free(cargo->notes);
@@ -459,11 +461,21 @@ void unit_ended(struct runner *runner, struct unit *unit, struct chunk_result *r
 
 /* ---- In its transaction ---------------------------------------------------------------------- */
 
+/* One more event for the handler. */
+static void expose(struct cargo *cargo, const struct slot *slot)
+{
+    hf_event *view = &cargo->views[cargo->event_count];
+    *view = slot->entry->event;
+    view->namespace_name = cargo->namespace_name;
+    view->deliveries = slot->deliveries;
+    cargo->events[cargo->event_count++] = view;
+}
+
 void unit_expose(const struct unit *unit, struct cargo *cargo)
 {
-    cargo->event_count = unit->count;
+    cargo->event_count = 0;
     for (size_t i = 0; i < unit->count; i++) {
-        cargo->events[i] = &unit->slots[i]->entry->event;
+        expose(cargo, unit->slots[i]);
     }
 }
 
@@ -481,7 +493,7 @@ hf_status unit_enter(struct unit *unit, struct cargo *cargo, struct tx *tx, int6
     }
     unit->entered = i - 1;
     for (i = unit->entered; i < unit->count; i++) {
-        cargo->events[cargo->event_count++] = &unit->slots[i]->entry->event;
+        expose(cargo, unit->slots[i]);
     }
     return HF_OK;
 }

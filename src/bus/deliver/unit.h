@@ -36,7 +36,10 @@ struct cargo {
     struct slot **slots;
     struct tx_member *members;
     bool *settled;
-    const hf_event **events; /* what the handler gets; and room for those of one pattern */
+    const char *namespace_name; /* of all events */
+    hf_event *views;            /* the events as the handler sees them: those of the event batches
+                                   are the same for all subscriptions, and say less */
+    const hf_event **events;    /* what the handler gets; and room for those of one pattern */
     const hf_event **picked;
     size_t event_count;
     int32_t *notes; /* where what runs is noted, beside the worker's own */

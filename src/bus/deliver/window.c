@@ -236,6 +236,7 @@ struct slot *window_put(struct window *window, struct queue *queue, struct event
     slot_set(slot, TRAIT_WAITED, entry->waited);
     slot_set(slot, TRAIT_ALONE, entry->cause == CAUSE_DIED);
     slot->mark = entry->unit;
+    slot->deliveries = entry->handed < 0 ? -1 : entry->handed + 1;
     slot->lane = entry->lane;
     slot->partition = hash_slice(entry->hash, window->partitions);
     atomic_fetch_add(&event_batch->references, 1);

@@ -77,6 +77,7 @@ struct slot {
     int32_t partition;               /* the entry's; 0 if shared */
     struct lease *lease;             /* shared only */
     uint16_t traits;                 /* enum slot_trait: slot_is, slot_set */
+    int32_t deliveries;              /* how often it was handed out, now included; -1: not known */
     uint8_t excused;       /* how often a part of a unit that is being halved was given back */
     struct unit_mark mark; /* the unit that it failed in, and comes again with; see unit.h */
 };

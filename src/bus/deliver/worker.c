@@ -470,6 +470,7 @@ hf_status worker_start(struct runner *runner)
     }
     worker->runner = runner;
     worker->chunk.runner = runner;
+    worker->chunk.cargo.namespace_name = runner->bus->namespace_name;
     worker->note = note_take(runner->bus);
     worker->delivery.bus = runner->bus;
     worker->delivery.subscription = runner->name;

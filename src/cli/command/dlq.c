@@ -260,6 +260,9 @@ static int show_one(const hf_dead_letter *letter, void *ctx)
         show_field("resolved_note", letter->resolved_note);
     }
     printf("attempts:          %" PRId32 "\n", letter->attempts);
+    if (letter->event.deliveries != -1) {
+        printf("deliveries:        %" PRId32 "\n", letter->event.deliveries);
+    }
     show_attempts(letter->attempts_json);
     printf("event:\n");
     show_event_block(&letter->event, cli->started_at_us);

@@ -53,6 +53,7 @@ static void state_json(struct json_out *json, const hf_event_state *state)
     show_string(json, "subscription", state->subscription);
     show_string(json, "state", hf_state_name(state->state));
     show_int(json, "attempts", state->attempts);
+    show_int(json, "deliveries", state->deliveries);
     show_string(json, "cause", state->cause);
     show_raw(json, "attempts_json", state->attempts_json,
              state->attempts_json ? strlen(state->attempts_json) : 0);
@@ -69,7 +70,7 @@ static int view_state(const hf_event_state *state, void *ctx)
     if (view->cli->json) {
         state_json(&view->json, state);
     } else if (view->attempts) {
-        if (!state->attempts_json || state->attempts == 0) {
+        if (!state->attempts_json || strcmp(state->attempts_json, "[]") == 0) {
             return 0;
         }
         putchar('\n');
@@ -83,6 +84,7 @@ static int view_state(const hf_event_state *state, void *ctx)
             out_table_mark(&view->table, OUT_RED);
         }
         out_table_number(&view->table, state->attempts);
+        out_table_number(&view->table, state->deliveries);
         out_table_number(&view->table, state->dead_id);
         out_table_cell(&view->table,
                        out_when(state->next_attempt_at_us, view->cli->started_at_us, words));
@@ -113,17 +115,16 @@ static int view_later(const hf_later_info *info, void *ctx)
 
 static hf_status view_all(struct cli *cli, struct view *view, const char *id)
 {
-    static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48, 0},
-                                                {"STATE", false, 0, 0},
-                                                {"FAILED ATTEMPTS", true, 0, 0},
-                                                {"DEAD LETTER", true, 0, 0},
-                                                {"NEXT ATTEMPT", false, 0, 0}};
+    static const struct out_column columns[] = {
+        {"SUBSCRIPTION", false, 48, 0},  {"STATE", false, 0, 0},
+        {"FAILED ATTEMPTS", true, 0, 0}, {"DELIVERIES", true, 0, 1},
+        {"DEAD LETTER", true, 0, 0},     {"NEXT ATTEMPT", false, 0, 0}};
     hf_status status = hf_event_get(cli->bus, id, view_event, view);
 
     if (status || args_given(&cli->args, "payload")) {
         return status;
     }
-    out_table_init(&view->table, columns, 5);
+    out_table_init(&view->table, columns, 6);
     status = hf_event_states(cli->bus, id, view_state, view);
     out_table_end(&view->table);
     if (status) {

@@ -26,14 +26,15 @@ enum field {
     FIELD_EMITTED_AT,
     FIELD_EXPECTED_VERSION,
     FIELD_IGNORED, /* the first of those that are only printed */
-    FIELD_COUNT = FIELD_IGNORED + 4
+    FIELD_COUNT = FIELD_IGNORED + 6
 };
 
-static const char *const field_names[FIELD_COUNT] = {"type",       "payload",    "id",
-                                                     "key",        "tenant",     "metadata",
-                                                     "producer",   "emitted_at", "expected_version",
-                                                     "position",   "entered_at", "key_version",
-                                                     "schedule_id"};
+static const char *const field_names[FIELD_COUNT] = {
+    "type",        "payload",    "id",
+    "key",         "tenant",     "metadata",
+    "producer",    "emitted_at", "expected_version",
+    "position",    "entered_at", "key_version",
+    "schedule_id", "namespace",  "deliveries"};
 
 /* What one line is read into. */
 struct reading {

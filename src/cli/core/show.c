@@ -123,6 +123,8 @@ void show_event(struct json_out *json, const hf_event *event)
     show_int(json, "key_version", event->key_version);
     show_time(json, "emitted_at", event->emitted_at_us);
     show_time(json, "entered_at", event->entered_at_us);
+    show_string(json, "namespace", event->namespace_name);
+    show_int(json, "deliveries", event->deliveries);
 }
 
 const char *show_choice_word(const char *choices, int value, char *ret_word, size_t bytes)
@@ -212,6 +214,7 @@ void show_event_block(const hf_event *event, int64_t now_us)
 
     show_field("id", event->id);
     show_field("type", event->type);
+    show_field("namespace", event->namespace_name);
     if (event->position != 0) { /* it waits for its time */
         show_field("position", out_number(event->position, words));
     }

@@ -52,6 +52,7 @@ static const char *const variables[] = {
     "HOLDFAST_NAMESPACE",
     "HOLDFAST_EVENTS",
     "HOLDFAST_PAYLOAD",
+    "HOLDFAST_DELIVERIES",
 };
 
 /* ---- Environment ----------------------------------------------------------------------------- */
@@ -153,6 +154,7 @@ static void set_event(struct environment *set, const hf_event *event)
     set_time(set, "HOLDFAST_EMITTED_AT", event->emitted_at_us);
     set_time(set, "HOLDFAST_ENTERED_AT", event->entered_at_us);
     set_text(set, "HOLDFAST_EVENT_PRODUCER", event->producer);
+    set_number(set, "HOLDFAST_DELIVERIES", event->deliveries);
     if (event->payload_bytes <= PAYLOAD_BYTES_MAX) {
         set_bytes(set, "HOLDFAST_PAYLOAD", (struct text){event->payload, event->payload_bytes});
     }
@@ -179,13 +181,13 @@ static void set_batch(struct environment *set, const hf_event *const *events, si
 }
 
 static void set_delivery(struct environment *set, const struct deliver *deliver,
-                         const hf_delivery *delivery)
+                         const hf_delivery *delivery, const char *namespace_name)
 {
     set_text(set, "HOLDFAST_SUBSCRIPTION", hf_delivery_subscription(delivery));
     set_number(set, "HOLDFAST_ATTEMPT", hf_delivery_attempt(delivery));
     set_number(set, "HOLDFAST_ATTEMPTS_MAX", hf_delivery_attempts_max(delivery));
     set_text(set, "HOLDFAST_URL", deliver->open_url);
-    set_text(set, "HOLDFAST_NAMESPACE", deliver->namespace_name);
+    set_text(set, "HOLDFAST_NAMESPACE", namespace_name);
 }
 
 /* The complete array for exec; NULL: no memory. Freed by free. */
@@ -397,7 +399,7 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
     } else {
         set_event(&set, events[0]);
     }
-    set_delivery(&set, deliver, delivery);
+    set_delivery(&set, deliver, delivery, events[0]->namespace_name);
     environment = join_environment(deliver, &set);
     for (size_t i = 0; i < count; i++) {
         write_input(&input, events[i], delivery);

@@ -15,7 +15,6 @@ struct deliver {
     const char *command;        /* for /bin/sh -c */
     const char *url;            /* for $HOLDFAST_URL of the command */
     char *open_url;             /* the same without passwords, for the command */
-    const char *namespace_name; /* NULL: the default one */
     int64_t handler_timeout_ms; /* of the subscription */
     const char *timeout_option; /* what sets it, for the message of a timeout */
     int64_t stop_grace_ms;      /* SIGTERM to SIGKILL when the drain is over */

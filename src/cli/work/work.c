@@ -256,7 +256,6 @@ static bool init_items(struct work *work)
 
         deliver->stop_grace_ms = work->margin_ms * 2 / 3;
         deliver->url = work->cli->url;
-        deliver->namespace_name = work->cli->namespace_name;
         if (!deliver_init(deliver)) {
             out_complain("out of memory");
             return false;
@@ -349,9 +348,10 @@ const struct command command_work = {
                 "  holdfast work mailer ledger --config shop.yaml --concurrency 2\n",
     .details = "The command gets the event as one JSON object on stdin and its fields in the\n"
                "environment: HOLDFAST_ID, _TYPE, _POSITION, _KEY, _TENANT, _SUBSCRIPTION,\n"
-               "_ATTEMPT ... Exit status 0: done. 65: dead letter now. 75 and any other: failed,\n"
-               "tried again by the retry policy, then dead letter. The end of its stderr is kept\n"
-               "as the attempt's error. A small payload is also in HOLDFAST_PAYLOAD.\n"
+               "_ATTEMPT, _DELIVERIES, _NAMESPACE ... Exit status 0: done. 65: dead letter now.\n"
+               "75 and any other: failed, tried again by the retry policy, then dead letter. The\n"
+               "end of its stderr is kept as the attempt's error. A small payload is also in\n"
+               "HOLDFAST_PAYLOAD.\n"
                "A command may run for a day; its event stays leased meanwhile. With --timeout\n"
                "its whole process group gets SIGTERM just before that time, and a second later\n"
                "SIGKILL.\n"

@@ -60,7 +60,7 @@ hf_status postgres_read_ringing(struct postgres_engine *engine, struct change *c
 /* An event of a lease with its story (the type leased_event of the schema) into the batch. On
  * failure the caller takes the entry out again. The columns of a query are followed by others from
  * LEASED_COLUMNS on. (claim.c) */
-#define LEASED_COLUMNS 21
+#define LEASED_COLUMNS 22
 hf_status postgres_leased_push(struct batch *batch, const PGresult *result, int row);
 
 /* lease.c: the memory of signs of life. */

@@ -85,6 +85,10 @@ static void put(struct runner *runner, struct queue *queue, struct event_batch *
     struct window *window = &runner->window;
     struct slot *slot = window_put(window, queue, event_batch, entry);
     slot_set(slot, TRAIT_FROM_LOG, queue == &window->log);
+    const struct part *part = ordered_part(runner->ordered, slot->partition);
+    if (!entry->certain && part && entry->event.position <= part->doubt_through) {
+        slot->deliveries = -1;
+    }
     if (queue == &window->retries) {
         if (!window_fail_lane(window, slot->lane, slot->partition)) {
             runner_raise(runner, BAR_LOST); /* it cannot be kept back: all is read anew */

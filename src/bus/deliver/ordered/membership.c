@@ -207,6 +207,7 @@ static hf_status part_add(struct runner *runner, const struct acquire *acquire)
         .checkpoint = acquire->ret_checkpoint,
         .floor = acquire->ret_checkpoint,
         .unclean = acquire->ret_unclean,
+        .doubt_through = acquire->ret_doubt_through,
     };
     ordered->places[part->number] = (int16_t)ordered->part_count++;
     ordered->owing[part->number] = 0;

@@ -24,11 +24,12 @@ struct part {
     int32_t number;
     _Atomic enum part_state state; /* written under the mutex, also by workers */
     int64_t epoch;
-    int64_t checkpoint; /* as stored */
-    int64_t floor;      /* of its events all up to here have been put into the window, or have a
+    int64_t checkpoint;    /* as stored */
+    int64_t floor;         /* of its events all up to here have been put into the window, or have a
                            row; those above that have been are in ordered->handed */
-    bool unclean;       /* a process died with it: see prerecord.h */
-    bool confirmed;     /* membership_check: the store says that it is ours */
+    bool unclean;          /* a process died with it: see prerecord.h */
+    bool confirmed;        /* membership_check: the store says that it is ours */
+    int64_t doubt_through; /* up to here it is not known how often events were handed out */
 };
 
 /* Do we take part in the sharing, as of the last refresh? */

@@ -189,10 +189,31 @@ enum facts_column {
     FACTS_DEAD_ID,
     FACTS_DEAD_ATTEMPTS,
     FACTS_DEAD_STORY,
-    FACTS_DEAD_CAUSE
+    FACTS_DEAD_CAUSE,
+    FACTS_RETRY_DELIVERIES,
+    FACTS_DEAD_DELIVERIES,
+    FACTS_KEPT,
+    FACTS_KEPT_ATTEMPTS,
+    FACTS_KEPT_STORY,
+    FACTS_KEPT_CAUSE,
+    FACTS_KEPT_DELIVERIES,
+    FACTS_LEASE_TIMES
 };
 
-/* What the row in retries says, or the dead letter if there is none. Answers the story. */
+/* What is kept of a delivery that is over: its dead letter, or the outcome of one that failed
+ * first. Answers the story. */
+static struct text read_over(const PGresult *result, struct delivery_facts *facts)
+{
+    bool dead = facts->dead_id >= 0;
+    facts->attempts =
+        (int32_t)result_int8(result, 0, dead ? FACTS_DEAD_ATTEMPTS : FACTS_KEPT_ATTEMPTS, 0);
+    facts->cause = cause_of(result_text(result, 0, dead ? FACTS_DEAD_CAUSE : FACTS_KEPT_CAUSE));
+    facts->deliveries =
+        (int32_t)result_int8(result, 0, dead ? FACTS_DEAD_DELIVERIES : FACTS_KEPT_DELIVERIES, -1);
+    return result_text(result, 0, dead ? FACTS_DEAD_STORY : FACTS_KEPT_STORY);
+}
+
+/* What the row in retries says, or what is over if there is none. Answers the story. */
 static struct text read_story(struct postgres_engine *engine, const PGresult *result,
                               struct delivery_facts *facts)
 {
@@ -204,17 +225,21 @@ static struct text read_story(struct postgres_engine *engine, const PGresult *re
     facts->leased = facts->leased || kind == RETRY_LEASED;
     facts->next_attempt_us = facts->waiting ? skew_local(engine, next_us) : -1;
     facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
-    if (facts->dead_id >= 0 && kind == RETRY_NONE && !facts->leased) {
-        facts->attempts = (int32_t)result_int8(result, 0, FACTS_DEAD_ATTEMPTS, 0);
-        facts->cause = cause_of(result_text(result, 0, FACTS_DEAD_CAUSE));
-        return result_text(result, 0, FACTS_DEAD_STORY);
+    bool kept = result_bool(result, 0, FACTS_KEPT);
+    if ((facts->dead_id >= 0 || kept) && kind == RETRY_NONE && !facts->leased) {
+        return read_over(result, facts);
+    }
+    if (kind != RETRY_NONE) {
+        facts->deliveries = (int32_t)result_int8(result, 0, FACTS_RETRY_DELIVERIES, -1);
+    } else if (facts->leased) {
+        facts->deliveries = (int32_t)result_int8(result, 0, FACTS_LEASE_TIMES, -1);
     }
     facts->attempts = (int32_t)result_int8(result, 0, FACTS_RETRY_ATTEMPTS, 0);
     facts->cause = cause_of(result_text(result, 0, FACTS_RETRY_CAUSE));
     return result_text(result, 0, FACTS_RETRY_STORY);
 }
 
-static struct delivery_facts read_facts(const PGresult *result)
+static struct delivery_facts read_facts(const PGresult *result, int64_t position)
 {
     bool shared = result_int8(result, 0, FACTS_MODE, 0) == HF_MODE_SHARED;
     int64_t checkpoint = result_int8(result, 0, FACTS_CHECKPOINT, 0);
@@ -224,6 +249,7 @@ static struct delivery_facts read_facts(const PGresult *result)
         .cursor = shared ? checkpoint : -1,
         .settled = result_bool(result, 0, FACTS_SETTLED),
         .leased = result_bool(result, 0, FACTS_LEASED),
+        .deliveries = shared && position > checkpoint ? 0 : -1,
     };
 }
 
@@ -240,7 +266,7 @@ hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id
     param_int8(params, position);
     param_int8(params, hash);
     if (ask_one(&lookup, FACTS_CHECKPOINT, subscription_id)) {
-        struct delivery_facts facts = read_facts(lookup.result);
+        struct delivery_facts facts = read_facts(lookup.result, position);
         struct text story =
             arena_text(arena, read_story(postgres_of(engine), lookup.result, &facts));
         lookup.status = arena_status(arena);

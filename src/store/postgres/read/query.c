@@ -79,6 +79,7 @@ enum due_column {
     DUE_CAUSE,
     DUE_UNIT_FIRST,
     DUE_UNIT_EVENTS,
+    DUE_DELIVERIES,
     DUE_NEXT
 };
 
@@ -96,6 +97,8 @@ static hf_status push_due(struct batch *batch, const PGresult *result, int row)
     entry->unit.first = result_int8(result, row, DUE_UNIT_FIRST, 0);
     entry->unit.events = (int32_t)result_int8(result, row, DUE_UNIT_EVENTS, 0);
     entry->waited = true;
+    entry->handed = entry->attempts + entry->uncounted;
+    entry->certain = !result_is_null(result, row, DUE_DELIVERIES);
     return arena_status(&batch->arena);
 }
 

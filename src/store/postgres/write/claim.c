@@ -48,6 +48,7 @@ enum leased_column {
     LEASED_UNIT_FIRST,
     LEASED_UNIT_EVENTS,
     LEASED_WAITED,
+    LEASED_DELIVERIES,
     LEASED_END
 };
 _Static_assert(LEASED_END == LEASED_COLUMNS, "the columns of an event of a lease");
@@ -105,6 +106,7 @@ hf_status postgres_leased_push(struct batch *batch, const PGresult *result, int 
     entry->unit.first = result_int8(result, row, LEASED_UNIT_FIRST, 0);
     entry->unit.events = (int32_t)result_int8(result, row, LEASED_UNIT_EVENTS, 0);
     entry->waited = result_bool(result, row, LEASED_WAITED);
+    entry->handed = (int32_t)result_int8(result, row, LEASED_DELIVERIES, 0) - 1;
     return arena_status(&batch->arena);
 }
 

@@ -31,7 +31,8 @@ enum dead_column {
     DEAD_RESOLVED_AT,
     DEAD_RESOLVED_BY,
     DEAD_RESOLVED_NOTE,
-    DEAD_CAUSE
+    DEAD_CAUSE,
+    DEAD_DELIVERIES
 };
 
 /* ---- Changes --------------------------------------------------------------------------------- */
@@ -146,6 +147,7 @@ static hf_status hand_up(const PGresult *result, int row, hf_dead_letter_fn foun
         .cause = result_text(result, row, DEAD_CAUSE).bytes,
     };
     hf_status status = event_view(result, row, 0, id_text, &letter.event);
+    letter.event.deliveries = (int32_t)result_int8(result, row, DEAD_DELIVERIES, -1);
     if (!status) {
         *ret_answer = found(&letter, ctx);
     }

@@ -69,6 +69,7 @@ static hf_status acquire_read(struct postgres_engine *engine, struct change *cha
         acquire->ret_generation = result_int8(result, 0, 4, 0);
         acquire->ret_unclean = result_bool(result, 0, 5);
         acquire->ret_crashed = 0;
+        acquire->ret_doubt_through = result_int8(result, 0, 8, 0);
         status = set64_put(&engine->owned, owned_key(acquire->subscription_id, acquire->partition),
                            (int64_t)engine->writer.number);
     }

@@ -37,7 +37,11 @@ static void fill_numbers(struct params *params, const struct outcome *outcomes, 
     }
     param_array(params, PARAM_INT4, count);
     for (size_t i = 0; i < count; i++) {
-        element_int4(params, outcomes[i].attempts);
+        if (outcomes[i].attempts < 0) {
+            element_null(params);
+        } else {
+            element_int4(params, outcomes[i].attempts);
+        }
     }
     param_array(params, PARAM_INT4, count);
     for (size_t i = 0; i < count; i++) {

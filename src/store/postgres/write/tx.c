@@ -75,6 +75,7 @@ struct postgres_tx {
     int64_t position;
     uint8_t id[16];
     bool waited;
+    int32_t attempts; /* that failed before */
     int64_t now_us;
     int64_t conflict; /* the position that the last HF004 was about; -1: none */
     bool passing;     /* something that was published inside met trouble that passes */
@@ -439,6 +440,11 @@ static void fill_settle(struct postgres_tx *tx, const struct tx_member *others, 
     for (size_t i = 0; i < count; i++) {
         element_uuid(params, others[i].entry->id);
     }
+    param_array(params, PARAM_INT4, count + 1);
+    element_int4(params, tx->attempts);
+    for (size_t i = 0; i < count; i++) {
+        element_int4(params, others[i].entry->attempts);
+    }
 }
 
 /* What tx_settle answered, for as many. */
@@ -476,6 +482,7 @@ hf_status postgres_tx_enter(struct tx *base, const struct hold *hold, const stru
     tx->position = entry->event.position;
     memcpy(tx->id, entry->id, sizeof tx->id);
     tx->waited = entry->waited;
+    tx->attempts = entry->attempts;
     tx->now_us = now_us;
     tx->ring_before = tx->ring;
     struct pipeline pipeline;

@@ -199,6 +199,7 @@ hf_status row_push_waiting(struct sqlite_engine *engine, struct conn *conn, int6
         entry->cause = cause_of(column_text(stmt, column + 3));
         entry->unit.first = sqlite3_column_int64(stmt, column + 4);
         entry->unit.events = sqlite3_column_int(stmt, column + 5);
+        entry->handed = (int32_t)column_int(stmt, column + 6, -1);
         entry->waited = true;
         status = arena_status(&batch->arena);
     }
@@ -227,6 +228,9 @@ hf_status row_push_leased(struct sqlite_engine *engine, struct conn *conn, int64
         return push_found(engine, conn, subscription_id, position, false, batch, ret_entry);
     }
     status = row_push_waiting(engine, conn, subscription_id, position, stmt, 0, batch, ret_entry);
+    if (!status && *ret_entry && (*ret_entry)->handed > 0) {
+        (*ret_entry)->handed--; /* the row counts this lease */
+    }
     conn_done(stmt);
     return status;
 }

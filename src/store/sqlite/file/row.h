@@ -64,14 +64,15 @@ hf_status row_find(struct sqlite_engine *engine, struct conn *conn, int64_t subs
                    int64_t position, bool copied, sqlite3_stmt **ret_stmt);
 
 /* Appends the event of a delivery with its story so far, which `stmt` gives: attempts, uncounted,
- * story, cause, unit_first and unit_events in its columns from `column` on. *ret_entry is NULL, and
- * there is no failure, if the event is nowhere any more. */
+ * story, cause, unit_first, unit_events and deliveries in its columns from `column` on. *ret_entry
+ * is NULL, and there is no failure, if the event is nowhere any more. */
 hf_status row_push_waiting(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
                            int64_t position, sqlite3_stmt *stmt, int column, struct batch *batch,
                            struct entry **ret_entry);
 
 /* Appends an event of a lease; has_retries: it may have a row in retries with its story. *ret_entry
- * as above; its `waited` tells whether it had. */
+ * as above; its `waited` tells whether it had. `handed` does not count that lease; of one without a
+ * row it is 0, and the lease knows better (lease_times). */
 hf_status row_push_leased(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
                           int64_t position, bool has_retries, struct batch *batch,
                           struct entry **ret_entry);

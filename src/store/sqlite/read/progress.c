@@ -270,9 +270,9 @@ hf_status sqlite_progress_each(struct engine *engine, const int64_t *ids, size_t
 
 /* ---- One delivery ---------------------------------------------------------------------------- */
 
-/* Is it in one of the leases? */
+/* Is it in one of the leases, and how often was it handed out? */
 static hf_status find_leased(struct conn *conn, const struct about *about, int64_t position,
-                             bool *ret_leased)
+                             struct delivery_facts *facts)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LEASE_LIST);
     if (!stmt) {
@@ -282,7 +282,7 @@ static hf_status find_leased(struct conn *conn, const struct about *about, int64
     bind_int(stmt, 2, position);
     hf_status status = HF_OK;
     bool row = true;
-    while (!status && !*ret_leased) {
+    while (!status && !facts->leased) {
         status = conn_row(conn, stmt, &row);
         if (status || !row) {
             return status;
@@ -293,7 +293,9 @@ static hf_status find_leased(struct conn *conn, const struct about *about, int64
         if (column_blob(stmt, 0, token, sizeof token)) {
             status = lease_load(conn, token, &lease);
         }
-        *ret_leased = lease_find(lease.positions, lease.count, position) != SIZE_MAX;
+        size_t at = lease_find(lease.positions, lease.count, position);
+        facts->leased = at != SIZE_MAX;
+        facts->deliveries = facts->leased ? lease_times(&lease, at) : facts->deliveries;
         lease_release(&lease);
     }
     conn_done(stmt);
@@ -317,7 +319,7 @@ static hf_status see_note(int64_t position, int32_t attempt, void *ctx)
 /* The partition of an ordered subscription: its checkpoint, and whether its owner is at it now. */
 static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
                                 const struct about *about, int64_t position, int32_t number,
-                                struct delivery_facts *facts)
+                                struct delivery_facts *facts, int64_t *ret_doubt_through)
 {
     struct partition partition;
     hf_status status = partition_load(engine, conn, about->id, number, &partition);
@@ -325,12 +327,16 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
         return status;
     }
     facts->checkpoint = partition.checkpoint;
+    *ret_doubt_through = partition.doubt_through;
     if (partition.owned && sqlite_owner_is_alive(engine, partition.owner)) {
         struct noted noted = {.position = position};
         bool exact;
         int32_t running;
         status = live_notes(engine, partition.owner, about->id, see_note, &noted, &exact, &running);
         facts->leased = noted.found;
+    }
+    if (facts->leased && position > partition.doubt_through) {
+        facts->deliveries = 1; /* unless it has a row */
     }
     int64_t one;
     if (!status) {
@@ -340,8 +346,23 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
     return status;
 }
 
+/* How often the event of the present row of retries was handed out; `running`: it runs now, as its
+ * owner's notes say. */
+static int32_t count_deliveries(const struct about *about, sqlite3_stmt *stmt, bool doubt,
+                                bool running)
+{
+    int32_t stored = (int32_t)column_int(stmt, 8, -1);
+    if (about->mode == HF_MODE_SHARED) {
+        return stored;
+    }
+    int32_t counted = sqlite3_column_int(stmt, 3) + sqlite3_column_int(stmt, 4);
+    bool known = stored >= 0 || !doubt;
+    return known ? counted + (running ? 1 : 0) : -1;
+}
+
 static hf_status find_retry(struct conn *conn, const struct about *about, int64_t position,
-                            struct arena *arena, struct delivery_facts *facts, struct text *story)
+                            int64_t doubt_through, struct arena *arena,
+                            struct delivery_facts *facts, struct text *story)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRY_GET);
     if (!stmt) {
@@ -373,6 +394,7 @@ static hf_status find_retry(struct conn *conn, const struct about *about, int64_
     case RETRY_NONE:
         break;
     }
+    facts->deliveries = count_deliveries(about, stmt, position <= doubt_through, facts->leased);
     facts->attempts = sqlite3_column_int(stmt, 3);
     facts->cause = cause_of(column_text(stmt, 7));
     *story = arena_text(arena, column_text(stmt, 6));
@@ -400,10 +422,40 @@ static hf_status find_dead(struct sqlite_engine *engine, struct conn *conn, stru
     if (!facts->waiting && !facts->held && !facts->blocked && !facts->leased) {
         facts->attempts = sqlite3_column_int(stmt, 1);
         facts->cause = cause_of(column_text(stmt, 3));
+        facts->deliveries = (int32_t)column_int(stmt, 4, -1);
         *story = arena_text(arena, column_text(stmt, 2));
     }
     conn_done(stmt);
     return arena_status(arena);
+}
+
+/* What is kept of a delivery that failed first and is done. */
+static hf_status find_outcome(struct conn *conn, const struct about *about, int64_t position,
+                              struct arena *arena, struct delivery_facts *facts, struct text *story)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_OUTCOME_GET);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, about->id);
+    bind_int(stmt, 2, position);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status || !row) {
+        return status;
+    }
+    facts->attempts = sqlite3_column_int(stmt, 0);
+    *story = arena_text(arena, column_text(stmt, 1));
+    facts->cause = cause_of(column_text(stmt, 2));
+    facts->deliveries = (int32_t)column_int(stmt, 3, -1);
+    conn_done(stmt);
+    return arena_status(arena);
+}
+
+/* Is there something that says what has become of it, other than checkpoint and cursor? */
+static bool is_told(const struct delivery_facts *facts)
+{
+    return facts->waiting || facts->held || facts->blocked || facts->leased || facts->dead_id >= 0;
 }
 
 /* The event in question. */
@@ -423,22 +475,29 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
         return status;
     }
     facts->start = about.start;
+    int64_t doubt_through = 0;
     if (about.mode == HF_MODE_SHARED) {
         bool found;
         status = STATEMENT_INT(conn, SQLITE_QUERY_PARTITION_CHECKPOINT_GET, &found, &facts->cursor,
                                about.id, 0);
         if (!status) {
-            status = find_leased(conn, &about, delivery->position, &facts->leased);
+            status = find_leased(conn, &about, delivery->position, facts);
         }
     } else {
-        status = find_partition(engine, conn, &about, delivery->position,
-                                hash_slice(delivery->hash, about.partitions), facts);
+        status =
+            find_partition(engine, conn, &about, delivery->position,
+                           hash_slice(delivery->hash, about.partitions), facts, &doubt_through);
     }
     if (!status) {
-        status = find_retry(conn, &about, delivery->position, arena, facts, story);
+        status = find_retry(conn, &about, delivery->position, doubt_through, arena, facts, story);
     }
     if (!status) {
         status = find_dead(engine, conn, text_of(about.name), delivery->id, arena, facts, story);
+    }
+    if (!status && !is_told(facts)) {
+        bool pending = about.mode == HF_MODE_SHARED && delivery->position > facts->cursor;
+        facts->deliveries = pending ? 0 : -1;
+        status = find_outcome(conn, &about, delivery->position, arena, facts, story);
     }
     return status;
 }
@@ -459,6 +518,7 @@ hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
         .cursor = -1,
         .next_attempt_us = -1,
         .dead_id = -1,
+        .deliveries = -1,
     };
     struct text story = TEXT_ABSENT;
     struct delivery delivery = {id, position, hash};

@@ -230,6 +230,10 @@ static hf_status read_due(struct sqlite_engine *engine, struct conn *conn, sqlit
             conn_done(stmt);
             return status;
         }
+        if (entry) {
+            entry->certain = entry->handed >= 0;
+            entry->handed = entry->attempts + entry->uncounted;
+        }
         left--;
     }
     conn_done(stmt);
@@ -342,6 +346,10 @@ hf_status sqlite_lease_read(struct engine *engine, int64_t subscription_id,
         struct entry *entry;
         status = row_push_leased(self, conn, subscription_id, lease.positions[i], lease.has_retries,
                                  batch, &entry);
+        if (!status && entry && !entry->waited) {
+            int32_t times = lease_times(&lease, i);
+            entry->handed = times < 0 ? -1 : times - 1;
+        }
     }
     lease_release(&lease);
     pool_give(self, conn);

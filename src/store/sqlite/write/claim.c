@@ -110,20 +110,38 @@ static hf_status take_retries(struct work *work, enum retry_kind kind, size_t ma
 
 /* ---- What is left of ended leases ------------------------------------------------------------ */
 
+/* Hands out once more what is at this place of an ended lease. */
+static hf_status take_again(struct work *work, const struct lease *lease, size_t at)
+{
+    struct entry *entry;
+    hf_status status =
+        row_push_leased(work->engine, work->conn, lease->subscription_id, lease->positions[at],
+                        lease->has_retries, work->claim->batch, &entry);
+    if (status || !entry) {
+        return status;
+    }
+    if (!entry->waited) {
+        entry->handed = lease_times(lease, at);
+        return HF_OK;
+    }
+    work->has_retries = true;
+    entry->handed += entry->handed >= 0 ? 1 : 0; /* with the lease that has ended */
+    return STATEMENT_RUN(work->conn, SQLITE_QUERY_RETRY_LEASE, lease->subscription_id,
+                         lease->positions[at]);
+}
+
 /* Takes up to `max` events out of the list; the row is the caller's to update. */
 static hf_status take_from(struct work *work, struct lease *lease, size_t max)
 {
     size_t taken = 0;
     hf_status status = HF_OK;
     while (!status && taken < lease->count && taken < max && room(work) > 0) {
-        struct entry *entry;
-        status = row_push_leased(work->engine, work->conn, lease->subscription_id,
-                                 lease->positions[taken++], lease->has_retries, work->claim->batch,
-                                 &entry);
-        work->has_retries = work->has_retries || (!status && entry && entry->waited);
+        status = take_again(work, lease, taken++);
     }
     lease->count -= taken;
-    memmove(lease->positions, lease->positions + taken, lease->count * sizeof *lease->positions);
+    for (size_t i = 0; i < lease->count; i++) {
+        lease_move(lease, i, i + taken);
+    }
     return status;
 }
 
@@ -325,12 +343,15 @@ static hf_status grant(struct work *work, struct lease *lease)
     struct batch *batch = claim->batch;
     size_t count = batch->count - work->first;
     lease->positions = mem_alloc(count * sizeof *lease->positions);
-    if (!lease->positions) {
+    lease->times = mem_alloc(count * sizeof *lease->times);
+    if (!lease->positions || !lease->times) {
         return fail(HF_NOMEM, "no memory for a lease of %zu events", count);
     }
     sort_entries(work);
     for (size_t i = 0; i < count; i++) {
-        lease->positions[i] = batch->entries[work->first + i].event.position;
+        const struct entry *entry = &batch->entries[work->first + i];
+        lease->positions[i] = entry->event.position;
+        lease->times[i] = entry->waited ? 1 : entry->handed < 0 ? -1 : entry->handed + 1;
     }
     lease->count = count;
     lease->subscription_id = claim->subscription_id;

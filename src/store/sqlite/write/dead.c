@@ -37,7 +37,8 @@ enum dead_column {
     DEAD_RESOLVED_AT,
     DEAD_RESOLVED_BY,
     DEAD_RESOLVED_NOTE,
-    DEAD_CAUSE
+    DEAD_CAUSE,
+    DEAD_DELIVERIES
 };
 
 /* *ret_stmt stands on the dead letter's row, or is NULL if there is none. */
@@ -324,6 +325,7 @@ static hf_status hand_up(sqlite3_stmt *stmt, hf_dead_letter_fn found, void *ctx,
         .cause = column_text(stmt, DEAD_CAUSE).bytes,
     };
     hf_status status = row_event(stmt, id_text, &letter.event);
+    letter.event.deliveries = (int32_t)column_int(stmt, DEAD_DELIVERIES, -1);
     if (!status) {
         *ret_answer = found(&letter, ctx);
     }

@@ -81,6 +81,39 @@ hf_status lease_decode(const void *bytes, size_t length, int64_t *ret_positions,
     return at == end ? HF_OK : damaged();
 }
 
+/* In the row 0 stands for what is not known. */
+void lease_encode_times(const int32_t *times, size_t count, struct buf *out)
+{
+    bool again = false;
+    for (size_t i = 0; times && i < count; i++) {
+        again |= times[i] != 1;
+    }
+    char *start = again ? buf_reserve(out, count * LEASE_VARINT_BYTES_MAX) : NULL;
+    if (!start) {
+        return;
+    }
+    char *at = start;
+    for (size_t i = 0; i < count; i++) {
+        at = put_varint(at, times[i] < 0 ? 0 : (uint64_t)times[i]);
+    }
+    buf_advance(out, (size_t)(at - start));
+}
+
+hf_status lease_decode_times(const void *bytes, size_t length, int32_t *ret_times, size_t count)
+{
+    const uint8_t *at = bytes;
+    const uint8_t *end = at + length;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t times = 0;
+        at = length > 0 ? get_varint(at, end, &times) : at;
+        if ((length > 0 && !at) || times > INT32_MAX) {
+            return fail(HF_CORRUPT, "the numbers of hand-outs of a lease are damaged");
+        }
+        ret_times[i] = times == 0 ? -1 : (int32_t)times;
+    }
+    return at == end ? HF_OK : fail(HF_CORRUPT, "the numbers of hand-outs of a lease are damaged");
+}
+
 size_t lease_find(const int64_t *positions, size_t count, int64_t position)
 {
     size_t low = 0;
@@ -109,7 +142,8 @@ enum lease_column {
     LEASE_HAS_RETRIES,
     LEASE_COUNT,
     LEASE_OWNER_NAME,
-    LEASE_POSITIONS
+    LEASE_POSITIONS,
+    LEASE_TIMES
 };
 
 void lease_init(struct lease *lease)
@@ -120,8 +154,45 @@ void lease_init(struct lease *lease)
 void lease_release(struct lease *lease)
 {
     mem_free(lease->positions);
+    mem_free(lease->times);
     lease->positions = NULL;
+    lease->times = NULL;
     lease->count = 0;
+}
+
+int32_t lease_times(const struct lease *lease, size_t at)
+{
+    return lease->times ? lease->times[at] : 1;
+}
+
+void lease_move(struct lease *lease, size_t to, size_t from)
+{
+    lease->positions[to] = lease->positions[from];
+    if (lease->times) {
+        lease->times[to] = lease->times[from];
+    }
+}
+
+void lease_cut(struct lease *lease, size_t at)
+{
+    lease->count--;
+    for (size_t i = at; i < lease->count; i++) {
+        lease_move(lease, i, i + 1);
+    }
+}
+
+static hf_status read_times(sqlite3_stmt *stmt, struct lease *lease)
+{
+    if (column_is_null(stmt, LEASE_TIMES)) {
+        return HF_OK;
+    }
+    lease->times = mem_alloc(lease->count * sizeof *lease->times);
+    if (!lease->times) {
+        return fail(HF_NOMEM, "no memory for a lease of %zu events", lease->count);
+    }
+    const void *bytes = sqlite3_column_blob(stmt, LEASE_TIMES);
+    return lease_decode_times(bytes, (size_t)sqlite3_column_bytes(stmt, LEASE_TIMES), lease->times,
+                              lease->count);
 }
 
 static hf_status lease_read(sqlite3_stmt *stmt, struct lease *lease)
@@ -146,8 +217,9 @@ static hf_status lease_read(sqlite3_stmt *stmt, struct lease *lease)
     snprintf(lease->owner_name, sizeof lease->owner_name, "%" TEXT_PRI,
              TEXT_ARG(column_text(stmt, LEASE_OWNER_NAME)));
     const void *bytes = sqlite3_column_blob(stmt, LEASE_POSITIONS);
-    return lease_decode(bytes, (size_t)sqlite3_column_bytes(stmt, LEASE_POSITIONS),
-                        lease->positions, lease->count);
+    hf_status status = lease_decode(bytes, (size_t)sqlite3_column_bytes(stmt, LEASE_POSITIONS),
+                                    lease->positions, lease->count);
+    return status ? status : read_times(stmt, lease);
 }
 
 hf_status lease_load(struct conn *conn, const uint8_t token[STORE_TOKEN_BYTES],
@@ -185,16 +257,50 @@ static void bind_flag(sqlite3_stmt *stmt, int at, bool value)
     bind_int(stmt, at, value ? 1 : 0);
 }
 
+/* The two lists of a row. */
+struct lists {
+    struct buf positions;
+    struct buf times;
+};
+
+static void lists_release(struct lists *lists)
+{
+    buf_release(&lists->positions);
+    buf_release(&lists->times);
+}
+
+/* Encodes the lists and binds them to the statement of a row; the caller releases them when it has
+ * run. NULL: it failed, *ret_status says why, and nothing is to be released. */
+static sqlite3_stmt *bind_lists(struct conn *conn, enum sqlite_query query,
+                                const struct lease *lease, int positions_at, int times_at,
+                                struct lists *lists, hf_status *ret_status)
+{
+    buf_init(&lists->positions, LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX);
+    buf_init(&lists->times, LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX);
+    lease_encode(lease->positions, lease->count, &lists->positions);
+    lease_encode_times(lease->times, lease->count, &lists->times);
+    *ret_status = buf_status(&lists->positions);
+    *ret_status = *ret_status ? *ret_status : buf_status(&lists->times);
+    sqlite3_stmt *stmt = *ret_status == HF_OK ? conn_statement(conn, query) : NULL;
+    if (!stmt) {
+        *ret_status = *ret_status ? *ret_status : conn_error(conn);
+        lists_release(lists);
+        return NULL;
+    }
+    bind_blob(stmt, positions_at, lists->positions.bytes, lists->positions.length);
+    if (lists->times.length > 0) {
+        bind_blob(stmt, times_at, lists->times.bytes, lists->times.length);
+    }
+    return stmt;
+}
+
 hf_status lease_store(struct conn *conn, const struct lease *lease)
 {
-    struct buf list;
-    buf_init(&list, LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX);
-    lease_encode(lease->positions, lease->count, &list);
-    hf_status status = buf_status(&list);
-    sqlite3_stmt *stmt = status == HF_OK ? conn_statement(conn, SQLITE_QUERY_LEASE_PUT) : NULL;
+    struct lists lists;
+    hf_status status;
+    sqlite3_stmt *stmt = bind_lists(conn, SQLITE_QUERY_LEASE_PUT, lease, 12, 14, &lists, &status);
     if (!stmt) {
-        buf_release(&list);
-        return status ? status : conn_error(conn);
+        return status;
     }
     bind_blob(stmt, 1, lease->token, sizeof lease->token);
     bind_int(stmt, 2, lease->subscription_id);
@@ -209,10 +315,9 @@ hf_status lease_store(struct conn *conn, const struct lease *lease)
     bind_int(stmt, 9, (int64_t)lease->count);
     bind_int(stmt, 10, lease->positions[0]);
     bind_text(stmt, 11, lease->owner_name[0] ? text_of(lease->owner_name) : TEXT_ABSENT);
-    bind_blob(stmt, 12, list.bytes, list.length);
     bind_int(stmt, 13, lease->lease_ms);
     status = conn_run(conn, stmt);
-    buf_release(&list);
+    lists_release(&lists);
     return status;
 }
 
@@ -231,22 +336,18 @@ hf_status lease_update(struct conn *conn, const struct lease *lease)
     if (lease->count == 0) {
         return lease_remove(conn, lease);
     }
-    struct buf list;
-    buf_init(&list, LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX);
-    lease_encode(lease->positions, lease->count, &list);
-    hf_status status = buf_status(&list);
-    sqlite3_stmt *stmt = status == HF_OK ? conn_statement(conn, SQLITE_QUERY_LEASE_CHANGE) : NULL;
+    struct lists lists;
+    hf_status status;
+    sqlite3_stmt *stmt = bind_lists(conn, SQLITE_QUERY_LEASE_CHANGE, lease, 5, 6, &lists, &status);
     if (!stmt) {
-        buf_release(&list);
-        return status ? status : conn_error(conn);
+        return status;
     }
     bind_blob(stmt, 1, lease->token, sizeof lease->token);
     bind_int(stmt, 2, lease->expires_at_us);
     bind_int(stmt, 3, (int64_t)lease->count);
     bind_int(stmt, 4, lease->positions[0]);
-    bind_blob(stmt, 5, list.bytes, list.length);
     status = conn_run(conn, stmt);
-    buf_release(&list);
+    lists_release(&lists);
     return status;
 }
 

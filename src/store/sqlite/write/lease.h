@@ -37,6 +37,8 @@ struct lease {
     int32_t piece;
     bool has_retries;
     int64_t *positions; /* owned; NULL if count is 0 */
+    int32_t *times; /* owned: how often each of them was handed out, this lease included; -1: not
+                           known. NULL: each once. Of those with a row in retries the row says it */
     size_t count;
 };
 
@@ -46,6 +48,10 @@ struct lease {
 void lease_encode(const int64_t *positions, size_t count, struct buf *out);
 /* Exactly `count` positions, ascending and above 0, in exactly `length` bytes; else HF_CORRUPT. */
 hf_status lease_decode(const void *bytes, size_t length, int64_t *ret_positions, size_t count);
+/* The numbers of hand-outs, as many as there are positions, as the row has them: nothing if each is
+ * 1. Decoding answers HF_CORRUPT unless there are exactly `count` of them, or none. */
+void lease_encode_times(const int32_t *times, size_t count, struct buf *out);
+hf_status lease_decode_times(const void *bytes, size_t length, int32_t *ret_times, size_t count);
 /* Where the position is in the list; SIZE_MAX if it is not. */
 size_t lease_find(const int64_t *positions, size_t count, int64_t position);
 
@@ -62,6 +68,13 @@ hf_status lease_store(struct conn *conn, const struct lease *lease);
 /* Stores the changed list and expiry of an existing row; removes it if nothing is left. */
 hf_status lease_update(struct conn *conn, const struct lease *lease);
 hf_status lease_remove(struct conn *conn, const struct lease *lease);
+
+/* How often the position at this place was handed out; -1: not known. */
+int32_t lease_times(const struct lease *lease, size_t at);
+/* Copies what is at `from` to `to`; who closes a gap so sets the count in the end. */
+void lease_move(struct lease *lease, size_t to, size_t from);
+/* Takes the position at this place out. */
+void lease_cut(struct lease *lease, size_t at);
 
 /* Frees the row: it gets a token that no process knows, and the next claims get what is left as
  * `piece` says. Removes it if nothing is left. */

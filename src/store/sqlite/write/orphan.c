@@ -109,12 +109,13 @@ static bool notes_name(const struct walk *walk, const struct lease *lease)
 
 /* ---- Recording ------------------------------------------------------------------------------- */
 
-static hf_status record(struct walk *walk, const struct lease *lease, int64_t position,
-                        int32_t attempt, bool *ret_recorded)
+static hf_status record(struct walk *walk, const struct lease *lease, size_t at, int32_t attempt,
+                        bool *ret_recorded)
 {
     struct lost_attempt lost = {
-        .position = position,
+        .position = lease->positions[at],
         .attempt = attempt,
+        .deliveries = lease_times(lease, at),
         .cause = walk->dead ? CAUSE_DIED : CAUSE_EXPIRED,
         .node = lease->owner_name[0] ? text_of(lease->owner_name) : TEXT_ABSENT,
         .doubtful = attempt > 0 && walk->running > 1,
@@ -130,15 +131,13 @@ static hf_status settle_by_notes(struct walk *walk, struct lease *lease)
         size_t at = lease_find(lease->positions, lease->count, note->position);
         bool recorded = false;
         if (at != SIZE_MAX) {
-            hf_status status = record(walk, lease, note->position, note->attempt, &recorded);
+            hf_status status = record(walk, lease, at, note->attempt, &recorded);
             if (status) {
                 return status;
             }
         }
         if (recorded) {
-            lease->count--;
-            memmove(lease->positions + at, lease->positions + at + 1,
-                    (lease->count - at) * sizeof *lease->positions);
+            lease_cut(lease, at);
         }
     }
     return lease_set_free(walk->conn, lease, LEASE_FREE, walk->scope->now_us);
@@ -147,7 +146,7 @@ static hf_status settle_by_notes(struct walk *walk, struct lease *lease)
 static hf_status settle_single(struct walk *walk, struct lease *lease)
 {
     bool recorded;
-    hf_status status = record(walk, lease, lease->positions[0], 0, &recorded);
+    hf_status status = record(walk, lease, 0, 0, &recorded);
     return status ? status : lease_remove(walk->conn, lease);
 }
 

@@ -31,7 +31,15 @@ struct retry_row {
     struct text story;
     enum cause cause;
     struct unit_mark unit;
+    int32_t deliveries; /* of one that has no row yet; -1: not known */
 };
+
+static void bind_known(sqlite3_stmt *stmt, int at, int32_t value)
+{
+    if (value >= 0) {
+        bind_int(stmt, at, value);
+    }
+}
 
 static hf_status retry_put(struct conn *conn, const struct outcome_scope *scope,
                            const struct retry_row *row)
@@ -55,6 +63,8 @@ static hf_status retry_put(struct conn *conn, const struct outcome_scope *scope,
         bind_int(stmt, 12, row->unit.first);
         bind_int(stmt, 13, row->unit.events);
     }
+    bind_known(stmt, 14, row->deliveries);
+    bind_int(stmt, 15, scope->ordered ? 1 : 0);
     return conn_run(conn, stmt);
 }
 
@@ -76,6 +86,61 @@ hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, i
     return status;
 }
 
+/* Keeps the story of a delivery that failed before it succeeded. */
+static hf_status keep(struct conn *conn, const struct outcome_scope *scope, int64_t position,
+                      int32_t attempts)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_OUTCOME_KEEP);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, scope->subscription_id);
+    bind_int(stmt, 2, position);
+    bind_int(stmt, 3, scope->now_us);
+    bind_known(stmt, 4, attempts);
+    bind_int(stmt, 5, scope->ordered ? 1 : 0);
+    bind_int(stmt, 6, scope->doubt_through);
+    hf_status status = conn_run(conn, stmt);
+    return status || conn_changes(conn) == 0
+               ? status
+               : STATEMENT_RUN(conn, SQLITE_QUERY_OUTCOMES_TRIM, scope->subscription_id);
+}
+
+hf_status outcome_finish(struct conn *conn, const struct outcome_scope *scope, int64_t position,
+                         int32_t attempts, bool *ret_left, uint64_t *ret_lane)
+{
+    hf_status status = keep(conn, scope, position, attempts);
+    return status ? status : outcome_forget(conn, scope, position, ret_left, ret_lane);
+}
+
+/* How often a delivery that dies was handed out; -1: not known. If it has a row, that is there. */
+static hf_status deliveries_of(struct conn *conn, const struct outcome_scope *scope,
+                               const struct outcome *outcome, int32_t *ret_deliveries)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_RETRY_GET);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, scope->subscription_id);
+    bind_int(stmt, 2, outcome->position);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status) {
+        return status;
+    }
+    int32_t stored = row ? (int32_t)column_int(stmt, 8, -1) : -1;
+    if (row) {
+        conn_done(stmt);
+    }
+    if (scope->ordered) {
+        bool known = stored >= 0 || outcome->position > scope->doubt_through;
+        *ret_deliveries = known ? outcome->attempts + outcome->uncounted : -1;
+    } else {
+        *ret_deliveries = row ? stored : outcome->times;
+    }
+    return HF_OK;
+}
+
 /* The delivery is over: it must not be read again from above the checkpoint. */
 static hf_status remember_settled(struct conn *conn, const struct outcome_scope *scope,
                                   int64_t position)
@@ -89,7 +154,7 @@ static hf_status remember_settled(struct conn *conn, const struct outcome_scope 
 
 static hf_status dead_add_from(struct sqlite_engine *engine, struct conn *conn,
                                enum sqlite_query query, const struct outcome_scope *scope,
-                               const struct outcome *outcome)
+                               const struct outcome *outcome, int32_t deliveries)
 {
     sqlite3_stmt *stmt = conn_statement(conn, query);
     if (!stmt) {
@@ -104,6 +169,7 @@ static hf_status dead_add_from(struct sqlite_engine *engine, struct conn *conn,
     bind_text(stmt, 7, outcome->error);
     bind_text(stmt, 8, outcome->attempts_json);
     bind_text(stmt, 9, cause_name(outcome->cause));
+    bind_known(stmt, 10, deliveries);
     return conn_run(conn, stmt);
 }
 
@@ -114,9 +180,13 @@ static hf_status dead_add(struct sqlite_engine *engine, struct conn *conn,
     if (text_is_absent(outcome->reason)) {
         return fail(HF_MISUSE, "a dead letter needs a reason");
     }
-    hf_status status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD_COPY, scope, outcome);
+    int32_t times = -1;
+    hf_status status = deliveries_of(conn, scope, outcome, &times);
+    if (!status) {
+        status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD_COPY, scope, outcome, times);
+    }
     if (!status && conn_changes(conn) == 0) {
-        status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD, scope, outcome);
+        status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD, scope, outcome, times);
     }
     if (!status && conn_changes(conn) == 0) {
         return fail(HF_CORRUPT,
@@ -132,7 +202,10 @@ static hf_status outcome_done(struct conn *conn, const struct outcome_scope *sco
                               struct outcome *outcome, bool *ret_left)
 {
     hf_status status =
-        outcome_forget(conn, scope, outcome->position, ret_left, &outcome->left_lane);
+        outcome->kind == OUTCOME_DONE
+            ? outcome_finish(conn, scope, outcome->position, outcome->attempts, ret_left,
+                             &outcome->left_lane)
+            : outcome_forget(conn, scope, outcome->position, ret_left, &outcome->left_lane);
     return status ? status : remember_settled(conn, scope, outcome->position);
 }
 
@@ -151,6 +224,7 @@ static hf_status outcome_wait(struct conn *conn, const struct outcome_scope *sco
             .story = outcome->attempts_json,
             .cause = outcome->cause,
             .unit = outcome->unit,
+            .deliveries = scope->ordered ? -1 : outcome->times,
         });
 }
 
@@ -277,6 +351,11 @@ static hf_status record_row(struct conn *conn, const struct outcome_scope *scope
     row->next_attempt_us = scope->now_us;
     row->story = buf_text(story);
     row->cause = lost->cause;
+    if (!scope->ordered) {
+        row->deliveries = lost->deliveries;
+    } else if (row->deliveries >= 0) {
+        row->deliveries = row->attempts + row->uncounted;
+    }
     return retry_put(conn, scope, row);
 }
 
@@ -316,7 +395,7 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
     if (status) {
         return status;
     }
-    struct retry_row row = {0};
+    struct retry_row row = {.deliveries = -1};
     struct text old = TEXT_ABSENT;
     enum retry_kind kind = RETRY_NONE;
     if (found) {
@@ -324,10 +403,14 @@ hf_status outcome_record(struct sqlite_engine *engine, struct conn *conn,
         row.lane = (uint64_t)sqlite3_column_int64(stmt, 2);
         row.attempts = sqlite3_column_int(stmt, 3);
         row.uncounted = sqlite3_column_int(stmt, 4);
+        row.deliveries = (int32_t)column_int(stmt, 8, -1);
         old = column_text(stmt, 6);
     } else {
         status = lane_of(engine, conn, scope, lost->position, &row.lane, &found);
         row.lane = scope->lane != 0 ? scope->lane : row.lane;
+    }
+    if (lost->position > scope->doubt_through) {
+        row.deliveries = 0; /* it is known */
     }
     bool recorded_before = lost->attempt > 0 && row.attempts >= lost->attempt;
     if (status || !found || kind == RETRY_BLOCKED || recorded_before) {

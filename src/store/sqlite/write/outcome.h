@@ -31,8 +31,10 @@ struct outcome_scope {
     bool ordered;
     int64_t checkpoint; /* ordered: done and dead ones above it are remembered in `settled` */
     int64_t now_us;
-    uint64_t lane;        /* of deliveries that have no row yet; 0: their own */
-    int32_t attempts_max; /* a doubtful attempt is never the last of these; 0: no such rule */
+    uint64_t lane;         /* of deliveries that have no row yet; 0: their own */
+    int32_t attempts_max;  /* a doubtful attempt is never the last of these; 0: no such rule */
+    int64_t doubt_through; /* ordered: of these events it is not known how often they were handed
+                              out, unless their rows say so */
 };
 
 /* Does what outcome->kind says, but for promoting. ret_left: a row left its lane (left_lane), so
@@ -54,13 +56,19 @@ hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scop
 hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
                          bool *ret_left, uint64_t *ret_lane);
 
+/* The same for a delivery that is done: if it had failed, its story is kept as an outcome.
+ * attempts: how many had failed before the last one; -1: all that are recorded. */
+hf_status outcome_finish(struct conn *conn, const struct outcome_scope *scope, int64_t position,
+                         int32_t attempts, bool *ret_left, uint64_t *ret_lane);
+
 /* An attempt that ended without a result. */
 struct lost_attempt {
     int64_t position;
-    int32_t attempt;  /* its number if it is known: recorded once only; else 0 */
-    enum cause cause; /* CAUSE_DIED or CAUSE_EXPIRED */
-    struct text node; /* who ran it; may be absent */
-    bool doubtful;    /* others ran in the same process: it is not known which one killed it */
+    int32_t attempt;    /* its number if it is known: recorded once only; else 0 */
+    enum cause cause;   /* CAUSE_DIED or CAUSE_EXPIRED */
+    struct text node;   /* who ran it; may be absent */
+    bool doubtful;      /* others ran in the same process: it is not known which one killed it */
+    int32_t deliveries; /* shared, and without a row: how often it was handed out; -1: not known */
 };
 
 /* Records it: one more failed attempt, waiting, due now; a doubtful one that would be the last does

@@ -71,6 +71,7 @@ hf_status partition_load(struct sqlite_engine *engine, struct conn *conn, int64_
     found.span = (struct span){.number = sqlite3_column_int64(stmt, 9),
                                .from = column_int(stmt, 10, -1),
                                .before = column_int(stmt, 11, -1)};
+    found.doubt_through = sqlite3_column_int64(stmt, 12);
     found.owned = column_blob(stmt, 7, found.owner, sizeof found.owner);
     snprintf(found.owner_name, sizeof found.owner_name, "%" TEXT_PRI,
              TEXT_ARG(column_text(stmt, 8)));
@@ -242,8 +243,8 @@ static hf_status may_take(const struct partition *partition, enum live_state sta
                 partition->owner_name);
 }
 
-static hf_status take(struct sqlite_engine *engine, struct conn *conn,
-                      const struct acquire *acquire, int64_t epoch)
+static hf_status take(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire,
+                      int64_t epoch)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_TAKE);
     if (!stmt) {
@@ -254,9 +255,20 @@ static hf_status take(struct sqlite_engine *engine, struct conn *conn,
     bind_int(stmt, 3, epoch);
     bind_blob(stmt, 4, engine->token, sizeof engine->token);
     bind_text(stmt, 5, engine->node_name);
+    bind_int(stmt, 6, acquire->ret_doubt_through);
     hf_status status = conn_run(conn, stmt);
     HF_POINT("after_acquire_before_commit");
     return status;
+}
+
+/* Somebody had the partition who has not given it back: of what is in the log by now, and of
+ * retries that are due, it is not known whether they were handed out. */
+static hf_status doubt(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire)
+{
+    hf_status status = append_head(engine, conn, &acquire->ret_doubt_through);
+    return status ? status
+                  : STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_DOUBT, acquire->subscription_id,
+                                  acquire->partition, acquire->change.now_us);
 }
 
 hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire)
@@ -284,9 +296,11 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
                   .checkpoint = partition.checkpoint,
                   .now_us = acquire->change.now_us,
                   .lane = acquire->lane,
-                  .attempts_max = acquire->attempts_max},
+                  .attempts_max = acquire->attempts_max,
+                  .doubt_through = partition.doubt_through},
     };
     bool unclean = false;
+    acquire->ret_doubt_through = partition.doubt_through;
     if (partition.owned) {
         enum live_state state = live_state(engine, partition.owner, acquire->lease_ms);
         status = may_take(&partition, state, acquire);
@@ -296,6 +310,9 @@ hf_status sqlite_acquire(struct sqlite_engine *engine, struct conn *conn, struct
                                 &recovery, &exact, &recovery.running);
             unclean = !exact;
             engine->live.sweep_due = true;
+        }
+        if (!status) {
+            status = doubt(engine, conn, acquire);
         }
     }
     if (!status) {
@@ -387,6 +404,23 @@ static hf_status forget_us(struct sqlite_engine *engine, struct conn *conn, enum
     return status;
 }
 
+/* Their runners have not given them back, so what was handed out of them is not known. */
+static hf_status give_back_partitions(struct sqlite_engine *engine, struct conn *conn, bool *any)
+{
+    int64_t head;
+    hf_status status = append_head(engine, conn, &head);
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_GIVE_BACK_ALL);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_blob(stmt, 1, engine->token, sizeof engine->token);
+    bind_int(stmt, 2,
+             status ? 0 : head); /* the namespace may be gone, and the partitions with it */
+    status = conn_run(conn, stmt);
+    *any = *any || (!status && conn_changes(conn) > 0);
+    return status;
+}
+
 hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, int64_t now_us)
 {
     bool any = false;
@@ -395,7 +429,7 @@ hf_status sqlite_give_back_all(struct sqlite_engine *engine, struct conn *conn, 
         status = forget_us(engine, conn, SQLITE_QUERY_MEMBER_REMOVE_ALL, &any);
     }
     if (!status) {
-        status = forget_us(engine, conn, SQLITE_QUERY_PARTITION_GIVE_BACK_ALL, &any);
+        status = give_back_partitions(engine, conn, &any);
     }
     size_t count = GIVE_BACK_STEP;
     while (!status && count == GIVE_BACK_STEP) {
@@ -439,6 +473,10 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
     };
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], seek->subscription_id);
+    }
+    if (!status) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_OUTCOMES, seek->subscription_id,
+                               seek->position);
     }
     conn->ring = RING_ALL;
     return status;

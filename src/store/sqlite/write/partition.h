@@ -18,9 +18,10 @@ struct partition {
     int32_t partitions;
     bool exists; /* there is such a partition; else the rest is 0 */
     int64_t epoch;
-    int64_t checkpoint; /* shared: the cursor */
-    struct span span;   /* how fast that moves */
-    bool turn;          /* shared: the last claim was for a retry that is handed out alone */
+    int64_t checkpoint;    /* shared: the cursor */
+    struct span span;      /* how fast that moves */
+    int64_t doubt_through; /* of these events it is not known how often they were handed out */
+    bool turn;             /* shared: the last claim was for a retry that is handed out alone */
     bool owned;
     uint8_t owner[STORE_TOKEN_BYTES];
     char owner_name[HF_PRODUCER_BYTES_MAX + 1];

@@ -25,6 +25,7 @@ struct wish {
     int64_t lowest;     /* checkpoint of them ... */
     int64_t highest;
     int64_t epoch;            /* the highest of them */
+    int64_t doubt_through;    /* the highest of all partitions */
     struct partition unclean; /* owned: its owner died, and it is not known what it was doing */
 };
 
@@ -51,6 +52,7 @@ static hf_status load_wish(struct sqlite_engine *engine, struct conn *conn, int6
     wish->lowest = sqlite3_column_int64(stmt, 2);
     wish->highest = sqlite3_column_int64(stmt, 3);
     wish->epoch = sqlite3_column_int64(stmt, 4);
+    wish->doubt_through = sqlite3_column_int64(stmt, 5);
     conn_done(stmt);
     return HF_OK;
 }
@@ -95,6 +97,9 @@ static hf_status recover(struct sqlite_engine *engine, struct conn *conn,
         };
         status = sqlite_acquire(engine, conn, &acquire);
         wish->epoch = acquire.ret_epoch > wish->epoch ? acquire.ret_epoch : wish->epoch;
+        if (acquire.ret_doubt_through > wish->doubt_through) {
+            wish->doubt_through = acquire.ret_doubt_through;
+        }
         if (acquire.ret_unclean) {
             wish->unclean = partition;
         }
@@ -122,6 +127,7 @@ static hf_status renew(struct conn *conn, const struct repartition *repartition,
         bind_text(stmt, 7, TEXT_ABSENT);
     }
     bind_int(stmt, 8, span_number(repartition->change.now_us));
+    bind_int(stmt, 9, wish->doubt_through);
     return conn_run(conn, stmt);
 }
 

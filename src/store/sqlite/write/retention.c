@@ -302,7 +302,7 @@ static hf_status trim_lease(struct conn *conn, const uint8_t token[STORE_TOKEN_B
                                    lease.subscription_id, lease.positions[i]);
         }
         if (copied) {
-            lease.positions[kept++] = lease.positions[i];
+            lease_move(&lease, kept++, i);
         }
     }
     if (!status && kept < lease.count) {
@@ -451,6 +451,10 @@ static hf_status take_portion(struct conn *conn, const struct settings *settings
     if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_RETENTION_FORGET, settings->namespace_id,
                                portion.through, portion.measured);
+    }
+    if (!status) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_OUTCOMES_FORGET, settings->namespace_id,
+                               portion.through);
     }
     retain->ret_events = rows;
     retain->ret_bytes = portion.bytes;

@@ -141,6 +141,7 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
         .ordered = true,
         .checkpoint = settle->checkpoint >= 0 ? settle->checkpoint : partition.checkpoint,
         .now_us = settle->change.now_us,
+        .doubt_through = partition.doubt_through,
     };
     status = apply_outcomes(engine, conn, &scope, settle->outcomes, settle->count);
     if (!status && settle->checkpoint >= 0) {
@@ -212,8 +213,8 @@ static hf_status load_held(struct conn *conn, const uint8_t token[STORE_TOKEN_BY
 
 /* Moves the positions whose outcomes are named out of the lease; those to be released into
  * `released`, which has room for all. HF_STALE if one is not there (or is named twice). */
-static hf_status take_out(struct lease *lease, const struct settle_lease *settle, int64_t *released,
-                          size_t *ret_released)
+static hf_status take_out(struct lease *lease, const struct settle_lease *settle,
+                          struct lease *released)
 {
     enum { STAYS, GOES, RELEASED };
     uint8_t *fate = mem_calloc(lease->count, sizeof *fate);
@@ -221,7 +222,7 @@ static hf_status take_out(struct lease *lease, const struct settle_lease *settle
         return fail(HF_NOMEM, "no memory to settle %zu events", settle->count);
     }
     for (size_t i = 0; i < settle->count; i++) {
-        const struct outcome *outcome = &settle->outcomes[i];
+        struct outcome *outcome = &settle->outcomes[i];
         size_t at = lease_find(lease->positions, lease->count, outcome->position);
         if (at == SIZE_MAX || fate[at] != STAYS) {
             mem_free(fate);
@@ -229,32 +230,32 @@ static hf_status take_out(struct lease *lease, const struct settle_lease *settle
                         (long long)outcome->position);
         }
         fate[at] = outcome->kind == OUTCOME_RELEASE ? RELEASED : GOES;
+        outcome->times = lease_times(lease, at);
     }
     size_t stay = 0;
-    size_t free = 0;
     for (size_t i = 0; i < lease->count; i++) {
-        if (fate[i] == STAYS) {
-            lease->positions[stay++] = lease->positions[i];
-        } else if (fate[i] == RELEASED) {
-            released[free++] = lease->positions[i];
+        if (fate[i] == RELEASED) {
+            released->times[released->count] = lease_times(lease, i);
+            released->positions[released->count++] = lease->positions[i];
+        } else if (fate[i] == STAYS) {
+            lease_move(lease, stay++, i);
         }
     }
     mem_free(fate);
     lease->count = stay;
-    *ret_released = free;
     return HF_OK;
 }
 
-/* Frees positions for the next claim. Those that waited wait again, due now, with their story; the
- * others go into a lease without a holder. `positions` loses the former. */
-static hf_status set_free(struct conn *conn, const struct lease *from, int64_t *positions,
-                          size_t count, int64_t now_us)
+/* Frees positions of a lease for the next claim. Those that waited wait again, due now, with their
+ * story; the others go into a lease without a holder. `freed` loses the former. */
+static hf_status set_free(struct conn *conn, int64_t subscription_id, bool has_retries,
+                          struct lease *freed, int64_t now_us)
 {
     size_t fresh = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (from->has_retries) {
-            hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_RELEASE,
-                                             from->subscription_id, positions[i], now_us);
+    for (size_t i = 0; i < freed->count; i++) {
+        if (has_retries) {
+            hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_RELEASE, subscription_id,
+                                             freed->positions[i], now_us);
             if (status) {
                 return status;
             }
@@ -262,16 +263,17 @@ static hf_status set_free(struct conn *conn, const struct lease *from, int64_t *
                 continue;
             }
         }
-        positions[fresh++] = positions[i];
+        lease_move(freed, fresh++, i);
     }
     if (fresh == 0) {
         return HF_OK;
     }
     struct lease rest = {
-        .subscription_id = from->subscription_id,
+        .subscription_id = subscription_id,
         .expires_at_us = now_us,
         .piece = LEASE_FREE,
-        .positions = positions,
+        .positions = freed->positions,
+        .times = freed->times,
         .count = fresh,
     };
     random_bytes(rest.token, sizeof rest.token);
@@ -293,11 +295,14 @@ static hf_status settle_all(struct conn *conn, const struct settle_lease *settle
     struct lease lease;
     lease_init(&lease);
     status = load_held(conn, settle->lease, settle->subscription_id, &lease);
-    struct outcome_scope scope = {.subscription_id = settle->subscription_id};
+    struct outcome_scope scope = {
+        .subscription_id = settle->subscription_id,
+        .now_us = settle->change.now_us,
+    };
     for (size_t i = 0; !status && i < lease.count; i++) {
         bool left;
         uint64_t lane;
-        status = outcome_forget(conn, &scope, lease.positions[i], &left, &lane);
+        status = outcome_finish(conn, &scope, lease.positions[i], -1, &left, &lane);
     }
     if (!status) {
         status = lease_remove(conn, &lease);
@@ -315,7 +320,8 @@ static hf_status release_all(struct conn *conn, const struct settle_lease *settl
         status = lease_remove(conn, &lease);
     }
     if (!status) {
-        status = set_free(conn, &lease, lease.positions, lease.count, settle->change.now_us);
+        status =
+            set_free(conn, lease.subscription_id, lease.has_retries, &lease, settle->change.now_us);
     }
     conn->ring = RING_ALL;
     lease_release(&lease);
@@ -323,10 +329,10 @@ static hf_status release_all(struct conn *conn, const struct settle_lease *settl
 }
 
 static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
-                             struct settle_lease *settle, struct lease *lease, int64_t *released)
+                             struct settle_lease *settle, struct lease *lease,
+                             struct lease *released)
 {
-    size_t free = 0;
-    hf_status status = take_out(lease, settle, released, &free);
+    hf_status status = take_out(lease, settle, released);
     struct outcome_scope scope = {
         .subscription_id = settle->subscription_id,
         .now_us = settle->change.now_us,
@@ -344,9 +350,9 @@ static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
             conn->ring = RING_ALL;
         }
     }
-    if (!status && free > 0) {
+    if (!status && released->count > 0) {
         conn->ring = RING_ALL;
-        status = set_free(conn, lease, released, free, scope.now_us);
+        status = set_free(conn, lease->subscription_id, lease->has_retries, released, scope.now_us);
     }
     HF_POINT("mid_settle");
     if (settle->extend_us > 0) {
@@ -374,9 +380,12 @@ hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
         lease_release(&lease);
         return status;
     }
-    int64_t *released = mem_alloc(lease.count * sizeof *released);
-    if (released) {
-        status = settle_some(engine, conn, settle, &lease, released);
+    struct lease released;
+    lease_init(&released);
+    released.positions = mem_alloc(lease.count * sizeof *released.positions);
+    released.times = mem_alloc(lease.count * sizeof *released.times);
+    if (released.positions && released.times) {
+        status = settle_some(engine, conn, settle, &lease, &released);
     } else {
         status = fail(HF_NOMEM, "no memory to settle %zu events", settle->count);
     }
@@ -384,7 +393,7 @@ hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
         status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
                                  settle->change.now_us);
     }
-    mem_free(released);
+    lease_release(&released);
     lease_release(&lease);
     return status;
 }
@@ -396,9 +405,10 @@ static hf_status settled_already(int64_t position)
     return fail(HF_CONFLICT, "the event at position %lld is settled already", (long long)position);
 }
 
-static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t position,
+static hf_status enter_lease(struct conn *conn, const struct hold *hold, const struct entry *entry,
                              int64_t now_us)
 {
+    int64_t position = entry->event.position;
     struct lease lease;
     lease_init(&lease);
     hf_status status = load_held(conn, hold->lease, hold->subscription_id, &lease);
@@ -407,9 +417,7 @@ static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t
         if (at == SIZE_MAX) {
             status = settled_already(position);
         } else {
-            lease.count--;
-            memmove(lease.positions + at, lease.positions + at + 1,
-                    (lease.count - at) * sizeof *lease.positions);
+            lease_cut(&lease, at);
             status = lease_update(conn, &lease);
         }
     }
@@ -420,7 +428,7 @@ static hf_status enter_lease(struct conn *conn, const struct hold *hold, int64_t
         };
         bool left;
         uint64_t lane;
-        status = outcome_forget(conn, &scope, position, &left, &lane);
+        status = outcome_finish(conn, &scope, position, entry->attempts, &left, &lane);
     }
     lease_release(&lease);
     return status;
@@ -447,12 +455,13 @@ static hf_status enter_partition(struct sqlite_engine *engine, struct conn *conn
         .ordered = true,
         .checkpoint = partition.checkpoint,
         .now_us = now_us,
+        .doubt_through = partition.doubt_through,
     };
     int64_t position = entry->event.position;
     bool left = false;
     uint64_t lane = 0;
     if (entry->waited || position <= partition.checkpoint) {
-        status = outcome_forget(conn, &scope, position, &left, &lane);
+        status = outcome_finish(conn, &scope, position, entry->attempts, &left, &lane);
         if (!status && !left && position <= partition.checkpoint) {
             return settled_already(position);
         }
@@ -480,7 +489,7 @@ hf_status sqlite_enter(struct sqlite_engine *engine, struct conn *conn, const st
     if (!hold->leased) {
         return enter_partition(engine, conn, hold, entry, now_us, ret_lane_busy);
     }
-    hf_status status = enter_lease(conn, hold, entry->event.position, now_us);
+    hf_status status = enter_lease(conn, hold, entry, now_us);
     if (!status) {
         *ret_lane_busy = false;
     }

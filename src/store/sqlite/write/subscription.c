@@ -286,6 +286,7 @@ hf_status sqlite_subscription_remove(struct sqlite_engine *engine, struct conn *
         SQLITE_QUERY_SUBSCRIPTION_DROP_PARTITIONS, SQLITE_QUERY_SUBSCRIPTION_DROP_MEMBERS,
         SQLITE_QUERY_SUBSCRIPTION_DELETE,
     };
+    status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_OUTCOMES, id, 0);
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], id);
     }
