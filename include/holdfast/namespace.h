@@ -35,11 +35,17 @@ typedef struct hf_namespace_options {
                                   ever. PostgreSQL removes whole months. */
     int64_t retention_bytes;   /* 0: no limit; else the oldest events go while the log is larger */
     hf_lagging lagging;        /* keep */
+    hf_toggle type_index;      /* off; on: events of rare types are found without reading the log.
+                                  Every publish pays for it (docs/adr/0001-storage-model.md). Of a
+                                  log that is large it is built, or dropped, by many small steps
+                                  before the call returns; a started bus goes on with what a call
+                                  has left that ended early */
 } hf_namespace_options;
 
 #define HF_NAMESPACE_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(hf_namespace_options), NULL, HF_TOGGLE_DEFAULT, -1, -1, HF_LAGGING_DEFAULT          \
+        sizeof(hf_namespace_options), NULL, HF_TOGGLE_DEFAULT, -1, -1, HF_LAGGING_DEFAULT,         \
+            HF_TOGGLE_DEFAULT                                                                      \
     }
 
 /* Makes a namespace, or changes what is given of one that exists. A name is 1 to
@@ -65,6 +71,7 @@ typedef struct hf_namespace_info {
     int64_t retention_bytes; /* 0: no limit */
     hf_lagging lagging;      /* never DEFAULT */
     const char *grants_json; /* [{"role", "to"}, ...]; NULL: nothing is granted */
+    const char *type_index;  /* "off", "building", "on", "dropping" */
 } hf_namespace_info;
 
 typedef int (*hf_namespace_fn)(const hf_namespace_info *info, void *ctx);

@@ -69,6 +69,8 @@ struct engine_class {
      * ever is. HF_BUSY: another transaction was in the way. */
     hf_status (*retain_command)(struct engine *engine, const char *command,
                                 struct deadline deadline);
+    /* The same for a step of the index on types, which may take long. */
+    hf_status (*index_command)(struct engine *engine, const char *command);
     /* NULL: positions have no gaps */
     void (*reader_gap_timeout)(struct reader *reader, int64_t timeout_ms);
     /* NULL, both: there is no server that may crash */

@@ -7,7 +7,16 @@
 #ifndef HF_STORE_NAMESPACE_H
 #define HF_STORE_NAMESPACE_H
 
+#include "store/retention.h"
 #include "store/store.h"
+
+/* The index on types of a namespace. */
+enum type_index {
+    TYPE_INDEX_OFF,
+    TYPE_INDEX_BUILDING, /* new events are in it; older ones follow by steps */
+    TYPE_INDEX_ON,       /* it is complete, and store_read_types reads by it */
+    TYPE_INDEX_DROPPING
+};
 
 /*
  * Makes or changes a namespace of the database, which need not be the store's own.
@@ -23,6 +32,7 @@ struct namespace_put {
     int64_t retention_ms;    /* -1: not given; 0: for ever (retention.h) */
     int64_t retention_bytes; /* -1: not given; 0: no limit */
     hf_lagging lagging;
+    hf_toggle type_index; /* steps of struct type_steps do what that needs */
     bool create;
     bool ret_created;
 };
@@ -43,6 +53,35 @@ struct namespace_remove {
 };
 
 #define STORE_REMOVE_STEP_ROWS 1000
+
+/*
+ * One step of building the index on types of a namespace, or of dropping it, as its setting says:
+ * at most STORE_TYPES_STEP_ROWS events, or a month of a log. ret_more: call it again. A process
+ * that dies between two steps leaves nothing that another one's step would not find. HF_NOTFOUND.
+ * HF_BUSY: another process is at it, or a transaction in the way. To be handed to
+ * store_type_steps, not to store_run.
+ */
+struct type_steps {
+    struct change change;
+    struct text name; /* absent: the store's own */
+    bool ret_more;
+    char ret_command[STORE_COMMAND_BYTES_MAX]; /* the engine's: what is left to do; "": nothing */
+};
+
+#define STORE_TYPES_STEP_ROWS 2000
+
+hf_status store_type_steps(struct store *store, struct type_steps *steps, struct deadline deadline);
+
+/*
+ * Reads by the index on types: appends up to `max` events after position `after` that match the
+ * filter's patterns, by position. *ret_through: all that match up to there are among them. *ret_used
+ * is false, and nothing was read, if the namespace has no complete index, if the patterns match
+ * more than STORE_TYPES_MAX types, or if reading on from `after` is about as fast.
+ */
+hf_status store_read_types(struct store *store, const struct filter *filter, int64_t after,
+                           int32_t max, struct batch *batch, bool *ret_used, int64_t *ret_through);
+
+#define STORE_TYPES_MAX 64
 
 /*
  * Gives a role of the database's server a part in a namespace, or takes it back (two kinds of
@@ -70,6 +109,7 @@ struct namespace_row {
     int64_t retention_ms;
     int64_t retention_bytes;
     bool drops_lagging;
+    enum type_index type_index;
     bool copying;            /* it is the target of a copy that is not complete */
     struct text grants_json; /* [{"role", "to"}, ...]; absent: none, or no roles */
 };

@@ -360,6 +360,16 @@ hf_status store_retain(struct store *store, struct retain *retain, struct deadli
     return status;
 }
 
+hf_status store_type_steps(struct store *store, struct type_steps *steps, struct deadline deadline)
+{
+    const struct engine_class *class = store->engine->class;
+    hf_status status = store_run(store, &steps->change, deadline);
+    if (!status && steps->ret_command[0]) {
+        status = class->index_command(store->engine, steps->ret_command);
+    }
+    return status;
+}
+
 /* Of the only one that was asked for. */
 struct sole_progress {
     struct progress *progress;

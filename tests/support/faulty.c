@@ -339,6 +339,12 @@ static hf_status faulty_retain_command(struct engine *outer, const char *command
     return engine->class->retain_command(engine, command, deadline);
 }
 
+static hf_status faulty_index_command(struct engine *outer, const char *command)
+{
+    struct engine *engine = inner(outer);
+    return engine->class->index_command(engine, command);
+}
+
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
 static hf_status faulty_reader_open(struct engine *outer, int64_t after, bool strict,
@@ -415,6 +421,7 @@ static struct engine_class faulty_engine_class = {
     .apply = faulty_apply,
     .held_by_caller = faulty_held_by_caller,
     .retain_command = faulty_retain_command,
+    .index_command = faulty_index_command,
     .reader_close = faulty_reader_close,
     .tx_rollback = faulty_tx_rollback,
 #define VERB(result, name, params, args) .name = forward_##name,

@@ -84,6 +84,11 @@ BEGIN
                    v_name);
     EXECUTE format('CREATE INDEX %I ON holdfast_private.%I (position)', v_name || '_position',
                    v_name);
+    IF EXISTS (SELECT FROM namespaces n WHERE n.id = p_namespace_id
+                   AND n.type_index IN (TYPE_INDEX_BUILDING, TYPE_INDEX_ON)) THEN
+        EXECUTE format('CREATE INDEX %I ON holdfast_private.%I (type, position)', v_name || '_type',
+                       v_name);
+    END IF;
     EXECUTE format('ALTER TABLE holdfast_private.%I ATTACH PARTITION holdfast_private.%I FOR '
                    'VALUES FROM (%L) TO (%L)',
                    'events_' || p_namespace_id, v_name, v_from, v_to);

@@ -288,7 +288,8 @@ CREATE OR REPLACE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata
                                                          OUT created boolean,
                                                          p_retention_ms bigint DEFAULT NULL,
                                                          p_retention_bytes bigint DEFAULT NULL,
-                                                         p_lagging_drop boolean DEFAULT NULL)
+                                                         p_lagging_drop boolean DEFAULT NULL,
+                                                         p_type_index boolean DEFAULT NULL)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -300,7 +301,8 @@ BEGIN
                  change_namespace_put.gapless, change_namespace_put.created
             FROM namespace_opened(p_name) n;
         IF change_namespace_put.id IS NULL AND p_create
-           OR num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
+           OR num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop,
+                           p_type_index) > 0 THEN
             PERFORM owner_check(format('make or change namespace %s', left(p_name, 255)));
         END IF;
         RETURN;
@@ -319,12 +321,19 @@ BEGIN
             'or remove it',
             p_name);
     ELSIF change_namespace_put.status = HF_OK
-        AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop) > 0 THEN
+        AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop,
+                         p_type_index) > 0 THEN
         UPDATE namespaces n
             SET metadata = coalesce(p_metadata, n.metadata),
                 retention_ms = coalesce(p_retention_ms, n.retention_ms),
                 retention_bytes = coalesce(p_retention_bytes, n.retention_bytes),
-                lagging_drop = coalesce(p_lagging_drop, n.lagging_drop)
+                lagging_drop = coalesce(p_lagging_drop, n.lagging_drop),
+                type_index = CASE
+                    WHEN p_type_index AND n.type_index IN (TYPE_INDEX_OFF, TYPE_INDEX_DROPPING)
+                        THEN TYPE_INDEX_BUILDING
+                    WHEN NOT p_type_index AND n.type_index <> TYPE_INDEX_OFF
+                        THEN TYPE_INDEX_DROPPING
+                    ELSE n.type_index END
             WHERE n.id = change_namespace_put.id;
     END IF;
 END
@@ -575,7 +584,7 @@ $$;
 -- Makes a namespace, or changes it. What is NULL stays. HF001, HF003, HF004, HF011.
 CREATE OR REPLACE FUNCTION holdfast_private.namespace_set(
     p_name text, p_gapless boolean, p_metadata json, p_retention_ms bigint,
-    p_retention_bytes bigint, p_lagging text, p_create boolean)
+    p_retention_bytes bigint, p_lagging text, p_type_index boolean, p_create boolean)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -595,7 +604,7 @@ BEGIN
     PERFORM demand_read_committed('namespaces need');
     PERFORM commit_durably();
     v_done := change_namespace_put(p_name, p_metadata, p_gapless, p_create, p_retention_ms,
-                                   p_retention_bytes, p_lagging = 'drop');
+                                   p_retention_bytes, p_lagging = 'drop', p_type_index);
     PERFORM answer_check(v_done.status, v_done.message);
     RETURN v_done.created;
 END
@@ -604,13 +613,14 @@ $$;
 -- create_namespace: makes a namespace, or changes the one of this name. gapless, which cannot
 -- change: positions have no gaps, and publishers queue. retention_ms: how long events stay, 0: for
 -- ever; retention_bytes: how large the log may become, 0: no limit; lagging: whether what a
--- subscription has not finished is kept or dropped then. True: it is new. For the owner of the
--- schema.
+-- subscription has not finished is kept or dropped then; type_index: whether events of rare types
+-- can be found without reading the log. True: it is new. For the owner of the schema.
 CREATE OR REPLACE FUNCTION holdfast.create_namespace(namespace text, gapless boolean DEFAULT NULL,
                                                      metadata anycompatible DEFAULT NULL,
                                                      retention_ms bigint DEFAULT NULL,
                                                      retention_bytes bigint DEFAULT NULL,
-                                                     lagging text DEFAULT NULL)
+                                                     lagging text DEFAULT NULL,
+                                                     type_index boolean DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -621,16 +631,19 @@ BEGIN
     PERFORM json_check('metadata', metadata);
     v_metadata := metadata;
     RETURN namespace_set(namespace, gapless, v_metadata, retention_ms, retention_bytes, lagging,
-                         true);
+                         type_index, true);
 END
 $$;
 
--- alter_namespace: changes one that exists. What is not given stays. For the owner of the schema.
+-- alter_namespace: changes one that exists. What is not given stays. Months that are there get the
+-- index on types, or lose it, by a client that can run commands outside of a function: a started
+-- bus within about an hour, or `holdfast namespace set` at once. For the owner of the schema.
 CREATE OR REPLACE FUNCTION holdfast.alter_namespace(namespace text,
                                                     metadata anycompatible DEFAULT NULL,
                                                     retention_ms bigint DEFAULT NULL,
                                                     retention_bytes bigint DEFAULT NULL,
-                                                    lagging text DEFAULT NULL)
+                                                    lagging text DEFAULT NULL,
+                                                    type_index boolean DEFAULT NULL)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -641,7 +654,7 @@ BEGIN
     PERFORM json_check('metadata', metadata);
     v_metadata := metadata;
     PERFORM namespace_set(namespace, NULL, v_metadata, retention_ms, retention_bytes, lagging,
-                          false);
+                          type_index, false);
 END
 $$;
 

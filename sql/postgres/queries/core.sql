@@ -282,13 +282,20 @@ SELECT n.name, n.metadata::text, n.created_at, n.removing_at, n.gapless,
        (SELECT json_agg(json_build_object('role', g.role, 'to', r.rolname)
                         ORDER BY r.rolname, g.role)::text
         FROM holdfast.read_grants() g JOIN pg_catalog.pg_roles r ON r.oid = g.grantee
-        WHERE g.namespace_id = n.id), n.copying IS NOT NULL
+        WHERE g.namespace_id = n.id), n.copying IS NOT NULL, n.type_index
     FROM holdfast.read_namespaces() n WHERE $1::text IS NULL OR n.name = $1 ORDER BY n.name
 
 -- name: change_namespace_put
 SELECT status, message, created
     FROM holdfast.change_namespace_put($1, $2::text::json, $3::text::boolean, $4, $5, $6,
-                                       $7::text::boolean)
+                                       $7::text::boolean, $8::text::boolean)
+
+-- name: change_type_steps
+SELECT status, message, more, command FROM holdfast.change_type_steps($1, $2)
+
+-- Building an index waits for every transaction that could still see rows without it.
+-- name: type_steps_patience
+SELECT set_config('lock_timeout', '10min', false), set_config('statement_timeout', '0', false)
 
 -- name: change_namespace_grant
 SELECT 0, NULL::text, holdfast.namespace_grant($1, $2, $3)

@@ -110,3 +110,16 @@ SELECT holdfast.head({namespace})
 -- name: node_list
 -- $1: who asks; $2 NULL: all.
 SELECT * FROM holdfast.node_list({namespace}, $1, $2)
+
+-- ---- By type ------------------------------------------------------------------------------------
+
+-- name: types_state
+SELECT n.type_index, holdfast.head(n.id) FROM holdfast.read_namespaces() n
+    WHERE n.id = {namespace}
+
+-- name: read_types
+SELECT (t.event).position, (t.event).id, (t.event).type, (t.event).payload, (t.event).key,
+       (t.event).tenant, (t.event).metadata, (t.event).producer, (t.event).schedule_id,
+       (t.event).key_version, (t.event).hash, (t.event).emitted_at, (t.event).entered_at,
+       (t.event).checksum, t.types
+    FROM holdfast.read_types({namespace}, $1, $2, $3, $4, $5, $6) t

@@ -173,8 +173,19 @@ SELECT format('the index (%s) of table %s is missing', lower(v.columns), m.relna
     WHERE m.relkind = 'r'
         AND NOT EXISTS (SELECT FROM indexes i WHERE i.relname = m.relname AND i.columns = v.columns)
 UNION ALL
+SELECT format('the index (type, position) of table %s is missing', m.relname)
+    FROM months m JOIN holdfast.read_namespaces() n
+        ON n.id::text = split_part(m.relname, '_', 2) AND n.type_index = TYPE_INDEX_ON
+    WHERE m.relkind = 'r' AND NOT EXISTS (SELECT FROM indexes i WHERE i.relname = m.relname
+                                              AND i.columns = 'type, position')
+UNION ALL
 SELECT format('index %s on %s does not belong to Holdfast', i.name, i.relname)
     FROM indexes i WHERE i.columns NOT IN ('UNIQUE id, guard_at', 'position')
+        -- one that is being built or dropped is not valid
+        AND NOT (i.name = i.relname || '_type' AND i.columns IN ('type, position', '')
+                 AND EXISTS (SELECT FROM holdfast.read_namespaces() n
+                             WHERE n.id::text = split_part(i.relname, '_', 2)
+                                 AND n.type_index <> TYPE_INDEX_OFF))
 UNION ALL
 SELECT format('table %s is not as this program made it: its columns are not those of the log',
               c.relname)

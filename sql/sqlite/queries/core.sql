@@ -115,13 +115,19 @@ SELECT n.name, n.metadata, n.created_at, n.removing_at,
                            WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
                            ORDER BY e.place DESC LIMIT 1), 0)),
        (SELECT count(*) FROM holdfast_subscriptions s WHERE s.namespace_id = n.id),
-       n.retention_ms, n.retention_bytes, n.lagging_drop, n.copying IS NOT NULL
+       n.retention_ms, n.retention_bytes, n.lagging_drop, n.copying IS NOT NULL, n.type_index
     FROM holdfast_namespaces n WHERE ?1 IS NULL OR n.name = ?1 ORDER BY n.name;
 
 -- name: namespace_change
 UPDATE holdfast_namespaces
     SET metadata = ifnull(?2, metadata), retention_ms = ifnull(?3, retention_ms),
-        retention_bytes = ifnull(?4, retention_bytes), lagging_drop = ifnull(?5, lagging_drop)
+        retention_bytes = ifnull(?4, retention_bytes), lagging_drop = ifnull(?5, lagging_drop),
+        types_through = CASE WHEN ?6 AND type_index = TYPE_INDEX_DROPPING THEN 0
+                             ELSE types_through END,
+        type_index = CASE WHEN ?6 AND type_index IN (TYPE_INDEX_OFF, TYPE_INDEX_DROPPING)
+                          THEN TYPE_INDEX_BUILDING
+                          WHEN NOT ?6 AND type_index <> TYPE_INDEX_OFF THEN TYPE_INDEX_DROPPING
+                          ELSE type_index END
     WHERE id = ?1;
 
 -- Removing a namespace: ?1 is its number or that of a subscription, ?2 how many rows at most.
@@ -200,7 +206,8 @@ PRAGMA incremental_vacuum(2000);
 -- name: head
 SELECT max(head, ifnull((SELECT place - (?1 << 44) FROM holdfast_events
                          WHERE place > ?1 << 44 AND place <= (?1 << 44) + 17592186044415
-                         ORDER BY place DESC LIMIT 1), 0))
+                         ORDER BY place DESC LIMIT 1), 0)),
+       type_index IN (TYPE_INDEX_BUILDING, TYPE_INDEX_ON)
     FROM holdfast_namespaces WHERE id = ?1 AND removing_at IS NULL;
 
 -- hot

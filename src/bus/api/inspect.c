@@ -32,6 +32,7 @@
 #include "bus/timers/bring.h"
 #include "bus/watch.h"
 #include "store/filter.h"
+#include "store/namespace.h"
 #include "store/timers.h"
 #include "store/verify.h"
 
@@ -296,20 +297,13 @@ struct reading {
     void *ctx;
 };
 
-/* Hands over one batch. The callback's wish to stop ends the reading. */
-static hf_status read_batch(struct reading *reading)
+/* Hands over what is in the batch. All up to `floor` was read. The callback's wish to stop ends the
+ * reading. */
+static hf_status hand_over(struct reading *reading, int64_t floor)
 {
-    int32_t max = reading->left < READ_BATCH_MAX ? (int32_t)reading->left : READ_BATCH_MAX;
-    int64_t floor = reading->cursor;
-    batch_clear(&reading->batch);
-    hf_status status = store_reader_next(reading->reader, &reading->filter, max, &reading->batch,
-                                         &floor, &reading->more);
-    if (status) {
-        return status;
-    }
     for (size_t i = 0; i < reading->batch.count; i++) {
         const hf_event *event = as_read(reading->bus, &reading->batch.entries[i]);
-        status = check_whole(&reading->batch.entries[i]);
+        hf_status status = check_whole(&reading->batch.entries[i]);
         if (status) {
             reading->cursor = event->position - 1;
             return status;
@@ -324,6 +318,39 @@ static hf_status read_batch(struct reading *reading)
     }
     reading->cursor = floor > reading->cursor ? floor : reading->cursor;
     return HF_OK;
+}
+
+static int32_t batch_max(const struct reading *reading)
+{
+    return reading->left < READ_BATCH_MAX ? (int32_t)reading->left : READ_BATCH_MAX;
+}
+
+/* Reads one batch and hands it over. */
+static hf_status read_batch(struct reading *reading)
+{
+    int64_t floor = reading->cursor;
+    batch_clear(&reading->batch);
+    hf_status status = store_reader_next(reading->reader, &reading->filter, batch_max(reading),
+                                         &reading->batch, &floor, &reading->more);
+    return status ? status : hand_over(reading, floor);
+}
+
+/* Reads as far as the index on types can tell, if there is one; the reader goes on from there. */
+static hf_status read_indexed(hf_bus *bus, struct reading *reading)
+{
+    bool used = true;
+    hf_status status = HF_OK;
+    while (!status && used && reading->left > 0) {
+        int64_t through = reading->cursor;
+        batch_clear(&reading->batch);
+        status = store_read_types(bus->store, &reading->filter, reading->cursor,
+                                  batch_max(reading), &reading->batch, &used, &through);
+        if (!status && used) {
+            used = reading->batch.count > 0 && through > reading->cursor;
+            status = hand_over(reading, through);
+        }
+    }
+    return status;
 }
 
 /* A reader that lost its connection has lost what it knew: another one begins at the cursor, for
@@ -411,12 +438,16 @@ hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_m
         .found = found,
         .ctx = ctx,
     };
-    status = store_reader_open(bus->store, *cursor, true, &reading.reader);
-    if (status) {
-        return status;
-    }
     batch_init(&reading.batch);
-    status = read_loop(bus, wait_ms, &reading);
+    if (pattern && strcmp(pattern, "*") != 0 && strcmp(pattern, "**") != 0) {
+        status = read_indexed(bus, &reading);
+    }
+    if (!status && reading.left > 0) {
+        status = store_reader_open(bus->store, reading.cursor, true, &reading.reader);
+    }
+    if (!status && reading.left > 0) {
+        status = read_loop(bus, reading.any ? 0 : wait_ms, &reading);
+    }
     /* Also after a failure: what was handed over must not come again. */
     *cursor = reading.cursor;
     batch_release(&reading.batch);

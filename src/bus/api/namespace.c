@@ -13,6 +13,7 @@
 #include "base/time/clock.h"
 #include "bus/bus.h"
 #include "bus/intake.h"
+#include "bus/timers/types.h"
 
 #define RETENTION_MS_MAX (INT64_C(86400000) * 366 * 1000) /* a thousand years */
 
@@ -52,6 +53,10 @@ static hf_status check_retention(const hf_namespace_options *options)
     if (options->lagging < HF_LAGGING_DEFAULT || options->lagging > HF_LAGGING_DROP) {
         return fail(HF_INVALID, "lagging is %d, which is no hf_lagging", (int)options->lagging);
     }
+    if (options->type_index < HF_TOGGLE_DEFAULT || options->type_index > HF_ON) {
+        return fail(HF_INVALID, "type_index is %d, which is no hf_toggle",
+                    (int)options->type_index);
+    }
     return HF_OK;
 }
 
@@ -83,11 +88,15 @@ static hf_status put(hf_bus *bus, const char *name, const hf_namespace_options *
         .retention_ms = own.retention_ms,
         .retention_bytes = own.retention_bytes,
         .lagging = own.lagging,
+        .type_index = own.type_index,
         .create = create,
     };
     status = bus_run(bus, &change.change);
     if (!status && ret_created) {
         *ret_created = change.ret_created ? 1 : 0;
+    }
+    if (!status && own.type_index != HF_TOGGLE_DEFAULT) {
+        status = types_run(bus, text_of(name), NULL, NULL);
     }
     return status;
 }
@@ -111,6 +120,21 @@ struct listing {
     int64_t calls;
 };
 
+static const char *type_index_word(enum type_index state)
+{
+    switch (state) {
+    case TYPE_INDEX_OFF:
+        return "off";
+    case TYPE_INDEX_BUILDING:
+        return "building";
+    case TYPE_INDEX_ON:
+        return "on";
+    case TYPE_INDEX_DROPPING:
+        return "dropping";
+    }
+    return "off";
+}
+
 static int hand_up(const struct namespace_row *row, void *ctx)
 {
     struct listing *listing = ctx;
@@ -127,6 +151,7 @@ static int hand_up(const struct namespace_row *row, void *ctx)
         .retention_bytes = row->retention_bytes,
         .lagging = row->drops_lagging ? HF_LAGGING_DROP : HF_LAGGING_KEEP,
         .grants_json = row->grants_json.bytes,
+        .type_index = type_index_word(row->type_index),
     };
     listing->calls++;
     return listing->found(&info, listing->ctx);

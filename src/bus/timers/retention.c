@@ -13,6 +13,7 @@
  * A long transaction of another session may be in the way (PostgreSQL). The step is tried again
  * BUSY_TRIES times, and left to the next run.
  */
+#include "bus/timers/types.h"
 #include "bus/timers/retention.h"
 
 #include <time.h>
@@ -166,6 +167,21 @@ static bool is_stopping(struct retention *retention)
     return stopping;
 }
 
+static bool stops(void *ctx)
+{
+    return is_stopping(ctx);
+}
+
+/* What a process that changed the index on types has left undone. */
+static void tend_types(struct retention *retention)
+{
+    hf_bus *bus = retention->bus;
+    hf_status status = types_run(bus, TEXT_ABSENT, stops, retention);
+    if (status && status != HF_DENIED && status != HF_NOTFOUND) {
+        log_about(&bus->log, HF_LOG_WARN, NULL, "the index on types: %s", err_message());
+    }
+}
+
 static int stop_early(const hf_retention_info *info, void *ctx)
 {
     (void)info;
@@ -187,6 +203,7 @@ static void take_turn(struct retention *retention)
     struct retain step;
     hf_status status = take_step(&run, &step);
     if (!status && step.ret_taken) {
+        tend_types(retention);
         status = run_plan(&run);
         if (!status) {
             status = run_steps(&run);

@@ -27,6 +27,7 @@ static hf_namespace_options read_options(const struct args *args)
     options.retention_ms = args_number(args, "retain-age", -1);
     options.retention_bytes = args_number(args, "retain-bytes", -1);
     options.lagging = (hf_lagging)args_number(args, "lagging", HF_LAGGING_DEFAULT);
+    options.type_index = (hf_toggle)args_number(args, "type-index", HF_TOGGLE_DEFAULT);
     return options;
 }
 
@@ -34,7 +35,7 @@ static hf_namespace_options read_options(const struct args *args)
 static bool says_settings(const hf_namespace_options *options)
 {
     return options->metadata_json || options->retention_ms >= 0 || options->retention_bytes >= 0 ||
-           options->lagging != HF_LAGGING_DEFAULT;
+           options->lagging != HF_LAGGING_DEFAULT || options->type_index != HF_TOGGLE_DEFAULT;
 }
 
 static int run_create(struct cli *cli)
@@ -71,9 +72,16 @@ static int run_create(struct cli *cli)
 /* What create and set have in common. */
 #define OPTION_RETENTION RETENTION_OPTION_AGE, RETENTION_OPTION_BYTES, RETENTION_OPTION_LAGGING
 
+#define OPTION_TYPE_INDEX                                                                          \
+    {                                                                                              \
+        "type-index", 0, OPTION_CHOICE, "WHAT", "off|on", 0, 0,                                    \
+            "find events of rare types without reading the log (off); publishing pays for it"      \
+    }
+
 static const struct option_row create_options[] = {
     OPTION_METADATA,
     OPTION_RETENTION,
+    OPTION_TYPE_INDEX,
     {"gapless", 0, OPTION_FLAG, NULL, NULL, 0, 0,
      "leave no position out; on PostgreSQL publishers then wait for each other"},
     OPTION_END,
@@ -100,8 +108,8 @@ static int run_set(struct cli *cli)
     int code;
 
     if (!says_settings(&options)) {
-        return args_usage(&cli->args, "set what? --metadata, --retain-age, --retain-bytes or "
-                                      "--lagging");
+        return args_usage(&cli->args, "set what? --metadata, --retain-age, --retain-bytes, "
+                                      "--lagging or --type-index");
     }
     code = cli_open_whole(cli, HF_OPEN_EXISTING);
     if (code) {
@@ -110,7 +118,8 @@ static int run_set(struct cli *cli)
     return cli_fail(hf_namespace_set(cli->bus, cli->args.words[0], &options));
 }
 
-static const struct option_row set_options[] = {OPTION_METADATA, OPTION_RETENTION, OPTION_END};
+static const struct option_row set_options[] = {OPTION_METADATA, OPTION_RETENTION,
+                                                OPTION_TYPE_INDEX, OPTION_END};
 
 const struct command command_namespace_set = {
     .name = "namespace set",
@@ -118,9 +127,12 @@ const struct command command_namespace_set = {
     .word_names = "namespaces",
     .summary = "changes the settings of a namespace",
     .examples = "  holdfast namespace set shop --metadata '{\"team\": \"web\"}'\n"
-                "  holdfast namespace set shop --retain-age 30d --retain-bytes 10GiB\n",
+                "  holdfast namespace set shop --retain-age 30d --retain-bytes 10GiB\n"
+                "  holdfast namespace set shop --type-index on\n",
     .details = "Older events go, but never those that a subscription has not finished, unless\n"
-               "--lagging is drop. PostgreSQL removes whole months. See holdfast retention run.\n",
+               "--lagging is drop. PostgreSQL removes whole months. See holdfast retention run.\n"
+               "With --type-index on, event list --type and tail PATTERN find rare types at once.\n"
+               "The command builds the index, beside publishers; if it is cut off, run it again.\n",
     .options = set_options,
     .words_min = 1,
     .words_max = 1,
@@ -144,6 +156,7 @@ static void print_json(const hf_namespace_info *info)
     show_int(&json, "retention_ms", info->retention_ms);
     show_int(&json, "retention_bytes", info->retention_bytes);
     show_choice(&json, "lagging", RETENTION_LAGGING, (int)info->lagging);
+    show_string(&json, "type_index", info->type_index);
     show_time(&json, "created_at", info->created_at_us);
     show_time(&json, "removing_at", info->removing_at_us);
     show_bool(&json, "copying", info->copying != 0);
@@ -176,6 +189,7 @@ static int list_one(const hf_namespace_info *info, void *ctx)
     out_table_mark(&list->table, OUT_YELLOW);
     out_table_cell(&list->table, out_number(info->head, words));
     out_table_cell(&list->table, out_number(info->subscriptions, words));
+    out_table_cell(&list->table, info->type_index);
     out_table_cell(&list->table, out_ago(info->created_at_us, list->cli->started_at_us, words));
     return out_failed();
 }
@@ -184,7 +198,7 @@ static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
         {"NAME", false, 48, 0},        {"STATE", false, 0, 0},   {"HEAD", true, 0, 0},
-        {"SUBSCRIPTIONS", true, 0, 0}, {"CREATED", false, 0, 0},
+        {"SUBSCRIPTIONS", true, 0, 0}, {"TYPE INDEX", false, 0, 1}, {"CREATED", false, 0, 0},
     };
     struct list list = {.cli = cli};
     int code = cli_open_whole(cli, HF_OPEN_NOMIGRATE);
@@ -235,6 +249,7 @@ static int show_one(const hf_namespace_info *info, void *ctx)
         show_field("up to", out_bytes(info->retention_bytes, words));
     }
     show_field("lagging", info->lagging == HF_LAGGING_DROP ? "drop" : "keep");
+    show_field("type index", info->type_index);
     show_field("created", out_time(info->created_at_us, words));
     show_field("metadata", info->metadata_json);
     return 0;

@@ -447,6 +447,7 @@ const struct engine_class postgres_engine_class = {
 #define OPTIONAL(result, name, params, args, otherwise)
 #include "store/verbs.def"
     .retain_command = postgres_retain_command,
+    .index_command = postgres_index_command,
     .timers_news = postgres_timers_news,
     .other_news = postgres_other_news,
     .time = postgres_time,

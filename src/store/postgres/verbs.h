@@ -85,6 +85,7 @@ hf_status postgres_node_register(struct postgres_engine *engine, struct session 
 
 hf_status postgres_retain_command(struct engine *engine, const char *command,
                                   struct deadline deadline);
+hf_status postgres_index_command(struct engine *engine, const char *command);
 /* Whether the calling thread is inside a transaction that postgres_tx_begin began: it must not wait
  * for locks that it holds itself. */
 bool postgres_held_by_caller(struct engine *engine);

@@ -34,6 +34,7 @@ hf_status postgres_namespace_list(struct engine *engine, struct text name, names
             .drops_lagging = result_bool(result, row, 9),
             .grants_json = result_text(result, row, 10),
             .copying = result_bool(result, row, 11),
+            .type_index = (enum type_index)result_int8(result, row, 12, TYPE_INDEX_OFF),
         };
         enough = found(&one, ctx);
     }
@@ -67,6 +68,7 @@ static hf_status put_fill(struct postgres_engine *engine, struct params *params,
     param_given(params, put->retention_ms >= 0, put->retention_ms);
     param_given(params, put->retention_bytes >= 0, put->retention_bytes);
     param_given_bool(params, put->lagging != HF_LAGGING_DEFAULT, put->lagging == HF_LAGGING_DROP);
+    param_given_bool(params, put->type_index != HF_TOGGLE_DEFAULT, put->type_index == HF_ON);
     return HF_OK;
 }
 

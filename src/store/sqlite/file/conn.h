@@ -62,6 +62,7 @@ struct conn {
     /* The newest position, kept while a write transaction runs (append.h). */
     int64_t head;
     bool head_known;
+    bool typed; /* the namespace has an index on types, which is told of new events */
 };
 
 /* Opens the file. `create`: a missing file is made (writers only). */

@@ -23,18 +23,38 @@
 
 hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
 {
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_HEAD);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
     bool found = false;
-    int64_t head = 0;
-    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_HEAD, &found, &head, engine->namespace_id);
+    hf_status status = conn_row(conn, stmt, &found);
     if (!status && !found) {
         return fail(HF_NOTFOUND,
                     "namespace %s is gone: it was removed while this process had it open",
                     engine->namespace_name);
     }
     if (!status) {
-        *ret_head = head;
+        *ret_head = sqlite3_column_int64(stmt, 0);
+        conn->typed = sqlite3_column_int(stmt, 1) != 0;
+        conn_done(stmt);
     }
     return status;
+}
+
+/* Tells the index on types of the event that was just inserted. */
+static hf_status append_type(struct sqlite_engine *engine, struct conn *conn,
+                             const struct new_event *event)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_TYPES_ADD);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_text(stmt, 2, event->type);
+    bind_int(stmt, 3, event->position);
+    return conn_run(conn, stmt);
 }
 
 hf_status append_head(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
@@ -140,7 +160,7 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
         sqlite3_reset(stmt);
         conn->head++;
         event->position = conn->head;
-        return HF_OK;
+        return conn->typed ? append_type(engine, conn, event) : HF_OK;
     }
     code = sqlite3_extended_errcode(conn->db);
     hf_status status = conn_fail_code(conn, code, "append an event");

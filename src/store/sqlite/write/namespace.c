@@ -41,6 +41,7 @@ static struct namespace_row read_row(sqlite3_stmt *stmt)
         .retention_bytes = sqlite3_column_int64(stmt, 7),
         .drops_lagging = sqlite3_column_int(stmt, 8) != 0,
         .copying = sqlite3_column_int(stmt, 9) != 0,
+        .type_index = (enum type_index)sqlite3_column_int(stmt, 10),
     };
 }
 
@@ -164,6 +165,7 @@ hf_status sqlite_namespace_put(struct sqlite_engine *engine, struct conn *conn,
     bind_given(stmt, 3, put->retention_ms >= 0, put->retention_ms);
     bind_given(stmt, 4, put->retention_bytes >= 0, put->retention_bytes);
     bind_given(stmt, 5, put->lagging != HF_LAGGING_DEFAULT, put->lagging == HF_LAGGING_DROP);
+    bind_given(stmt, 6, put->type_index != HF_TOGGLE_DEFAULT, put->type_index == HF_ON);
     return conn_run(conn, stmt);
 }
 

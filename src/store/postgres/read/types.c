@@ -1,0 +1,127 @@
+/*
+ * types.c - reading events by the index on types. See sql/postgres/functions/types.sql.
+ *
+ * What the index does not have below a position may still come there: a publisher that has drawn a
+ * position and not committed. So it is asked first up to where nothing can come any more
+ * (postgres_now), and read up to there; what is behind is for the reader of the log. Publishers that
+ * are under way are waited for a moment only: if they last longer, the log is read as if there were
+ * no index.
+ */
+#include "base/err.h"
+#include "store/batch.h"
+#include "store/filter.h"
+#include "store/namespace.h"
+#include "store/postgres/verbs.h"
+#include "store/postgres/wire/pg_lookup.h"
+#include "store/postgres/wire/row.h"
+
+#define NEAR 5000           /* positions that are read about as fast without the index */
+#define PUBLISHERS_MS 300   /* that publishers under way are waited for */
+#define TYPES EVENT_COLUMNS /* the column behind the event's */
+
+/* Is there a complete index, and enough of the log for it to be worth while? */
+static hf_status is_worth_it(struct engine *engine, int64_t after, bool *ret_worth)
+{
+    struct pg_lookup lookup;
+    pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_TYPES_STATE);
+    *ret_worth = false;
+    if (pg_lookup_run(&lookup) && lookup.rows > 0) {
+        *ret_worth = result_int8(lookup.result, 0, 0, TYPE_INDEX_OFF) == TYPE_INDEX_ON &&
+                     result_int8(lookup.result, 0, 1, 0) - after > NEAR;
+    }
+    return pg_lookup_end(&lookup);
+}
+
+static const char *star_of(struct text pattern)
+{
+    return memchr(pattern.bytes, '*', pattern.length);
+}
+
+/* Types without a star; what stands before the first star of the others; and all patterns. */
+static void fill_patterns(struct params *params, const struct filter *filter)
+{
+    size_t exact = 0;
+    for (size_t i = 0; i < filter->count; i++) {
+        exact += star_of(filter->patterns[i]) ? 0 : 1;
+    }
+    param_array(params, PARAM_TEXT, exact);
+    for (size_t i = 0; i < filter->count; i++) {
+        if (!star_of(filter->patterns[i])) {
+            element_text(params, filter->patterns[i]);
+        }
+    }
+    param_array(params, PARAM_TEXT, filter->count - exact);
+    for (size_t i = 0; i < filter->count; i++) {
+        struct text pattern = filter->patterns[i];
+        const char *star = star_of(pattern);
+        if (star) {
+            element_text(params, (struct text){pattern.bytes, (size_t)(star - pattern.bytes)});
+        }
+    }
+    param_array(params, PARAM_TEXT, filter->count);
+    for (size_t i = 0; i < filter->count; i++) {
+        element_text(params, filter->patterns[i]);
+    }
+}
+
+static hf_status push_events(const PGresult *result, const struct filter *filter,
+                             struct batch *batch, int64_t *ret_last)
+{
+    size_t first = batch->count;
+    hf_status status = HF_OK;
+    for (int row = 0; !status && row < PQntuples(result) && !batch_full(batch) &&
+                      !result_is_null(result, row, EVENT_POSITION);
+         row++) {
+        struct entry *entry;
+        status = event_push(batch, result, row, 0, &entry);
+        if (!status) {
+            *ret_last = entry->event.position;
+            batch->count -= filter_matches(filter, text_of(entry->event.type)) ? 0 : 1;
+        }
+    }
+    if (status) {
+        batch->count = first;
+    }
+    return status;
+}
+
+/* Asks for the events up to the horizon. */
+static hf_status ask(struct engine *engine, const struct filter *filter, int64_t after,
+                     int64_t horizon, int32_t max, struct batch *batch, bool *ret_used,
+                     int64_t *ret_through)
+{
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_READ_TYPES);
+    param_int8(params, after);
+    param_int8(params, horizon);
+    fill_patterns(params, filter);
+    param_int4(params, max);
+    if (pg_lookup_run(&lookup) && lookup.rows > 0 &&
+        result_int8(lookup.result, 0, TYPES, 0) <= STORE_TYPES_MAX) {
+        int64_t last = after;
+        lookup.status = push_events(lookup.result, filter, batch, &last);
+        bool cut = lookup.rows == max || batch_full(batch);
+        *ret_through = cut ? last : horizon;
+        *ret_used = !lookup.status;
+    }
+    return pg_lookup_end(&lookup);
+}
+
+hf_status postgres_read_types(struct engine *engine, const struct filter *filter, int64_t after,
+                              int32_t max, struct batch *batch, bool *ret_used,
+                              int64_t *ret_through)
+{
+    bool worth;
+    int64_t horizon = 0;
+    *ret_used = false;
+    hf_status status = is_worth_it(engine, after, &worth);
+    if (status || !worth) {
+        return status;
+    }
+    status = postgres_now(engine, deadline_after_ms(PUBLISHERS_MS), &horizon);
+    if (status == HF_TIMEOUT || status == HF_BUSY || horizon <= after) {
+        return status == HF_TIMEOUT || status == HF_BUSY ? HF_OK : status;
+    }
+    return status ? status
+                  : ask(engine, filter, after, horizon, max, batch, ret_used, ret_through);
+}
