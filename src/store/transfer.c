@@ -13,6 +13,7 @@ const char *transfer_table_name(enum transfer_table table)
         [TRANSFER_RETRIES] = "retries",
         [TRANSFER_COPIES] = "copies",
         [TRANSFER_SETTLED] = "settled",
+        [TRANSFER_OUTCOMES] = "outcomes",
         [TRANSFER_LEASES] = "leases",
         [TRANSFER_NUMBERS] = "numbers",
         [TRANSFER_DEAD_LETTERS] = "dead letters",

@@ -117,15 +117,17 @@ patiently full.db "
         epoch = 8, turn = subscription_id = 2, owner = NULL, owner_name = NULL, span = 0,
         span_from = NULL, span_before = NULL;
     UPDATE holdfast_retries SET uncounted = 2, last_retry_at = 9, story = '[' || position || ']',
-        cause = 'c' || position, unit_first = position, unit_events = 7;
+        cause = 'c' || position, unit_first = position, unit_events = 7, deliveries = position;
     UPDATE holdfast_copies SET key_version = 4, schedule_id = 'c', producer = 'cp', tenant = 'ct',
         metadata = '[]';
     INSERT INTO holdfast_settled VALUES (2, 0, 6), (2, 0, 7);
+    INSERT INTO holdfast_outcomes VALUES (2, 1, 6, 10, 3, 4, 'oc', '[6]'),
+        (2, 2, 5, 11, 1, 2, 'od', '[5]');
     UPDATE holdfast_leases SET expires_at = 0, owner = NULL, owner_name = NULL, bound = 0, kept = 0,
-        piece = 2;
+        piece = 2, times = x'';
     UPDATE holdfast_dead_letters SET key_version = 5, schedule_id = 'd', producer = 'dp',
         tenant = 'dt',
-        metadata = '[1]', resolved_by = 'rb' || id, cause = 'dc' || id;
+        metadata = '[1]', resolved_by = 'rb' || id, cause = 'dc' || id, deliveries = 3 + id;
     UPDATE holdfast_schedules SET generation = 6, paused_at = 8, paused_by = 'sb',
         paused_reason = 'sr',
         cap = 3, grace_us = 4, key = 'sk', tenant = 'st', metadata = '[2]';
@@ -138,7 +140,7 @@ bare=$(patiently full.db \
         || t.name || ' WHERE ' || c.name || ' IS NOT NULL);'
     FROM sqlite_master t, pragma_table_info(t.name) c
     WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
-        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes')" | patiently full.db | sort)
+        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types')" | patiently full.db | sort)
 is "no column is empty but those that are not copied" "$bare" "holdfast_leases.owner
 holdfast_leases.owner_name
 holdfast_namespaces.copying

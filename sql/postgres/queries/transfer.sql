@@ -49,15 +49,18 @@ SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generati
        s.dropped
 FROM holdfast_private.subscriptions s WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name
 
+-- What the owner of one has in hand is not known to the copy: then up to the head.
 -- name: transfer_read_partitions
-SELECT s.name, c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.epoch, c.turn
+SELECT s.name, c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.epoch, c.turn,
+       CASE WHEN p.owner IS NULL THEN p.doubt_through ELSE holdfast.head(s.namespace_id) END
 FROM holdfast_private.subscriptions s
 JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id
+JOIN holdfast_private.partitions p ON p.subscription_id = s.id AND p.partition = c.partition
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, c.partition
 
 -- name: transfer_read_retries
 SELECT s.name, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
-       r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
+       r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events, r.deliveries
 FROM holdfast_private.subscriptions s JOIN holdfast_private.retries r ON r.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, r.position
 
@@ -71,6 +74,11 @@ WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, c.position
 SELECT s.name, d.partition, d.position
 FROM holdfast_private.subscriptions s JOIN holdfast_private.settled d ON d.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, d.partition, d.position
+
+-- name: transfer_read_outcomes
+SELECT s.name, o.position, o.settled_at, o.attempts, o.deliveries, o.cause, o.story
+FROM holdfast_private.subscriptions s JOIN holdfast_private.outcomes o ON o.subscription_id = s.id
+WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, o.number
 
 -- A copy has no holes. What those of the source show, a cursor has passed and no claim has taken
 -- yet: it comes as leases without a holder, none larger than a claim may be. Their tokens are the
@@ -110,7 +118,7 @@ FROM holdfast_private.namespaces n WHERE n.id = $1::bigint::integer
 SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at, d.attempts,
        d.reason, d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at,
        d.entered_at, d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata,
-       d.payload, d.story, d.checksum, d.cause
+       d.payload, d.story, d.checksum, d.cause, d.deliveries
 FROM holdfast_private.letters d WHERE d.namespace_id = $1::bigint::integer
 ORDER BY d.subscription, d.event_id, d.id
 
@@ -197,14 +205,14 @@ WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 rows AS MATERIALIZED (
     SELECT s.id AS subscription_id, r.*
     FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::uuid[],
-                          $8::bigint[], $9::bigint[])
+                          $8::bigint[], $9::bigint[], $10::bigint[])
                    r (subscription, partition, checkpoint, checkpoint_at, last_event_id,
-                      epoch, turn)
+                      epoch, turn, doubt_through)
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id),
 put AS (
     INSERT INTO holdfast_private.partitions (subscription_id, partition, epoch, doubt_through)
-    SELECT r.subscription_id, r.partition, r.epoch, holdfast.head(t.id) FROM rows r, target t
+    SELECT r.subscription_id, r.partition, r.epoch, r.doubt_through FROM rows r
     RETURNING 1),
 journal AS MATERIALIZED (
     SELECT holdfast_private.journal_add(r.subscription_id, r.partition::integer, r.checkpoint,
@@ -224,14 +232,16 @@ WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
     INSERT INTO holdfast_private.retries (subscription_id, position, kind, partition, lane,
                                           attempts, uncounted, next_attempt_at, last_retry_at,
-                                          story, cause, unit_first, unit_events)
+                                          story, cause, unit_first, unit_events, deliveries)
     SELECT s.id, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted,
-           r.next_attempt_at, r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
+           r.next_attempt_at, r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events,
+           r.deliveries
     FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
                           $8::bigint[], $9::bigint[], $10::timestamptz[], $11::timestamptz[],
-                          $12::text[], $13::text[], $14::bigint[], $15::bigint[])
+                          $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[])
                    r (subscription, position, kind, partition, lane, attempts, uncounted,
-                      next_attempt_at, last_retry_at, story, cause, unit_first, unit_events)
+                      next_attempt_at, last_retry_at, story, cause, unit_first, unit_events,
+                      deliveries)
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
@@ -274,8 +284,24 @@ SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinal
             ELSE 0 END, 'what is settled could not be written'
 FROM target t
 
+-- name: transfer_write_outcomes
+WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast_private.outcomes (subscription_id, position, settled_at, attempts,
+                                           deliveries, cause, story)
+    SELECT s.id, r.position, r.settled_at, r.attempts, r.deliveries, r.cause, r.story
+    FROM target t, unnest($3::text[], $4::bigint[], $5::timestamptz[], $6::bigint[], $7::bigint[],
+                          $8::text[], $9::text[]) WITH ORDINALITY
+                   r (subscription, position, settled_at, attempts, deliveries, cause, story, i)
+    JOIN holdfast_private.subscriptions s ON s.name = r.subscription
+    WHERE s.namespace_id = t.id ORDER BY r.i
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the outcomes could not be written'
+FROM target t
+
 -- It has no holder, and its time was over long ago. One that was under suspicion is handed out
--- carefully.
+-- carefully. How often its events were handed out is not copied.
 -- name: transfer_write_leases
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
@@ -315,25 +341,25 @@ rows AS MATERIALIZED (
                           $13::text[], $14::text[], $15::bigint[], $16::timestamptz[],
                           $17::timestamptz[], $18::bigint[], $19::text[], $20::text[], $21::text[],
                           $22::text[], $23::json[], $24::json[], $25::text[],
-                          $26::bigint[], $27::text[])
+                          $26::bigint[], $27::text[], $28::bigint[])
                    r (subscription, event_id, id, position, failed_at, resolved_at, attempts,
                       reason, type, error, resolved_by, resolved_note, hash, emitted_at, entered_at,
                       key_version, schedule_id, producer, key, tenant, metadata, payload, story,
-                      checksum, cause)
+                      checksum, cause, deliveries)
     WHERE t.id IS NOT NULL),
 put AS (
     INSERT INTO holdfast_private.letters (id, namespace_id, subscription, event_id, position,
                                           failed_at, resolved_at, attempts, reason, type, error,
                                           resolved_by, resolved_note, hash, emitted_at, entered_at,
                                           key_version, schedule_id, producer, key, tenant, metadata,
-                                          payload, story, checksum, cause)
+                                          payload, story, checksum, cause, deliveries)
     OVERRIDING SYSTEM VALUE
     SELECT CASE WHEN r.taken THEN nextval(pg_get_serial_sequence('holdfast_private.letters', 'id'))
                 ELSE r.id END,
            r.namespace_id, r.subscription, r.event_id, r.position, r.failed_at, r.resolved_at,
            r.attempts, r.reason, r.type, r.error, r.resolved_by, r.resolved_note, r.hash,
            r.emitted_at, r.entered_at, r.key_version, r.schedule_id, r.producer, r.key, r.tenant,
-           r.metadata, r.payload, r.story, r.checksum, r.cause
+           r.metadata, r.payload, r.story, r.checksum, r.cause, r.deliveries
     FROM rows r
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14

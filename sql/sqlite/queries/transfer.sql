@@ -31,14 +31,21 @@ SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generati
        s.dropped
 FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 ORDER BY s.name;
 
+-- What the owner of one has in hand is not known to the copy: then up to the head.
 -- name: transfer_read_partitions
-SELECT s.name, p.partition, p.checkpoint, p.checkpoint_at, p.last_event_id, p.epoch, p.turn
+SELECT s.name, p.partition, p.checkpoint, p.checkpoint_at, p.last_event_id, p.epoch, p.turn,
+       CASE WHEN p.owner IS NULL THEN p.doubt_through ELSE (
+           SELECT max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
+                                      WHERE e.place > n.id << 44
+                                          AND e.place <= (n.id << 44) + 17592186044415
+                                      ORDER BY e.place DESC LIMIT 1), 0))
+           FROM holdfast_namespaces n WHERE n.id = ?1) END
 FROM holdfast_subscriptions s CROSS JOIN holdfast_partitions p ON p.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, p.partition;
 
 -- name: transfer_read_retries
 SELECT s.name, r.position, r.kind, r.partition, r.lane, r.attempts, r.uncounted, r.next_attempt_at,
-       r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events
+       r.last_retry_at, r.story, r.cause, r.unit_first, r.unit_events, r.deliveries
 FROM holdfast_subscriptions s CROSS JOIN holdfast_retries r ON r.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, r.position;
 
@@ -52,6 +59,11 @@ WHERE s.namespace_id = ?1 ORDER BY s.name, c.position;
 SELECT s.name, d.partition, d.position
 FROM holdfast_subscriptions s CROSS JOIN holdfast_settled d ON d.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, d.partition, d.position;
+
+-- name: transfer_read_outcomes
+SELECT s.name, o.position, o.settled_at, o.attempts, o.deliveries, o.cause, o.story
+FROM holdfast_subscriptions s CROSS JOIN holdfast_outcomes o ON o.subscription_id = s.id
+WHERE s.namespace_id = ?1 ORDER BY s.name, o.number;
 
 -- The positions are a blob here; src/store/sqlite/write/transfer.c makes a text of them.
 -- name: transfer_read_leases
@@ -68,7 +80,7 @@ SELECT d.subscription, d.event_id, d.id, d.position, d.failed_at, d.resolved_at,
        d.reason,
        d.type, d.error, d.resolved_by, d.resolved_note, d.hash, d.emitted_at, d.entered_at,
        d.key_version, d.schedule_id, d.producer, d.key, d.tenant, d.metadata, d.payload, d.story,
-       d.checksum, d.cause
+       d.checksum, d.cause, d.deliveries
 FROM holdfast_dead_letters d WHERE d.namespace_id = ?1
 ORDER BY d.subscription, d.event_id, d.id;
 
@@ -116,17 +128,14 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 -- name: transfer_write_partitions
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at,
                                  last_event_id, epoch, turn, span, doubt_through)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-       max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
-                           WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
-                           ORDER BY e.place DESC LIMIT 1), 0))
-FROM holdfast_subscriptions s JOIN holdfast_namespaces n ON n.id = s.namespace_id
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?9 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_retries
 INSERT INTO holdfast_retries (subscription_id, position, kind, partition, lane, attempts, uncounted,
-                              next_attempt_at, last_retry_at, story, cause, unit_first, unit_events)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14 FROM holdfast_subscriptions s
+                              next_attempt_at, last_retry_at, story, cause, unit_first, unit_events,
+                              deliveries)
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_copies
@@ -141,8 +150,15 @@ WHERE s.namespace_id = ?1 AND s.name = ?2;
 INSERT INTO holdfast_settled (subscription_id, partition, position)
 SELECT s.id, ?3, ?4 FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 AND s.name = ?2;
 
+-- name: transfer_write_outcomes
+INSERT INTO holdfast_outcomes (subscription_id, number, position, settled_at, attempts, deliveries,
+                               cause, story)
+SELECT s.id, 1 + ifnull((SELECT max(o.number) FROM holdfast_outcomes o
+                         WHERE o.subscription_id = s.id), 0), ?3, ?4, ?5, ?6, ?7, ?8
+FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 AND s.name = ?2;
+
 -- It has no holder, and its time was over long ago. ?9: the lowest position, beside those of a
--- lease.
+-- lease. How often its events were handed out is not copied.
 -- name: transfer_write_leases
 INSERT INTO holdfast_leases (token, subscription_id, expires_at, lease_ms, bound, kept, piece,
                              has_retries, count, first, positions, times)
@@ -160,11 +176,11 @@ INSERT INTO holdfast_dead_letters (id, namespace_id, subscription, event_id, pos
                                    resolved_at, attempts, reason, type, error, resolved_by,
                                    resolved_note, hash, emitted_at, entered_at, key_version,
                                    schedule_id, producer, key, tenant, metadata, payload, story,
-                                   checksum, cause)
+                                   checksum, cause, deliveries)
 VALUES (CASE WHEN EXISTS (SELECT 1 FROM holdfast_dead_letters d WHERE d.id = ?4) THEN NULL
         ELSE ?4 END,
         ?1, ?2, ?3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-        ?22, ?23, ?24, ?25, ?26);
+        ?22, ?23, ?24, ?25, ?26, ?27);
 
 -- name: transfer_write_schedules
 INSERT INTO holdfast_schedules (namespace_id, name, id, generation, next_at, paused_at, created_at,

@@ -343,8 +343,8 @@ static hf_status read_indexed(hf_bus *bus, struct reading *reading)
     while (!status && used && reading->left > 0) {
         int64_t through = reading->cursor;
         batch_clear(&reading->batch);
-        status = store_read_types(bus->store, &reading->filter, reading->cursor,
-                                  batch_max(reading), &reading->batch, &used, &through);
+        status = store_read_types(bus->store, &reading->filter, reading->cursor, batch_max(reading),
+                                  &reading->batch, &used, &through);
         if (!status && used) {
             used = reading->batch.count > 0 && through > reading->cursor;
             status = hand_over(reading, through);

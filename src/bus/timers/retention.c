@@ -13,8 +13,8 @@
  * A long transaction of another session may be in the way (PostgreSQL). The step is tried again
  * BUSY_TRIES times, and left to the next run.
  */
-#include "bus/timers/types.h"
 #include "bus/timers/retention.h"
+#include "bus/timers/types.h"
 
 #include <time.h>
 

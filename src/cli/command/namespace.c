@@ -197,7 +197,7 @@ static int list_one(const hf_namespace_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"NAME", false, 48, 0},        {"STATE", false, 0, 0},   {"HEAD", true, 0, 0},
+        {"NAME", false, 48, 0},        {"STATE", false, 0, 0},      {"HEAD", true, 0, 0},
         {"SUBSCRIPTIONS", true, 0, 0}, {"TYPE INDEX", false, 0, 1}, {"CREATED", false, 0, 0},
     };
     struct list list = {.cli = cli};

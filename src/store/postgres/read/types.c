@@ -122,6 +122,5 @@ hf_status postgres_read_types(struct engine *engine, const struct filter *filter
     if (status == HF_TIMEOUT || status == HF_BUSY || horizon <= after) {
         return status == HF_TIMEOUT || status == HF_BUSY ? HF_OK : status;
     }
-    return status ? status
-                  : ask(engine, filter, after, horizon, max, batch, ret_used, ret_through);
+    return status ? status : ask(engine, filter, after, horizon, max, batch, ret_used, ret_through);
 }

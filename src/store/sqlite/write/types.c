@@ -73,8 +73,7 @@ static hf_status build(struct conn *conn, int64_t id, int64_t through, bool *ret
     int64_t rows = 0;
     hf_status status = find_end(conn, id, through, &end, &rows);
     if (!status && rows > 0) {
-        status =
-            STATEMENT_RUN(conn, SQLITE_QUERY_TYPES_BUILD, id, through, STORE_TYPES_STEP_ROWS);
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_TYPES_BUILD, id, through, STORE_TYPES_STEP_ROWS);
     }
     *ret_more = rows == STORE_TYPES_STEP_ROWS;
     HF_POINT("mid_type_steps");
@@ -224,8 +223,7 @@ static hf_status add_matching(struct typed_read *read, const struct filter *filt
     struct text wanted = filter->patterns[pattern];
     char bytes[HF_TYPE_BYTES_MAX + 1];
     size_t length = 0;
-    hf_status status =
-        next_type(read, true, (struct text){wanted.bytes, prefix}, bytes, &length);
+    hf_status status = next_type(read, true, (struct text){wanted.bytes, prefix}, bytes, &length);
     while (!status && length >= prefix && length > 0 && memcmp(bytes, wanted.bytes, prefix) == 0 &&
            read->types <= STORE_TYPES_MAX) {
         struct text type = {bytes, length};
