@@ -74,9 +74,9 @@ hf_status store_type_steps(struct store *store, struct type_steps *steps, struct
 
 /*
  * Reads by the index on types: appends up to `max` events after position `after` that match the
- * filter's patterns, by position. *ret_through: all that match up to there are among them. *ret_used
- * is false, and nothing was read, if the namespace has no complete index, if the patterns match
- * more than STORE_TYPES_MAX types, or if reading on from `after` is about as fast.
+ * filter's patterns, by position. *ret_through: all that match up to there are among them.
+ * *ret_used is false, and nothing was read, if the namespace has no complete index, if the patterns
+ * match more than STORE_TYPES_MAX types, or if reading on from `after` is about as fast.
  */
 hf_status store_read_types(struct store *store, const struct filter *filter, int64_t after,
                            int32_t max, struct batch *batch, bool *ret_used, int64_t *ret_through);

@@ -296,9 +296,8 @@ struct acquire {
     int64_t ret_generation;
     int32_t ret_crashed;
     bool ret_unclean;
-    /* Former owners did not give the partition back, or lost it while they worked: how often events
-     * up to this position were handed out is not known, unless their rows say so. */
-    int64_t ret_doubt_through;
+    int64_t ret_doubt_through; /* a former owner did not give it back: how often events up to here
+                                  were handed out is not known, unless their rows say so */
 };
 
 /* Gives a partition back. HF_STALE if it is not ours with this epoch. Rings. */
@@ -567,8 +566,7 @@ struct delivery_facts {
     int64_t dead_id; /* -1 */
 };
 
-/* `attempts_json` gets the story (of the retry, the dead letter or the outcome), appended to the
- * arena. */
+/* `attempts_json` gets the story (of retry, dead letter or outcome), appended to the arena. */
 hf_status store_delivery_facts(struct store *store, int64_t subscription_id, const uint8_t id[16],
                                int64_t position, int64_t hash, struct arena *arena,
                                struct delivery_facts *ret_facts, struct text *ret_attempts_json);

@@ -140,7 +140,8 @@ bare=$(patiently full.db \
         || t.name || ' WHERE ' || c.name || ' IS NOT NULL);'
     FROM sqlite_master t, pragma_table_info(t.name) c
     WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
-        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types')" | patiently full.db | sort)
+        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types')" \
+    | patiently full.db | sort)
 is "no column is empty but those that are not copied" "$bare" "holdfast_leases.owner
 holdfast_leases.owner_name
 holdfast_namespaces.copying

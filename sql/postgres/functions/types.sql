@@ -1,17 +1,17 @@
 -- The index on types of a namespace: what is left to do for it, and reading by it.
 --
 -- Months get it when they are made (months.sql). Those that are there get it one by one, by CREATE
--- INDEX CONCURRENTLY, for which no publisher waits and which no function can run: a step answers the
--- command, and the client runs it outside of a transaction. What such a command leaves when it is
--- interrupted is an index that is not valid; the next step drops it.
+-- INDEX CONCURRENTLY, for which no publisher waits and which no function can run: a step answers
+-- the command, and the client runs it outside of a transaction. What such a command leaves when it
+-- is interrupted is an index that is not valid; the next step drops it.
 
 -- The name of a month's index.
 CREATE OR REPLACE FUNCTION holdfast_private.type_index_name(p_month oid) RETURNS text
     LANGUAGE sql STABLE
     RETURN (SELECT c.relname || '_type' FROM pg_class c WHERE c.oid = $1);
 
--- change_type_steps: `struct type_steps`. p_name NULL: the namespace p_own. command: to be run next;
--- NULL: nothing is. HF_BUSY: another session builds one. For the owner of the schema.
+-- change_type_steps: `struct type_steps`. p_name NULL: the namespace p_own. command: to be run
+-- next; NULL: nothing is. HF_BUSY: another session builds one. For the owner of the schema.
 CREATE OR REPLACE FUNCTION holdfast.change_type_steps(p_name text, p_own integer,
                                                       OUT status integer, OUT message text,
                                                       OUT more boolean, OUT command text)

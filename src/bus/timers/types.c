@@ -1,9 +1,9 @@
 /*
  * types.c - building the index on types of a namespace, and dropping it. See types.h.
  *
- * A loop of small changes, each of which other writers may come before. It has no memory of its own:
- * if it ends early, however it ends, the next one goes on from what is left. The call that changes
- * the setting runs it, and the thread of retention looks after it about hourly.
+ * A loop of small changes, each of which other writers may come before. It has no memory of its
+ * own: if it ends early, however it ends, the next one goes on from what is left. The call that
+ * changes the setting runs it, and the thread of retention looks after it about hourly.
  */
 #include "bus/timers/types.h"
 

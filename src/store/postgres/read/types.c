@@ -3,9 +3,9 @@
  *
  * What the index does not have below a position may still come there: a publisher that has drawn a
  * position and not committed. So it is asked first up to where nothing can come any more
- * (postgres_now), and read up to there; what is behind is for the reader of the log. Publishers that
- * are under way are waited for a moment only: if they last longer, the log is read as if there were
- * no index.
+ * (postgres_now), and read up to there; what is behind is for the reader of the log. Publishers
+ * that are under way are waited for a moment only: if they last longer, the log is read as if there
+ * were no index.
  */
 #include "base/err.h"
 #include "store/batch.h"

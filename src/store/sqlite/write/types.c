@@ -2,11 +2,11 @@
  * types.c - the index on types of a namespace: building it, dropping it, and reading by it.
  *
  * It is a table of (namespace, type, position), and has rows only of namespaces that ask for it. An
- * append writes its row with the event (append.c), the log's trigger deletes it with the event. What
- * was in the log before is added by steps, in the order of positions, each in a transaction of its
- * own; types_through says how far they have come, so that a process that dies between two of them
- * leaves nothing to be repaired. Appends write their rows from the first step on: whatever the steps
- * have not reached when they come to the end of the log is there already.
+ * append writes its row with the event (append.c), the log's trigger deletes it with the event.
+ * What was in the log before is added by steps, in the order of positions, each in a transaction of
+ * its own; types_through says how far they have come, so that a process that dies between two of
+ * them leaves nothing to be repaired. Appends write their rows from the first step on: whatever the
+ * steps have not reached when they come to the end of the log is there already.
  *
  * Reading: the types that match are found by skipping from one to the next behind it, so that costs
  * a search for each of them, not for each event. Then each of them has its positions in order, and
