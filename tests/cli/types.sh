@@ -21,9 +21,10 @@ publish() { awk "$1" | "$HOLDFAST" publish --file - >/dev/null 2>&1; }
 # ---- Off by default -----------------------------------------------------------------------------
 
 # Two rare types among 20000 events: at 5000, 15000 and 19999.
-publish 'BEGIN { for (i = 1; i <= 20000; i++)
-    printf "{\"type\":\"%s\",\"payload\":%d}\n", i == 5000 || i == 19999 ? "rare.one" :
-        i == 15000 ? "rare.two" : "common." i % 7, i }'
+publish 'BEGIN {
+    rare[5000] = "rare.one"; rare[15000] = "rare.two"; rare[19999] = "rare.one"
+    for (i = 1; i <= 20000; i++)
+        printf "{\"type\":\"%s\",\"payload\":%d}\n", i in rare ? rare[i] : "common." i % 7, i }'
 exits 0 "the namespace" namespace show default --json
 is "has no index on types" "$(field type_index)" off
 is "nothing is written for one" "$(index_rows) $(indexes)" "0 0"
