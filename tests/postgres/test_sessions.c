@@ -18,6 +18,9 @@
 #define THREADS 6
 #define SCARCE 3 /* sessions that a role may have: writer, keeper, and one to read */
 #define WORK_MS 3000
+#define HOLD_MS 80   /* longer than a thread waits for a session before it opens another (pool.h) */
+#define MOMENT_MS 50 /* as long as that */
+#define TRIES 50
 #define HOUR_US INT64_C(3600000000)
 
 static void add_to_url(struct fixture *f, const char *parameter)
@@ -138,6 +141,79 @@ static void a_call_that_finds_no_session_in_time_says_what_to_do(void **state)
     must_answer(HF_OK, store_head(store, &head, &first));
 }
 
+/* ---- Opening another ------------------------------------------------------------------------- */
+
+static int64_t count_sessions(PGconn *pg, const char *name)
+{
+    return side_number(pg,
+                       "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                       "AND application_name = '%s'",
+                       name);
+}
+
+static void ask_once(int index, void *ctx)
+{
+    int64_t head;
+    int64_t first;
+    (void)index;
+    must_answer(HF_OK, store_head(ctx, &head, &first));
+}
+
+/* A thread wants a session while another one has the only one, for how long is answered. */
+static int64_t ask_beside(struct store *store, int64_t hold_ms)
+{
+    struct crowd crowd;
+    struct exporter *exporter;
+    must_answer(HF_OK, store_export_open(store, &exporter));
+    int64_t begun_ms = mono_ms();
+    crowd_start(&crowd, 1, ask_once, store);
+    usleep((useconds_t)hold_ms * 1000);
+    if (hold_ms > MOMENT_MS) {
+        crowd_join(&crowd); /* it does not wait for us */
+    }
+    store_export_close(exporter);
+    int64_t held_ms = mono_ms() - begun_ms;
+    if (hold_ms <= MOMENT_MS) {
+        crowd_join(&crowd);
+    }
+    return held_ms;
+}
+
+static void a_session_that_comes_back_in_a_moment_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    PGconn *pg = NULL;
+    int64_t held_ms = MOMENT_MS;
+    for (int i = 0; i < TRIES && held_ms >= MOMENT_MS; i++) { /* a busy machine may hold us up */
+        char name[32];
+        snprintf(name, sizeof name, "moment-%d", i);
+        struct store *store = fixture_open(f, name);
+        pg = pg ? pg : side_open(f);
+        ask_once(0, store);
+        held_ms = ask_beside(store, 1);
+        if (held_ms < MOMENT_MS) {
+            must_equal(3, count_sessions(pg, name)); /* writer, keeper, and the one */
+        }
+        fixture_close(f, store);
+    }
+    must_hold(held_ms < MOMENT_MS);
+    PQfinish(pg);
+}
+
+static void a_thread_that_has_waited_for_a_session_opens_another(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = fixture_open(f, "lasting");
+    PGconn *pg = side_open(f);
+    ask_once(0, store);
+    ask_beside(store, HOLD_MS);
+    must_equal(4, count_sessions(pg, "lasting"));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
 /* ---- A server that has none left ------------------------------------------------------------- */
 
 struct work {
@@ -146,16 +222,18 @@ struct work {
     atomic_int failed;
 };
 
-static void ask_again_and_again(int index, void *ctx)
+/* Looks that last: others do not wait for their ends, but want sessions of their own. */
+static void hold_again_and_again(int index, void *ctx)
 {
     struct work *work = ctx;
     int64_t begun_ms = mono_ms();
     (void)index;
     while (mono_ms() - begun_ms < WORK_MS) {
-        int64_t head;
-        int64_t first;
-        hf_status status = store_head(work->store, &head, &first);
+        struct exporter *exporter = NULL;
+        hf_status status = store_export_open(work->store, &exporter);
         atomic_fetch_add(status == HF_OK ? &work->done : &work->failed, 1);
+        usleep(HOLD_MS * 1000);
+        store_export_close(exporter);
     }
 }
 
@@ -179,7 +257,7 @@ static void a_server_without_sessions_is_asked_rarely(void **state)
     static struct work work;
     work = (struct work){.store = fixture_open(f, "scarce")};
     int64_t before = proxy_connections(proxy);
-    crowd_run(THREADS, ask_again_and_again, &work);
+    crowd_run(THREADS, hold_again_and_again, &work);
     int64_t asked = proxy_connections(proxy) - before;
     print_message("# %d answers, %d connections asked for\n", atomic_load(&work.done), (int)asked);
     must_equal(0, atomic_load(&work.failed));
@@ -193,12 +271,6 @@ static void a_server_without_sessions_is_asked_rarely(void **state)
 
 /* ---- Sessions that are not used -------------------------------------------------------------- */
 
-static int64_t count_sessions(PGconn *pg)
-{
-    return side_number(pg, "SELECT count(*) FROM pg_stat_activity WHERE datname = "
-                           "current_database() AND application_name = 'idle'");
-}
-
 static void sessions_that_are_not_used_are_closed(void **state)
 {
     struct fixture *f = *state;
@@ -206,19 +278,19 @@ static void sessions_that_are_not_used_are_closed(void **state)
     static struct work work;
     work = (struct work){.store = fixture_open(f, "idle")};
     PGconn *pg = side_open(f);
-    crowd_run(THREADS, ask_again_and_again, &work);
+    crowd_run(THREADS, hold_again_and_again, &work);
     must_equal(0, atomic_load(&work.failed));
-    int64_t most = count_sessions(pg);
+    int64_t most = count_sessions(pg, "idle");
     print_message("# %d sessions at first\n", (int)most);
     must_hold(most > 4 && most <= 8);
     clock_fake_set(clock_wall_us(), clock_mono_us());
     clock_fake_advance(HOUR_US);
     store_wake(work.store);
     int64_t begun_ms = mono_ms();
-    while (count_sessions(pg) > 4 && mono_ms() - begun_ms < PATIENCE_MS) {
+    while (count_sessions(pg, "idle") > 4 && mono_ms() - begun_ms < PATIENCE_MS) {
         usleep(5000);
     }
-    int64_t left = count_sessions(pg);
+    int64_t left = count_sessions(pg, "idle");
     clock_fake_off();
     must_equal(4, left); /* writer, keeper, and two that are kept */
     fixture_close(f, work.store);
@@ -229,6 +301,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_limit_that_makes_no_sense_is_refused),
     CLAIM(those_who_wait_for_a_session_are_served_in_their_order),
     CLAIM(a_call_that_finds_no_session_in_time_says_what_to_do),
+    CLAIM(a_session_that_comes_back_in_a_moment_is_waited_for),
+    CLAIM(a_thread_that_has_waited_for_a_session_opens_another),
     CLAIM(a_server_without_sessions_is_asked_rarely),
     CLAIM(sessions_that_are_not_used_are_closed),
 };

@@ -43,6 +43,11 @@ int64_t clock_steady_us(void)
     return clock_is_fake() ? atomic_load(&fake_mono_us) : read_us(CLOCK_BOOTTIME);
 }
 
+int64_t clock_real_us(void)
+{
+    return read_us(CLOCK_MONOTONIC);
+}
+
 void clock_fake_set(int64_t wall_us, int64_t mono_us)
 {
     atomic_store(&fake_wall_us, wall_us);

@@ -92,14 +92,6 @@
 #define UNDER_WAY 2        /* the column of keeper_look that names publishers */
 #define FAKE_WAIT_MS 5
 
-/* Real time, also when a test has stopped the library's clocks: for what others wait for. */
-static int64_t real_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 /* ---- What other threads call ----------------------------------------------------------------- */
 
 static void poke(struct keeper *keeper)
@@ -425,7 +417,7 @@ static hf_status run_ring(struct postgres_engine *engine, bool all)
     struct keeper *keeper = &engine->keeper;
     unsigned taken =
         take_requests(keeper, all ? REQUEST_RING | REQUEST_RING_APPENDS : REQUEST_RING_APPENDS);
-    keeper->rung_at_us = real_us();
+    keeper->rung_at_us = clock_real_us();
     session_params(&keeper->session);
     hf_status status = session_run(&keeper->session, all ? POSTGRES_QUERY_KEEPER_RING_ALL
                                                          : POSTGRES_QUERY_KEEPER_RING);
@@ -566,7 +558,7 @@ static hf_status work(struct postgres_engine *engine, unsigned requests, int64_t
     int64_t wait_us = IDLE_MS * MS;
     keeper->session.deadline = deadline_after_ms(STATEMENT_MS);
     if (requests & (REQUEST_RING | REQUEST_RING_APPENDS)) {
-        int64_t left_us = keeper->rung_at_us + RING_MS * MS - real_us();
+        int64_t left_us = keeper->rung_at_us + RING_MS * MS - clock_real_us();
         if (left_us <= 0) {
             rung = run_ring(engine, requests & REQUEST_RING);
             status = session_is_lost(&keeper->session) ? rung : HF_OK; /* signs of life go on */
@@ -606,7 +598,7 @@ static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
     if (heard == 0) {
         return HF_OK;
     }
-    int64_t now_us = real_us();
+    int64_t now_us = clock_real_us();
     if (now_us - keeper->heard_at_us >= FLOOD_MS * MS) {
         keeper->heard_at_us = now_us;
         keeper->heard = 0;

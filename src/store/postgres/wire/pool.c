@@ -5,6 +5,11 @@
  * are open. The thread that gives a session back hands the place to the first that waits, so a
  * thread that comes later cannot overtake it.
  *
+ * A new session costs the server more than most looks: a process, and every statement parsed and
+ * planned anew. So a thread that finds all of them in use first waits for one for
+ * POOL_OPEN_AFTER_MS, and opens another only then. Threads that begin to look at the same moment,
+ * as those of a bus do that starts, share one session; looks that last get sessions of their own.
+ *
  * A server may refuse to open another session because it has none left (dial.c makes the pause
  * then). As long as this process has sessions, a thread that was refused waits for one of those
  * instead, and the pool opens none until the pause is over.
@@ -27,6 +32,7 @@
 struct waiter {
     struct waiter *next;
     pthread_cond_t served;
+    int64_t open_at_us;      /* real time; it may open a session then although others are open */
     bool done;               /* it has a place, counted in pool->taken */
     struct session *session; /* the idle session that it gets; NULL: it opens one */
 };
@@ -96,20 +102,31 @@ void session_pool_trim(struct postgres_engine *engine)
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* Whether a thread may have a place now. A server that has just refused a session is not asked
- * again while there are others to wait for. */
-static bool has_place(const struct postgres_engine *engine)
+static int count_open(const struct session_pool *pool)
+{
+    return pool->taken + pool->readers.count;
+}
+
+/* Whether a thread need not wait for a place. */
+static bool has_free_place(const struct session_pool *pool)
+{
+    return pool->readers.first || count_open(pool) == 0;
+}
+
+/* Whether one that waits may have a place now. A server that has just refused a session is not
+ * asked again while there are others to wait for. */
+static bool has_place(const struct postgres_engine *engine, const struct waiter *waiter)
 {
     const struct session_pool *pool = &engine->pool;
-    int open = pool->taken + pool->readers.count;
-    return pool->readers.first || open == 0 || (open < pool->limit && !session_is_refused(engine));
+    return has_free_place(pool) || (count_open(pool) < pool->limit && !session_is_refused(engine) &&
+                                    clock_real_us() >= waiter->open_at_us);
 }
 
 /* Serves those that wait, in their order, as far as there are places. The mutex is held. */
 static void serve(struct postgres_engine *engine)
 {
     struct session_pool *pool = &engine->pool;
-    while (pool->first && has_place(engine)) {
+    while (pool->first && has_place(engine, pool->first)) {
         struct waiter *waiter = pool->first;
         pool->first = waiter->next;
         pool->last = pool->first ? pool->last : NULL;
@@ -147,7 +164,7 @@ static bool take_free_place(struct postgres_engine *engine, struct session **ret
 {
     struct session_pool *pool = &engine->pool;
     pthread_mutex_lock(&pool->mutex);
-    bool is_free = !pool->first && has_place(engine);
+    bool is_free = !pool->first && has_free_place(pool);
     if (is_free) {
         *ret_session = pop(&pool->readers);
         pool->taken++;
@@ -156,12 +173,27 @@ static bool take_free_place(struct postgres_engine *engine, struct session **ret
     return is_free;
 }
 
+/* When the waiter looks by itself: its deadline, or, if that is sooner, when it may open a session.
+ * No thread wakes it for that, nor for the end of a refusal. The mutex is held. */
+static struct deadline next_look(const struct postgres_engine *engine, const struct waiter *waiter,
+                                 struct deadline deadline)
+{
+    int64_t left_us = waiter->open_at_us - clock_real_us();
+    struct deadline look = {clock_mono_us() + left_us};
+    if (session_is_refused(engine)) {
+        look.mono_us = session_refused_until_us(engine);
+    } else if (left_us <= 0 || count_open(&engine->pool) >= engine->pool.limit) {
+        look = deadline;
+    }
+    return deadline_earlier(look, deadline);
+}
+
 /* Waits for a place. *ret_session is NULL if the caller is to open one. */
 static hf_status take_place(struct postgres_engine *engine, struct deadline deadline,
                             struct session **ret_session)
 {
     struct session_pool *pool = &engine->pool;
-    struct waiter self = {.next = NULL};
+    struct waiter self = {.open_at_us = clock_real_us() + POOL_OPEN_AFTER_MS * 1000};
     if (take_free_place(engine, ret_session)) {
         return HF_OK;
     }
@@ -174,10 +206,7 @@ static hf_status take_place(struct postgres_engine *engine, struct deadline dead
     pool->last = &self;
     serve(engine);
     while (!self.done && !deadline_passed(deadline)) {
-        /* The end of a refusal wakes no thread: each that waits looks for itself. */
-        struct deadline refused = {session_refused_until_us(engine)};
-        bool is_sooner = session_is_refused(engine) && refused.mono_us < deadline.mono_us;
-        cond_wait_until(&self.served, &pool->mutex, is_sooner ? refused : deadline);
+        cond_wait_until(&self.served, &pool->mutex, next_look(engine, &self, deadline));
         serve(engine);
     }
     if (!self.done) {

@@ -9,9 +9,9 @@
  *     the pool   the others: readers of the log, queries, the prober
  *
  * Sessions of the pool are borrowed for one look and given back. A thread that finds none waits for
- * one within its deadline; those that wait are served in the order in which they came. So a thread
- * that holds a session must not take a second one: a listing gives its session back before it hands
- * anything up.
+ * one, and after a moment opens another, if there may be more; those that wait are served in the
+ * order in which they came. So a thread that holds a session must not take a second one: a listing
+ * gives its session back before it hands anything up.
  *
  * Sessions that are lent to transactional handlers come on top, one for each handler that runs:
  * a handler may run for long, and must not keep readers from reading.
@@ -23,10 +23,11 @@
 
 #include "store/postgres/wire/session.h"
 
-#define POOL_APART 3         /* writer, keeper, checker: they are not the pool's */
-#define POOL_HANDLERS_KEPT 8 /* idle sessions of handlers; those beyond are closed at once */
-#define POOL_IDLE_KEPT 2     /* idle sessions of each kind that stay open */
-#define POOL_IDLE_MS 60000   /* idle sessions beyond these are closed after so long */
+#define POOL_APART 3          /* writer, keeper, checker: they are not the pool's */
+#define POOL_OPEN_AFTER_MS 50 /* a thread waits so long for a session before it opens another */
+#define POOL_HANDLERS_KEPT 8  /* idle sessions of handlers; those beyond are closed at once */
+#define POOL_IDLE_KEPT 2      /* idle sessions of each kind that stay open */
+#define POOL_IDLE_MS 60000    /* idle sessions beyond these are closed after so long */
 
 /* Sessions that wait to be taken again, the one that was used last at first. */
 struct idle {
