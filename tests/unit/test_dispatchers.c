@@ -310,6 +310,43 @@ static void there_are_never_more_threads_than_the_maximum(void **state)
     end();
 }
 
+/* There are many threads because of turns that last. When these are over, news for all seats makes
+ * no more of them work than before: each would take a few turns, and switching costs more than that.
+ */
+static void a_burst_of_calls_calls_few_of_many_idle_threads(void **state)
+{
+    (void)state;
+    static struct subject subjects[SEATS];
+    begin();
+    for (int i = 0; i < SEATS; i++) {
+        subject_init(&subjects[i]);
+        subjects[i].blocks = i < 30;
+        assert_ok(dispatchers_add(&dispatchers, &subjects[i].seat));
+        assert_true(await(&subjects[i], 1, 0));
+    }
+    for (int i = 0; i < 30; i++) {
+        set_blocks(&subjects[i], false);
+    }
+    for (int i = 0; i < SEATS; i++) {
+        assert_true(is_idle(&subjects[i]));
+    }
+    dispatchers_hold(&dispatchers);
+    int32_t threads = dispatchers.threads;
+    for (int i = 0; i < SEATS; i++) {
+        atomic_fetch_add(&subjects[i].wanted, 1);
+        dispatchers_call_held(&dispatchers, &subjects[i].seat);
+    }
+    int32_t active = dispatchers.threads - dispatchers.idle;
+    dispatchers_let_go(&dispatchers);
+    assert_true(threads >= 20); /* some may have ended */
+    assert_true(active <= DISPATCHERS_QUICK);
+    for (int i = 0; i < SEATS; i++) {
+        assert_true(await(&subjects[i], 2, 1));
+        leave(&subjects[i]);
+    }
+    end();
+}
+
 /* The same seat may be added again after it has left, and the threads come again. */
 static void all_threads_end_with_the_last_seat(void **state)
 {
@@ -506,6 +543,7 @@ int main(void)
         cmocka_unit_test(turns_come_in_the_order_of_their_times),
         cmocka_unit_test(turns_that_last_keep_nothing_else_waiting),
         cmocka_unit_test(there_are_never_more_threads_than_the_maximum),
+        cmocka_unit_test(a_burst_of_calls_calls_few_of_many_idle_threads),
         cmocka_unit_test(all_threads_end_with_the_last_seat),
         cmocka_unit_test(no_call_is_lost_in_a_crowd),
 #ifdef HF_FAULTS

@@ -13,16 +13,18 @@
  *   A turn may last: it waits for the store, which may be slow, or locked by a handler's
  *   transaction. One slow subscription must not slow another, so a seat in the queue gets a thread:
  *
- *     a thread is idle                       it is called
  *     there is no thread                     one is started
- *     the seat has waited for                the supervisor starts another one, up to
- *     DISPATCHERS_LATE_US                    DISPATCHERS_QUICK: more would only share the cores;
+ *     fewer than DISPATCHERS_QUICK are       an idle one is called, if there is any. More would
+ *     in turns, or called                    only share the cores
+ *     the seat has waited for                the supervisor calls or starts another one, up to
+ *     DISPATCHERS_LATE_US                    DISPATCHERS_QUICK;
  *     ... and no seat was taken meanwhile:   up to DISPATCHERS_MAX, since they wait
  *     all threads are in turns that last
  *
  *   The idle thread that is called is the one that has waited shortest. So those that are too many
- *   wait on, and one that had nothing to do for DISPATCHERS_IDLE_MS ends, unless it is the last.
- *   When no seat is left all threads end, the supervisor, too.
+ *   wait on, also when news makes hundreds of seats ready at once, and one that had nothing to do
+ *   for DISPATCHERS_IDLE_MS ends, unless it is the last. When no seat is left all threads end, the
+ *   supervisor, too.
  *
  *   With DISPATCHERS_MAX threads in turns that last, others wait. No turn waits for another: a
  *   handler's transaction ends without a dispatcher (worker.c, timekeeper.c), and so does a call of
@@ -74,14 +76,6 @@ void dispatchers_release(struct dispatchers *dispatchers)
     pthread_cond_destroy(&dispatchers->alarm);
     pthread_mutex_destroy(&dispatchers->mutex);
     mem_free(dispatchers->heap);
-}
-
-/* Real time, also when a test has stopped the library's clocks: how long turns last. */
-static int64_t real_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 /* ---- The heap -------------------------------------------------------------------------------- */
@@ -178,16 +172,34 @@ static void set_alarm(struct dispatchers *dispatchers, int64_t at_us)
     }
 }
 
+/* Calls the thread that has waited shortest. False: none is idle. */
+static bool call_idler(struct dispatchers *dispatchers)
+{
+    struct idler *idler = dispatchers->idlers;
+    if (!idler) {
+        return false;
+    }
+    dispatchers->idlers = idler->next;
+    dispatchers->idle--;
+    dispatchers->calls++;
+    idler->called = true;
+    pthread_cond_signal(&idler->changed);
+    return true;
+}
+
+/* Threads that are in turns, or come to take one. */
+static int32_t count_active(const struct dispatchers *dispatchers)
+{
+    return dispatchers->threads - dispatchers->idle;
+}
+
 /* There is one seat more in the queue: who takes it? */
 static void find_thread(struct dispatchers *dispatchers)
 {
-    struct idler *idler = dispatchers->idlers;
-    if (idler) {
-        dispatchers->idlers = idler->next;
-        dispatchers->calls++;
-        idler->called = true;
-        pthread_cond_signal(&idler->changed);
-    } else if (dispatchers->threads > 0 || !start_thread(dispatchers)) {
+    if (count_active(dispatchers) < DISPATCHERS_QUICK && call_idler(dispatchers)) {
+        return;
+    }
+    if (dispatchers->threads > 0 || !start_thread(dispatchers)) {
         set_alarm(dispatchers, clock_mono_us() + DISPATCHERS_LATE_US);
     }
 }
@@ -197,7 +209,7 @@ static void enqueue(struct dispatchers *dispatchers, struct seat *seat, bool by_
 {
     seat->by_clock = by_clock;
     seat->next = NULL;
-    seat->queued_us = real_us();
+    seat->queued_us = clock_real_us();
     if (dispatchers->first) {
         dispatchers->last->next = seat;
     } else {
@@ -212,7 +224,7 @@ static struct seat *take(struct dispatchers *dispatchers)
 {
     struct seat *seat = dispatchers->first;
     dispatchers->first = seat->next;
-    dispatchers->progress_us = real_us();
+    dispatchers->progress_us = clock_real_us();
     atomic_store(&seat->state, SEAT_RUNNING);
     return seat;
 }
@@ -288,6 +300,7 @@ static bool wait_for_call(struct dispatchers *dispatchers, struct idler *idler)
     idler->called = false;
     idler->next = dispatchers->idlers;
     dispatchers->idlers = idler;
+    dispatchers->idle++;
     while (!idler->called && dispatchers->seats > 0 &&
            (in_time || dispatchers->threads <= DISPATCHERS_KEPT)) {
         in_time = cond_wait_until(&idler->changed, &dispatchers->mutex,
@@ -302,6 +315,7 @@ static bool wait_for_call(struct dispatchers *dispatchers, struct idler *idler)
         at = &(*at)->next;
     }
     *at = idler->next;
+    dispatchers->idle--;
     return false;
 }
 
@@ -348,16 +362,17 @@ static void promote(struct dispatchers *dispatchers, int64_t mono_us)
     }
 }
 
-/* Starts a thread if the first seat of the queue is late. */
+/* Finds one more thread if the first seat of the queue is late. */
 static void relieve(struct dispatchers *dispatchers)
 {
-    int64_t late_us = real_us() - DISPATCHERS_LATE_US;
+    int64_t late_us = clock_real_us() - DISPATCHERS_LATE_US;
     bool late = dispatchers->first->queued_us <= late_us;
     bool lasts = dispatchers->progress_us <= late_us;
     int32_t most = lasts ? DISPATCHERS_MAX : DISPATCHERS_QUICK;
-    if (dispatchers->calls == 0 && dispatchers->threads < most &&
-        (late || dispatchers->threads == 0) && start_thread(dispatchers)) {
-        dispatchers->progress_us = real_us();
+    if (dispatchers->calls == 0 && count_active(dispatchers) < most &&
+        (late || dispatchers->threads == 0) &&
+        (call_idler(dispatchers) || start_thread(dispatchers))) {
+        dispatchers->progress_us = clock_real_us();
     }
 }
 

@@ -78,12 +78,12 @@ struct dispatchers {
     size_t heap_room;      /* for every seat that is not AWAY */
     _Atomic int32_t seats; /* not AWAY; changed under the mutex */
     int32_t threads;       /* that take turns */
-    struct idler
-        *idlers;      /* of these, waiting and not called; the one that waits shortest is first */
-    int32_t calls;    /* of these, called and not come yet */
-    bool supervised;  /* the supervisor's thread is there */
-    int64_t alarm_us; /* monotonic; it looks by then */
-    int64_t progress_us; /* real time; when a seat was last taken, or a thread started for one */
+    struct idler *idlers;  /* of these, waiting and not called; who waits shortest is first */
+    int32_t idle;          /* how many idlers there are */
+    int32_t calls;         /* of these, called and not come yet */
+    bool supervised;       /* the supervisor's thread is there */
+    int64_t alarm_us;      /* monotonic; it looks by then */
+    int64_t progress_us;   /* real time; when a seat was last taken, or a thread started for one */
 };
 
 hf_status dispatchers_init(struct dispatchers *dispatchers, struct dispatchers_owner owner);
