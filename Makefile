@@ -73,8 +73,9 @@ WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvl
             -Wpointer-arith -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef
 
 # The reports of sanitizers name functions and lines: -g1 has these, and is made and linked sooner.
+# For a debugger: make VARIANT=faults CFLAGS=-g.
 OPT_release   := -O2 -g
-OPT_faults    := -O1 -g -DHF_FAULTS
+OPT_faults    := -O1 -g1 -DHF_FAULTS
 OPT_address   := -O1 -g1 -DHF_FAULTS -fno-omit-frame-pointer \
                  -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_undefined := -O1 -g1 -DHF_FAULTS -fsanitize=undefined -fno-sanitize-recover=all
@@ -120,6 +121,12 @@ ALL_LDFLAGS = -Wl,-z,relro,-z,now $(HARDENING_LINK) -Wl,--as-needed -pthread \
 # users get is linked as the compiler likes it.
 TEST_LINKER := $(if $(filter release fuzz,$(VARIANT)),,$(shell \
                  $(CC) -fuse-ld=gold -Wl,--version >/dev/null 2>&1 && echo -fuse-ld=gold))
+# The tests run the command thousands of times under the address sanitizer. It begins sooner with the
+# sanitizer's code in itself than with libraries whose symbols are looked up.
+STATIC_SANITIZER := $(if $(filter address,$(VARIANT)),$(shell \
+    echo 'int main(void) { return 0; }' | $(CC) -static-libasan -static-libubsan \
+        -fsanitize=address,undefined -x c -o /dev/null - 2>/dev/null && \
+    echo -static-libasan -static-libubsan))
 # Under sanitizers the tests themselves are not optimised: half of the time went into that. The
 # compiler finds less then; it sees them with -O1 in the variant faults, and those of tests/unit,
 # which run under sanitizers only, in all variants. What is undefined is looked for in what users
@@ -269,7 +276,7 @@ matching = $(foreach p,$(TEST_PROGRAMS),$(if $(findstring $(ONLY),$p),$p))
 chosen = $(filter-out $(WITHOUT:%=build/%), \
              $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS)))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
-TEST_GOALS_thread = $(BINARY) $(chosen)
+TEST_GOALS_thread = $(if $(WITHOUT),,$(BINARY)) $(chosen)
 TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
 # The neighbours are for tests of the command named upgrade.
 upgrades = $(if $(or $(if $(ONLY),,all),$(findstring upgrade,$(ONLY))),$(NEIGHBOUR_PROGRAMS))
@@ -452,9 +459,12 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(INCLUDES) $(ALL_CFLAGS) $(SPEED) $(ERRORS) -MMD -MP -c -o $@ $<
 
-# Tests and the command reach internal symbols through internal.a, or tests through libinternal.so.
-INTERNAL_OBJ := $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ) $(CLI_OBJ)
-$(INTERNAL): $(INTERNAL_OBJ)
+# Tests and the command reach internal symbols through internal.a, or tests through libinternal.so,
+# which has the command's parts if one of the tests that are made is about them.
+INTERNAL_OBJ := $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ)
+SHARED_OBJ = $(INTERNAL_OBJ) $(if $(or $(filter-out thread,$(VARIANT)), \
+                 $(filter $(BUILD)/tests/cli/%,$(chosen))),$(CLI_OBJ))
+$(INTERNAL): $(INTERNAL_OBJ) $(CLI_OBJ)
 # The module takes from core.a what its engine calls.
 $(CORE): $(CORE_OBJ)
 $(INTERNAL) $(CORE): $(BUILD)/members
@@ -462,7 +472,7 @@ $(INTERNAL) $(CORE): $(BUILD)/members
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-$(BUILD)/libinternal.so: $(INTERNAL_OBJ) $(BUILD)/members
+$(BUILD)/libinternal.so: $(SHARED_OBJ) $(BUILD)/members
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) $(TEST_LINKER) \
 	    $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
@@ -499,7 +509,8 @@ $(STATIC) $(STATIC_POSTGRES): $(BUILD)/members
 # internal.a has the engine, which is not taken if there is another way to get at it.
 $(BUILD)/holdfast: $(MAIN_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $(MODULE)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(PIE) $(ALL_LDFLAGS) $(LIBS) $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ $(PIE) $(STATIC_SANITIZER) $(ALL_LDFLAGS) $(LIBS) \
+	    $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS)
 
 # The neighbours' own objects come first, so that the archive's are not taken.
 define neighbour =

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Where the database is, what is said when it is not there, and what is never said.
+blank=yes # the tests are about making the schema, too
 . "$(dirname "$0")/lib.sh"
 
 # --- The same on both engines ---

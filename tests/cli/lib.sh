@@ -3,7 +3,8 @@
 #
 # A test runs in a directory of its own, with an empty database in $HOLDFAST_URL: a file, or, if
 # TEST_POSTGRES is the directory of a cluster (scripts/postgres-cluster), a database of that server;
-# $engine says which. `hf ARGS...` runs the command and leaves its exit status in $rc, stdout in the
+# $engine says which. The latter has the schema already, if the cluster has such a database to copy,
+# unless the test has set `blank` before, because it is about making the schema. `hf ARGS...` runs the command and leaves its exit status in $rc, stdout in the
 # file out and stderr in the file err. Claims are made with
 #
 #   exits CODE CLAIM ARGS...     the command exits with CODE
@@ -45,9 +46,12 @@ url_of() { echo "postgresql:///$1?host=$TEST_POSTGRES&user=holdfast"; }
 if [ -n "${TEST_POSTGRES:-}" ]; then
     engine=postgres
     base=hf_cli_$$
-    make_database "$base"
+    template=template1
+    [ -n "${blank:-}" ] || template=$(server "SELECT coalesce(max(datname), 'template1')
+        FROM pg_database WHERE datname = 'holdfast_ready'")
+    make_database "$base TEMPLATE $template"
     HOLDFAST_URL=$(url_of "$base")
-    fresh() { drop_database "$base" && make_database "$base"; }
+    fresh() { drop_database "$base" && make_database "$base TEMPLATE $template"; }
     empty() {
         echo "${base}_$1" >>databases
         make_database "${base}_$1" && url_of "${base}_$1"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # namespace create, list, show, set, rm.
+blank=yes # the tests are about making the schema, too
 . "$(dirname "$0")/lib.sh"
 
 exits 3 "there is no database to list" namespace list

@@ -2,7 +2,8 @@
 # Helpers of the tests that talk to PostgreSQL through psql; source it.
 #
 #   cluster                 starts a private cluster and stops it at exit; psql finds it
-#   schema                  a new database with the schema and the namespace `default` (id 1)
+#   schema                  a new database with the schema and the namespace `default` (id 1); a copy
+#                           of the one that scripts/run-tests has made with psql, if there is one
 #   install_schema          makes the schema in this database, or brings it up to date, with psql
 #   sql TEXT                runs statements, prints rows (columns separated by |), fails on an error
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
@@ -63,9 +64,12 @@ cluster_stop() {
 schema_count=0
 schema() {
     schema_count=$((schema_count + 1))
-    psql -qX -d postgres -c "CREATE DATABASE test$schema_count" || exit 1
     export PGDATABASE=test$schema_count
-    install_schema || exit 1
+    if ! psql -qX -d postgres -c "CREATE DATABASE $PGDATABASE TEMPLATE holdfast_ready" 2>/dev/null
+    then
+        psql -qX -d postgres -c "CREATE DATABASE $PGDATABASE" || exit 1
+        install_schema || exit 1
+    fi
     sql "SELECT FROM holdfast_private.namespace_put('default')" >/dev/null
 }
 
