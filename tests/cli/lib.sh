@@ -4,8 +4,9 @@
 # A test runs in a directory of its own, with an empty database in $HOLDFAST_URL: a file, or, if
 # TEST_POSTGRES is the directory of a cluster (scripts/postgres-cluster), a database of that server;
 # $engine says which. The latter has the schema already, if the cluster has such a database to copy,
-# unless the test has set `blank` before, because it is about making the schema. `hf ARGS...` runs the command and leaves its exit status in $rc, stdout in the
-# file out and stderr in the file err. Claims are made with
+# unless the test has set `blank` before, because it is about making the schema. `hf ARGS...` runs
+# the command and leaves its exit status in $rc, stdout in the file out and stderr in the file err.
+# Claims are made with
 #
 #   exits CODE CLAIM ARGS...     the command exits with CODE
 #   is CLAIM GOT WANTED          two texts are equal

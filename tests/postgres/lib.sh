@@ -2,8 +2,8 @@
 # Helpers of the tests that talk to PostgreSQL through psql; source it.
 #
 #   cluster                 starts a private cluster and stops it at exit; psql finds it
-#   schema                  a new database with the schema and the namespace `default` (id 1); a copy
-#                           of the one that scripts/run-tests has made with psql, if there is one
+#   schema                  a new database with the schema and the namespace `default` (id 1);
+#                           copied from the one that scripts/run-tests made, if there is one
 #   install_schema          makes the schema in this database, or brings it up to date, with psql
 #   sql TEXT                runs statements, prints rows (columns separated by |), fails on an error
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)

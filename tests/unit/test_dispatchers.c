@@ -311,8 +311,7 @@ static void there_are_never_more_threads_than_the_maximum(void **state)
 }
 
 /* There are many threads because of turns that last. When these are over, news for all seats makes
- * no more of them work than before: each would take a few turns, and switching costs more than that.
- */
+ * only a few of them work: each would take few turns, and switching costs more than these. */
 static void a_burst_of_calls_calls_few_of_many_idle_threads(void **state)
 {
     (void)state;

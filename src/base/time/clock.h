@@ -20,8 +20,8 @@ int64_t clock_mono_us(void);
 /* Microseconds of a clock that cannot be set and that goes on while the machine sleeps. */
 int64_t clock_steady_us(void);
 
-/* Microseconds of CLOCK_MONOTONIC, also while the clocks are fake: for how long something lasts that
- * no test moves on. */
+/* Microseconds of CLOCK_MONOTONIC, also while the clocks are fake: for what lasts whether a test
+ * moves these on or not. */
 int64_t clock_real_us(void);
 
 /* From now on both clocks of this process stand at these values. */
