@@ -128,6 +128,21 @@ fails "or as long as lock_timeout says" \
     "55P03: $who $made; waited 50ms for it"
 ask holder "COMMIT" >/dev/null
 is "and publishes when that has ended" "SELECT duplicate FROM holdfast.publish('late', 'y')" f
+# An id of tomorrow changes the row of the namespace, which has to know of a new month.
+next=$(sql "SELECT holdfast.month_table($late, now() + interval '1 month')")
+sql "SELECT holdfast.ensure_months($late); DROP TABLE $next;
+     UPDATE holdfast_private.namespaces
+         SET months_to = date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
+             + interval '1 month' WHERE id = $late" >/dev/null
+ask holder "BEGIN; SELECT FROM holdfast.publish('late', 'x',
+    id => holdfast_private.new_id(now() + interval '30 h'))" >/dev/null
+fails "who makes a month waits for a transaction that has changed the namespace for 5 s" \
+    "SET statement_timeout = '30s';
+     SELECT holdfast_private.make_month($late, now() + interval '1 month')" \
+    "55P03: $who has changed the row of namespace late and has not ended *; waited 5s for it"
+ask holder "ROLLBACK" >/dev/null
+is "and makes it when that has ended" \
+    "SELECT holdfast_private.make_month($late, now() + interval '1 month')" t
 
 token=00000000-0000-4000-8000-000000000001
 sql "SELECT FROM holdfast.create_subscription('late', 'line', '{**}', 'start', 'ordered')" \

@@ -281,12 +281,13 @@ if [ "$grants" = t ]; then
         ok "and hears who was in the way" like \
             "* is registering a node and *; waited 2s for it: another node may get the id node7*" \
             "$(cat "$work/said")"
-        sql "UPDATE holdfast_private.meta SET value = (value::integer - 1)::text
-            WHERE name = 'schema_version'" >/dev/null
+        # Of the steps that are repeated the first, 0008, makes a table.
+        version=$(sql "SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'")
+        sql "UPDATE holdfast_private.meta SET value = '7' WHERE name = 'schema_version'" >/dev/null
         ok "(migrating gets as far as the step itself)" like \
             "*cannot migrate the schema from version*already exists*" \
             "$("$HOLDFAST" migrate --db "$database" </dev/null 2>&1)"
-        sql "UPDATE holdfast_private.meta SET value = (value::integer + 1)::text
+        sql "UPDATE holdfast_private.meta SET value = '$version'
             WHERE name = 'schema_version'" >/dev/null
     fi
     # Among themselves those with the owner's rights do wait, but not for ever.

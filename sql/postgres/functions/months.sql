@@ -48,6 +48,28 @@ EXCEPTION
 END
 $$;
 
+-- await_row: locks the row of the namespace against other changes of it. 55P03, as await_months.
+CREATE OR REPLACE FUNCTION holdfast_private.await_row(p_namespace_id integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_before  text := current_setting('lock_timeout');
+    v_wait    text := coalesce(nullif(v_before, '0'), '5s');
+    v_context text;
+BEGIN
+    PERFORM set_config('lock_timeout', v_wait, true);
+    PERFORM FROM namespaces n WHERE n.id = p_namespace_id FOR NO KEY UPDATE;
+    PERFORM set_config('lock_timeout', v_before, true);
+EXCEPTION WHEN lock_not_available THEN
+    GET STACKED DIAGNOSTICS v_context = PG_EXCEPTION_CONTEXT;
+    RAISE EXCEPTION '% has changed the row of namespace % and has not ended its transaction; '
+                    'waited % for it', holders(v_context, NULL, '{}'),
+        (SELECT n.name FROM namespaces n WHERE n.id = p_namespace_id), v_wait
+        USING ERRCODE = 'lock_not_available';
+END
+$$;
+
 -- make_month: makes the month of p_at of a namespace's log, if it is not there. True: it was made
 -- now. HF003: there is no such namespace.
 --
@@ -55,6 +77,8 @@ $$;
 -- OF would wait for every open transaction). Callers that come at the same moment wait for the
 -- first one's transaction (await_months), then find the month.
 -- If the caller's transaction rolls back, the month is gone and the next publisher makes it again.
+-- 55P03: another session has changed the row of the namespace (ids_until, append.sql) and does not
+-- end; it is waited for as in await_months.
 CREATE OR REPLACE FUNCTION holdfast_private.make_month(p_namespace_id integer, p_at timestamptz)
     RETURNS boolean
     LANGUAGE plpgsql
@@ -78,6 +102,7 @@ BEGIN
     IF to_regclass('holdfast_private.events_' || p_namespace_id) IS NULL THEN
         RAISE EXCEPTION 'there is no namespace with id %', p_namespace_id USING ERRCODE = 'HF003';
     END IF;
+    PERFORM await_row(p_namespace_id);
     EXECUTE format('CREATE TABLE %I.%I (LIKE holdfast_private.events INCLUDING ALL)',
                    'holdfast_private', v_name);
     EXECUTE format('CREATE UNIQUE INDEX %I ON holdfast_private.%I (id, guard_at)', v_name || '_id',
