@@ -149,4 +149,9 @@ is "all functions pin their search_path, have parsed bodies, or name everything"
          AND NOT coalesce(p.proconfig, '{}')::text ~
              'search_path=pg_catalog, (holdfast_private, holdfast, )?pg_temp'" "drop_namespace"
 
+# --- Another release ---
+is "a view whose columns get other names is made anew" \
+    "SELECT holdfast_private.view_make('holdfast.dead_letters', '', 'SELECT 1 AS one, 2 AS two');
+    SELECT one, two FROM holdfast.dead_letters" " 1|2"
+
 done_testing

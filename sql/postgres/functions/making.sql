@@ -45,12 +45,18 @@ AS $$
 DECLARE
     v_name   text := 'view ' || p_view;
     v_digest text := md5(p_options || ' ' || p_query);
+    v_make   text := format('CREATE OR REPLACE VIEW %s%s AS %s', p_view,
+                            CASE WHEN p_options = '' THEN '' ELSE format(' WITH (%s)', p_options)
+                                 END, p_query);
 BEGIN
     IF to_regclass(p_view) IS NULL
        OR NOT EXISTS (SELECT FROM meta m WHERE m.name = v_name AND m.value = v_digest) THEN
-        EXECUTE format('CREATE OR REPLACE VIEW %s%s AS %s', p_view,
-                       CASE WHEN p_options = '' THEN '' ELSE format(' WITH (%s)', p_options) END,
-                       p_query);
+        BEGIN
+            EXECUTE v_make;
+        EXCEPTION WHEN invalid_table_definition THEN -- other columns; grants follow in finish.sql
+            EXECUTE format('DROP VIEW %s', p_view);
+            EXECUTE v_make;
+        END;
         INSERT INTO meta (name, value) VALUES (v_name, v_digest)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value;
     END IF;
