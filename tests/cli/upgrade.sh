@@ -2,6 +2,7 @@
 # Two neighbouring versions on one database. The ordinary program is the previous one; the next one
 # is made of the same sources and one more migration (tests/upgrade). `next` can work side by side
 # with it, `breaks` cannot.
+blank=yes # the tests are about making the schema, too
 . "$(dirname "$0")/lib.sh"
 
 neighbours=${BUILD:-$root/build/release}/neighbours
