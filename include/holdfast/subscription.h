@@ -107,6 +107,9 @@ typedef struct hf_subscription_options {
     int32_t breaker_percent;   /* 50: opens when more than this failed; 0..99 */
     int64_t breaker_window_ms; /* 60 000; 10..86 400 000 */
     int64_t breaker_pause_ms;  /* 30 000: then one probe; 1..86 400 000 */
+    int32_t rate_events;       /* 0, any number: deliveries that begin in rate_ms at most, in all
+                                     processes together, retries among them; 0..1 000 000 */
+    int64_t rate_ms;           /* 1000; 1..86 400 000 */
     hf_batch_by batch_by;      /* none; this and what follows: for batch handlers */
     hf_on_batch_failure on_batch_failure; /* dead_letter_unit */
     int32_t batch_extend_max; /* 1000: with batch_by key, by how many more than `batch` events a
@@ -118,7 +121,7 @@ typedef struct hf_subscription_options {
         sizeof(hf_subscription_options), {HF_PLACE_NONE, -1}, HF_MODE_DEFAULT, HF_ORDER_DEFAULT,   \
             HF_INSTANCE_DEFAULT, HF_UNHANDLED_DEFAULT, HF_POISON_DEFAULT, HF_TOGGLE_DEFAULT,       \
             HF_TOGGLE_DEFAULT, -1, -1, -1, -1, -1, -1, -1, -1, -1.0, -1, -1, -1, -1, -1, -1, -1,   \
-            -1, -1, -1, -1, -1, HF_BATCH_DEFAULT, HF_BATCH_FAILURE_DEFAULT, -1                     \
+            -1, -1, -1, -1, -1, -1, -1, HF_BATCH_DEFAULT, HF_BATCH_FAILURE_DEFAULT, -1             \
     }
 
 /* Creates a durable subscription, or changes the stored one: its patterns become these, and the

@@ -1,6 +1,7 @@
 /*
- * membership.h - more of the store's contract (store.h), for people who look: whose each partition
- * is, and which keys are blocked. Each answer is of one moment.
+ * membership.h - more of the store's contract (store.h), about what processes share: for people who
+ * look, whose each partition is and which keys are blocked, each answer of one moment; and for all
+ * who begin deliveries, the rate of a subscription.
  */
 #ifndef HF_STORE_MEMBERSHIP_H
 #define HF_STORE_MEMBERSHIP_H
@@ -51,5 +52,22 @@ typedef int (*blocked_row_fn)(const struct blocked_row *row, void *ctx);
 /* By position: at most `max` after `after`. A callback that answers not 0 ends it. HF_NOTFOUND. */
 hf_status store_blocked(struct store *store, int64_t subscription_id, int64_t after, int32_t max,
                         blocked_row_fn found, void *ctx);
+
+/*
+ * Takes up to `want` of the deliveries that may begin now, if at most `events` may in period_us,
+ * whichever processes begin them (base/limiter.h: one bucket for the subscription, by the store's
+ * clock). A negative number gives back what was not used. What a process takes and does not use is
+ * lost, so it takes little at a time. ret_wait_us: when there is more; 0: all was granted. May be
+ * relaxed. HF_NOTFOUND: there is no such subscription.
+ */
+struct rate_take {
+    struct change change;
+    int64_t subscription_id;
+    int64_t events;
+    int64_t period_us;
+    int64_t want;
+    int64_t ret_granted;
+    int64_t ret_wait_us;
+};
 
 #endif

@@ -111,7 +111,8 @@ enum change_kind {
 struct change {
     enum change_kind kind;
     bool relaxed; /* losing it in a power failure only means doing the work again, so it need not
-                        wait for the disk. Only settles, claims and releases may say so. */
+                        wait for the disk. Only settles, claims, releases and takes of a rate may
+                        say so. */
     int64_t now_us;
     hf_status status;
     bool again;      /* the engine's: nothing happened, another transaction is in the way;

@@ -88,7 +88,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.read_tables() RETURNS text[]
     RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids,
         keys, schedules, schedule_runs, delayed, uniques, subscriptions, letters, members,
         partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled,
-        outcomes}'::text[];
+        outcomes, rates}'::text[];
 
 -- The functions that run with their owner's rights and that roles may call, and which parts may:
 -- the only list of them. Each part's rights are told in docs/postgres.md, and
@@ -110,11 +110,11 @@ AS $$
     UNION ALL SELECT n, '{consumer,owner}' FROM unnest('{
         change_subscription_put, change_subscription_remove, change_pause, change_breaker,
         change_seek, change_acquire, change_give_back, change_settle, tx_settle, change_claim,
-        change_settle_lease, change_dead_retry, change_dead_resolve, change_dead_purge, claim, ack,
-        nack, release, bury, extend, change_members_refresh, change_checkpoints,
-        change_repartition, create_subscription, alter_subscription, drop_subscription,
-        pause_subscription, resume_subscription, retry_dead_letters, resolve_dead_letters,
-        purge_dead_letters}'::text[]) n
+        change_settle_lease, change_rate_take, change_dead_retry, change_dead_resolve,
+        change_dead_purge, claim, ack, nack, release, bury, extend, change_members_refresh,
+        change_checkpoints, change_repartition, create_subscription, alter_subscription,
+        drop_subscription, pause_subscription, resume_subscription, retry_dead_letters,
+        resolve_dead_letters, purge_dead_letters}'::text[]) n
 $$;
 
 -- The functions that run with their caller's rights and are for the owner of the schema: no other

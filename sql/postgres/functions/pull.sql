@@ -213,12 +213,30 @@ BEGIN
 END
 $$;
 
+-- How many of p_want events a claim may take by the subscription's rate; a negative number gives so
+-- many back. Without a rate: all.
+CREATE OR REPLACE FUNCTION holdfast_private.pull_rate(p_pull holdfast_private.pull, p_want integer)
+    RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_events bigint := coalesce((p_pull.options ->> 'rate_events')::bigint, 0);
+    v_ms     bigint := coalesce((p_pull.options ->> 'rate_ms')::bigint, 1000);
+BEGIN
+    IF v_events = 0 OR p_want = 0 THEN
+        RETURN p_want;
+    END IF;
+    RETURN (rate_take(p_pull.subscription_id, v_events, v_ms * 1000, p_want)).granted;
+END
+$$;
+
 -- claim: up to `max` events (1 to 10000; NULL: the subscription's batch) of a shared subscription:
 -- for lease_ms (1 to 604800000; NULL: the subscription's) they are the caller's, and then, unless
 -- settled, free for the next claim. A row per event, by position; all have the same lease. No rows:
--- there is nothing to do now, or the subscription is paused. `attempt` counts from 1, and so does
--- `deliveries`, how often the event was handed out (NULL: not known). node: who this is, for
--- stories.
+-- there is nothing to do now, the subscription is paused, or its rate is used up. `attempt` counts
+-- from 1, and so does `deliveries`, how often the event was handed out (NULL: not known). node: who
+-- this is, for stories.
 -- What is due of the namespace enters the log first, in the caller's transaction (later.sql).
 CREATE OR REPLACE FUNCTION holdfast.claim(namespace text, subscription text,
                                           max integer DEFAULT NULL, lease_ms bigint DEFAULT NULL,
@@ -257,6 +275,10 @@ BEGIN
     IF agenda_of(v_pull.namespace_id) <= v_now THEN
         PERFORM bring_aside(v_pull.namespace_id, v_now);
     END IF;
+    v_max := pull_rate(v_pull, v_max);
+    IF v_max = 0 THEN
+        RETURN;
+    END IF;
     FOR try IN 1 .. c_tries_max LOOP
         v_now := clock_timestamp();
         v_batch := change_claim(
@@ -267,6 +289,7 @@ BEGIN
                     AND l.owner IS NOT NULL), v_now);
         PERFORM pull_answer(v_pull, v_batch.status, v_batch.message, false);
         IF v_batch.lease IS NULL THEN
+            PERFORM pull_rate(v_pull, -v_max);
             RETURN;
         END IF;
         SELECT array_agg(e) AS events,
@@ -282,6 +305,7 @@ BEGIN
         EXIT WHEN v_found.events IS NULL
             OR coalesce(cardinality(v_found.weeds), 0) < cardinality(v_found.events);
     END LOOP;
+    PERFORM pull_rate(v_pull, coalesce(cardinality(v_found.events), 0) - v_max);
     RETURN QUERY SELECT replace(v_batch.lease::text, '-', ''), v_batch.expires_at, e.position, e.id,
                         e.type, e.payload, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
                         e.key_version, e.emitted_at, e.attempts + 1, e.deliveries, claim.namespace

@@ -139,6 +139,7 @@ BEGIN
     END IF;
     PERFORM partitions_lock(v_id);
     DELETE FROM partitions WHERE subscription_id = v_id;
+    DELETE FROM rates WHERE subscription_id = v_id;
     PERFORM subscription_clear(v_id, 0);
     DELETE FROM subscriptions WHERE id = v_id;
 END

@@ -59,6 +59,9 @@ SELECT status, message, lease, expires_at, wake_at, paused, more, careful, owner
     FROM holdfast.claim_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                                     $15, $16, $17, $18);
 
+-- name: change_rate_take
+SELECT status, message, granted, wait_us FROM holdfast.change_rate_take($1, $2, $3, $4, $5);
+
 -- name: claim_events
 -- The events of the lease $2 that change_claim has made for the subscription $1, in the same
 -- transaction.

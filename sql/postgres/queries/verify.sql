@@ -211,7 +211,8 @@ WITH owned (what, owner) AS (
     UNION ALL SELECT 'retries', subscription_id FROM holdfast.read_retries()
     UNION ALL SELECT 'outcomes', subscription_id FROM holdfast.read_outcomes()
     UNION ALL SELECT 'copies', subscription_id FROM holdfast.read_copies()
-    UNION ALL SELECT 'settled', subscription_id FROM holdfast.read_settled()),
+    UNION ALL SELECT 'settled', subscription_id FROM holdfast.read_settled()
+    UNION ALL SELECT 'rates', subscription_id FROM holdfast.read_rates()),
 spaced (what, owner) AS (
     SELECT 'subscriptions', namespace_id FROM holdfast.read_subscriptions()
     UNION ALL SELECT 'keys', namespace_id FROM holdfast.read_keys()

@@ -23,7 +23,8 @@ WITH owned (what, owner) AS (
     UNION ALL SELECT 'retries', subscription_id FROM holdfast_retries
     UNION ALL SELECT 'outcomes', subscription_id FROM holdfast_outcomes
     UNION ALL SELECT 'copies', subscription_id FROM holdfast_copies
-    UNION ALL SELECT 'settled', subscription_id FROM holdfast_settled),
+    UNION ALL SELECT 'settled', subscription_id FROM holdfast_settled
+    UNION ALL SELECT 'rates', subscription_id FROM holdfast_rates),
 spaced (what, owner) AS (
     SELECT 'subscriptions', namespace_id FROM holdfast_subscriptions
     UNION ALL SELECT 'keys', namespace_id FROM holdfast_keys

@@ -27,6 +27,7 @@
 #include "bus/deliver/verdict.h"
 #include "bus/timers/bring.h"
 #include "bus/watch.h"
+#include "store/membership.h"
 
 struct hf_batch {
     struct batch batch;
@@ -191,22 +192,46 @@ static hf_status give_back(hf_bus *bus, const struct definition *definition, con
 /* What one try found. */
 struct found {
     bool again;      /* look again at once */
+    bool refused;    /* the rate is used up, as far as the definition says that there is one */
     int64_t wake_us; /* when something is due; -1: not known */
     int64_t period_ms;
 };
 
-static hf_status claim_once(hf_bus *bus, const struct definition *definition,
-                            const hf_claim_options *options, hf_batch *batch,
-                            struct found *ret_found)
+/* Takes from the rate of the subscription, if it has one, for up to *max events, and leaves there
+ * how many are granted; a negative number gives so many back. ret_wait_us: when there is more. */
+static hf_status take_rate(hf_bus *bus, const struct definition *definition, int32_t *max,
+                           int64_t *ret_wait_us)
 {
-    batch_clear(&batch->batch);
+    const hf_subscription_options *stored = &definition->options;
+    struct rate_take take = {
+        .change = {.kind = CHANGE_RATE_TAKE, .relaxed = true, .now_us = clock_wall_us()},
+        .subscription_id = definition->id,
+        .events = stored->rate_events,
+        .period_us = stored->rate_ms * 1000,
+        .want = *max,
+    };
+    if (stored->rate_events == 0 || *max == 0) {
+        return HF_OK;
+    }
+    hf_status status = bus_run(bus, &take.change);
+    if (!status) {
+        *max = (int32_t)take.ret_granted;
+        *ret_wait_us = take.ret_wait_us;
+    }
+    return status;
+}
+
+static hf_status claim_granted(hf_bus *bus, const struct definition *definition,
+                               const hf_claim_options *options, int32_t max, hf_batch *batch,
+                               struct found *ret_found)
+{
     const hf_subscription_options *stored = &definition->options;
     struct claim claim = {
         .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = clock_wall_us()},
         .subscription_id = definition->id,
         .generation = definition->generation,
         .filter = definition_filter(definition),
-        .max = options->max == -1 ? stored->batch : options->max,
+        .max = max,
         .lease_ms = options->lease_ms == -1 ? stored->lease_ms : options->lease_ms,
         .attempts_max = stored->attempts_max,
         .retry_max_ms = stored->retry_max_ms,
@@ -241,6 +266,28 @@ static hf_status claim_once(hf_bus *bus, const struct definition *definition,
     return status;
 }
 
+/* Not more than the rate allows. What it allowed and was not there is given back. */
+static hf_status claim_once(hf_bus *bus, const struct definition *definition,
+                            const hf_claim_options *options, hf_batch *batch,
+                            struct found *ret_found)
+{
+    int32_t max = options->max == -1 ? definition->options.batch : options->max;
+    int64_t wait_us = 0;
+    batch_clear(&batch->batch);
+    hf_status status = take_rate(bus, definition, &max, &wait_us);
+    if (status || max == 0) {
+        ret_found->refused = !status;
+        ret_found->wake_us = clock_wall_us() + wait_us;
+        return status;
+    }
+    status = claim_granted(bus, definition, options, max, batch, ret_found);
+    int32_t unused = (int32_t)batch->batch.count - max;
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    (void)take_rate(bus, definition, &unused, &wait_us); /* lost, if that fails */
+    return status ? err_set(status, message) : HF_OK;
+}
+
 /* When to look again at the latest: at the deadline, when something is due, after the period. */
 static struct deadline next_look(struct deadline deadline, int64_t wake_us, int64_t period_ms)
 {
@@ -271,7 +318,8 @@ static hf_status claim_named(hf_bus *bus, const char *name, const hf_claim_optio
     }
     ret_found->period_ms = definition->options.wait_period_ms;
     definition_cache_give(cached);
-    if (status == HF_CONFLICT || (remembered && (status == HF_NOTFOUND || status == HF_MISUSE))) {
+    bool outdated = status == HF_NOTFOUND || status == HF_MISUSE || ret_found->refused;
+    if (status == HF_CONFLICT || (remembered && outdated)) {
         definition_cache_forget(bus, name);
         ret_found->again = true;
         return HF_OK;

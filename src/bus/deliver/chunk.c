@@ -98,6 +98,7 @@ static void take_units(struct chunk *chunk, size_t most)
             break;
         }
         take_probe(runner, first);
+        runner_rate_charge(runner, unit);
         chunk->count++;
         if (apart) {
             break;

@@ -20,22 +20,26 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/limiter.h"
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
 #include "bus/options.h"
+#include "store/membership.h"
 
 #define REFRESH_US 50000 /* without news, look at the definition at most this often */
 #define WAIT_MS_MAX 3600000
-#define LOOK_APART_MS 100 /* see wait_ms */
-#define TEND_MS 1000      /* see tend_ms */
+#define LOOK_APART_MS 100    /* see wait_ms */
+#define TEND_MS 1000         /* see tend_ms */
+#define RATE_SHARE_US 100000 /* see ask_rate */
+#define RATE_WAIT_US 20000   /* between two looks whether more may begin by the rate, at least */
 
 void turn_wake(struct turn *turn, int64_t at_us)
 {
     turn->wake_us = at_us < turn->wake_us ? at_us : turn->wake_us;
 }
 
-/* ---- The breaker, and handlers that are stuck ------------------------------------------------ */
+/* ---- The breaker ----------------------------------------------------------------------------- */
 
 static void store_breaker(struct runner *runner, int64_t now_us)
 {
@@ -95,6 +99,47 @@ static int64_t ask_breaker(struct runner *runner, int64_t now_us)
     return again_us;
 }
 
+/* ---- The rate -------------------------------------------------------------------------------- */
+
+/* What this process may begin of the rate is used up, and something is ready: takes some more from
+ * the store, what can begin in RATE_SHARE_US, so that a process that dies has not taken much. */
+static void ask_rate(struct runner *runner, const struct turn *turn)
+{
+    const hf_subscription_options *options = &runner->definition.options;
+    int64_t share = options->rate_events * RATE_SHARE_US / (options->rate_ms * 1000);
+    pthread_mutex_lock(&runner->mutex);
+    int64_t left = runner_rate_left(runner);
+    int64_t ready = runner->window.ready;
+    pthread_mutex_unlock(&runner->mutex);
+    runner->rate_wake_us = INT64_MAX;
+    if (options->rate_events == 0 || left > 0 || ready == 0) {
+        return;
+    }
+    share = share < 1 ? 1 : share;
+    struct rate_take take = {
+        .change = {.kind = CHANGE_RATE_TAKE, .relaxed = true, .now_us = clock_wall_us()},
+        .subscription_id = runner->definition.id,
+        .events = options->rate_events,
+        .period_us = options->rate_ms * 1000,
+        .want = (ready < share ? ready : share) - left,
+    };
+    hf_status status = runner_run(runner, &take.change);
+    if (status) {
+        runner_store_failed(runner, status, "take a share of the rate");
+        return;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    runner->rate_left = left + take.ret_granted;
+    runner->rate_until_us = clock_mono_us() + LIMITER_BURST_US;
+    if (runner->rate_left <= 0) {
+        int64_t wait_us = take.ret_wait_us > RATE_WAIT_US ? take.ret_wait_us : RATE_WAIT_US;
+        runner->rate_wake_us = turn->mono_us + wait_us;
+    }
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* ---- Handlers that are stuck ----------------------------------------------------------------- */
+
 /* Are so many handlers past their time that the subscription is to be paused? The mutex is held. */
 static bool has_stuck(const struct runner *runner)
 {
@@ -131,9 +176,9 @@ static struct situation survey(struct runner *runner, const struct turn *turn)
     situation.needs = atomic_load(&runner->needs); /* after the bars: see runner_raise */
     situation.hand =
         (runner->window.busy > 0 ? HAND_BUSY : 0) | (has_stuck(runner) ? HAND_STUCK : 0) |
-        (runner_breaks(runner) ? HAND_BREAKS : 0) | (runner->worker_count > 0 ? HAND_WORKERS : 0) |
-        (runner->stuck > 0 ? HAND_STRAYS : 0) | (runner->aborting ? HAND_ABORTING : 0) |
-        (runner->finish_status ? HAND_OWING : 0);
+        (runner_breaks(runner) || runner->definition.options.rate_events > 0 ? HAND_BREAKS : 0) |
+        (runner->worker_count > 0 ? HAND_WORKERS : 0) | (runner->stuck > 0 ? HAND_STRAYS : 0) |
+        (runner->aborting ? HAND_ABORTING : 0) | (runner->finish_status ? HAND_OWING : 0);
     pthread_mutex_unlock(&runner->mutex);
     runner->mode->survey(runner, &situation);
     return situation;
@@ -153,6 +198,7 @@ static void perform(struct runner *runner, enum action action, struct turn *turn
     case ACTION_BREAKER:
         store_breaker(runner, turn->now_us);
         turn_wake(turn, ask_breaker(runner, turn->now_us));
+        ask_rate(runner, turn);
         break;
     case ACTION_DROP:
     case ACTION_CHECK:
@@ -236,7 +282,7 @@ static int64_t wake_at(struct runner *runner, int64_t wake_us)
         deadline = deadline_earlier(deadline, deadline_after_ms(ms));
     }
     pthread_mutex_unlock(&runner->mutex);
-    return deadline.mono_us;
+    return deadline_earlier(deadline, (struct deadline){runner->rate_wake_us}).mono_us;
 }
 
 /* The same in a phase that waits for something else than work. */

@@ -51,7 +51,7 @@
  *     SETTLE   its step             nothing is owned
  *     RETRIES  its step             nothing is owned or may begin; none is due, and no news
  *     LOG      its step             the same
- *     BREAKER  its step             there is no breaker
+ *     BREAKER  its step             there is no breaker and no rate
  *     TURN     TURN                 a new turn begins at once
  *     WAIT                          until the earliest of: the time that an action of this turn has
  *                                   named; when the store or the definition may be asked again;
@@ -130,7 +130,7 @@ enum action {
     ACTION_SETTLE,  /* store what ended */
     ACTION_RETRIES, /* get retries that are due */
     ACTION_LOG,     /* read the log, or claim */
-    ACTION_BREAKER, /* store the breaker, and ask it */
+    ACTION_BREAKER, /* store the breaker, and ask it; take a share of the rate */
 };
 
 #define STEP(action) (UINT32_C(1) << (action))
@@ -140,7 +140,7 @@ enum hand {
     HAND_BUSY = 1 << 0,     /* something runs */
     HAND_OWNED = 1 << 1,    /* ordered: a partition, also one that is about to go; shared: always */
     HAND_STUCK = 1 << 2,    /* too many handlers are past their time, and it is not paused */
-    HAND_BREAKS = 1 << 3,   /* there is a breaker */
+    HAND_BREAKS = 1 << 3,   /* there is a breaker, or a rate */
     HAND_WORKERS = 1 << 4,  /* it has workers */
     HAND_STRAYS = 1 << 5,   /* handlers that were given up have not returned */
     HAND_ABORTING = 1 << 6, /* a transaction of one of them is still to be rolled back */

@@ -58,6 +58,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->definition.id = definition->id;
     runner->needs = NEED_DEFINITION;
     runner->phase = PHASE_OVER;
+    runner->rate_wake_us = INT64_MAX;
     breaker_init(&runner->breaker);
     definition_init(&runner->definition);
     runner->definition.id = definition->id;

@@ -96,6 +96,9 @@ struct runner {
                                       (monotonic; 0: it does not): BAR_AWAY if that is too long */
     int64_t rest_until_us;         /* monotonic; after a failed transaction: no new one before */
     int32_t singly;                /* so many chunks of one delivery are to come */
+    int64_t rate_left;             /* how many deliveries may begin by the rate; below 0: so many
+                                      too many have, because a unit was larger */
+    int64_t rate_until_us;         /* monotonic; then what is left is none any more */
     int64_t handler_us;            /* how long a handler takes, smoothed */
     bool batched;            /* for batch handlers. What is held behind a failing unit then waits
                               as retries, which are not due before the unit is over: held ones
@@ -124,6 +127,7 @@ struct runner {
     int64_t retry_refresh_us; /* monotonic; the definition could not be read: not before */
     int64_t retry_store_us;   /* monotonic; after a failure of the store: not before */
     int64_t store_failures;   /* in a row */
+    int64_t rate_wake_us;     /* monotonic; the rate is used up: not before. INT64_MAX: it is not */
     int64_t refused_settles;  /* the same, see runner_settle_refused */
     char said[256];           /* last thing told to the log by runner_say */
     struct ordered *ordered;
@@ -284,6 +288,12 @@ void runner_note(struct runner *runner, const char *format, ...) HF_PRINTF(2, 3)
 
 /* Has something ended that is to be stored at once? */
 bool runner_is_urgent(const struct runner *runner);
+/* How many deliveries may begin by the rate of the subscription, as far as this process has taken
+ * its share; INT64_MAX: any number. */
+int64_t runner_rate_left(const struct runner *runner);
+/* The unit's events are about to begin: they are charged. */
+struct unit;
+void runner_rate_charge(struct runner *runner, const struct unit *unit);
 /* How many units a worker may take now; 0: none. */
 size_t runner_chunk_size(struct runner *runner);
 /* What a worker reports: the delivery ended (the error is handed over). */

@@ -58,6 +58,29 @@ bool runner_is_urgent(const struct runner *runner)
     return window->ended > (window->patient ? window->held : 0);
 }
 
+int64_t runner_rate_left(const struct runner *runner)
+{
+    if (runner->definition.options.rate_events == 0) {
+        return INT64_MAX;
+    }
+    bool over = runner->rate_left > 0 && clock_mono_us() >= runner->rate_until_us;
+    return over ? 0 : runner->rate_left;
+}
+
+void runner_rate_charge(struct runner *runner, const struct unit *unit)
+{
+    if (runner->definition.options.rate_events == 0) {
+        return;
+    }
+    for (size_t i = 0; i < unit->count; i++) {
+        slot_set(unit->slots[i], TRAIT_RATED, true);
+    }
+    runner->rate_left -= (int64_t)unit->count;
+    if (runner->rate_left <= 0) {
+        runner_call(runner, NEED_TURN); /* for more */
+    }
+}
+
 /* May a worker begin something? */
 static bool may_begin(const struct runner *runner)
 {
@@ -70,7 +93,8 @@ static bool may_begin(const struct runner *runner)
         window->settled + window->ended > 0) {
         return false; /* the checkpoint of the last one comes first */
     }
-    return runner->rest_until_us == 0 || clock_mono_us() >= runner->rest_until_us;
+    return (runner->rest_until_us == 0 || clock_mono_us() >= runner->rest_until_us) &&
+           runner_rate_left(runner) > 0;
 }
 
 void runner_start_worker(struct runner *runner)
@@ -99,12 +123,10 @@ void runner_signal_work(struct runner *runner)
     }
 }
 
-size_t runner_chunk_size(struct runner *runner)
+/* How many units are a good chunk, if any number may begin. */
+static size_t chunk_wanted(const struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
-    if (!may_begin(runner)) {
-        return 0;
-    }
     if (runner->batched || runner_breaks(runner) || runner->singly > 0 ||
         options->checkpoint_events == 1) {
         return 1;
@@ -116,6 +138,16 @@ size_t runner_chunk_size(struct runner *runner)
     int64_t quick = CHUNK_WANTED_US / (runner->handler_us + 1);
     int64_t size = share < quick ? share : quick;
     return size < 1 ? 1 : size > CHUNK_MAX ? CHUNK_MAX : (size_t)size;
+}
+
+size_t runner_chunk_size(struct runner *runner)
+{
+    if (!may_begin(runner)) {
+        return 0;
+    }
+    size_t wanted = chunk_wanted(runner);
+    int64_t left = runner_rate_left(runner);
+    return left < (int64_t)wanted ? (size_t)left : wanted;
 }
 
 struct hold runner_hold(const struct runner *runner, const struct slot *slot)
@@ -235,6 +267,10 @@ void runner_slot_untaken(struct runner *runner, struct slot *slot)
     if (slot_is(slot, TRAIT_PROBE)) {
         breaker_abandon_probe(&runner->breaker, clock_wall_us());
         slot_set(slot, TRAIT_PROBE, false);
+    }
+    if (slot_is(slot, TRAIT_RATED)) {
+        slot_set(slot, TRAIT_RATED, false);
+        runner->rate_left++;
     }
     window_untake(&runner->window, slot);
 }

@@ -386,12 +386,17 @@ static void check_stall(struct runner *runner, struct turn *turn)
     pthread_mutex_unlock(&runner->mutex);
 }
 
-/* How much is claimed at once: a batch, but never more than may be in hand. */
+/* How much is claimed at once: a batch, but never more than may be in hand, nor than may begin in a
+ * second by the rate: others have workers, too. */
 static int32_t claim_size(const struct runner *runner)
 {
+    const hf_subscription_options *options = &runner->definition.options;
     int32_t most = (int32_t)runner->window.log.capacity;
-    int32_t batch = runner->definition.options.batch;
-    return batch < most ? batch : most;
+    if (options->rate_events > 0) {
+        int64_t second = options->rate_events * INT64_C(1000) / options->rate_ms;
+        most = second < 1 ? 1 : second < most ? (int32_t)second : most;
+    }
+    return options->batch < most ? options->batch : most;
 }
 
 /* Is so little in hand that more is claimed? */

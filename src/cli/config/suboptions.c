@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #define NO_KEY NULL
+#define RATE_MAX 1000000
 
 #define CHOICE(field, last, initial, others, flag, key, help)                                      \
     {flag, 0, OPTION_CHOICE, "WHAT", initial "|" others, 0, 0, help},
@@ -28,6 +29,8 @@
 const struct option_row suboptions_rows[] = {
     {"from", 0, OPTION_PLACE, "PLACE", NULL, 0, 0,
      "where a new subscription starts: start, now, a position, a time, or how long ago (2h)"},
+    {"rate", 0, OPTION_RATE, "N/s", NULL, 0, 0,
+     "--rate-events and --rate-time in one: 100/s, 30/m, 10/h"},
 #include "bus/options.def"
     OPTION_END,
 };
@@ -118,6 +121,13 @@ int suboptions_check(const struct args *args)
     if (args_given(args, "attempts-max") && args_given(args, "retries")) {
         return args_usage(args, "--retries is --attempts-max without the first attempt; give one");
     }
+    if (args_given(args, "rate") &&
+        (args_given(args, "rate-events") || args_given(args, "rate-time"))) {
+        return args_usage(args, "--rate is --rate-events and --rate-time in one; give it alone");
+    }
+    if (args_decimal(args, "rate", 0) > RATE_MAX) {
+        return args_usage(args, "--rate takes up to %d/s", RATE_MAX);
+    }
     return 0;
 }
 
@@ -130,6 +140,22 @@ void suboptions_for_commands(hf_subscription_options *options)
 #include "bus/options.def"
 }
 
+/* So many per second, as the shortest of a second, a minute and an hour in which it is a whole
+ * number. */
+static void read_rate(double per_second, hf_subscription_options *options)
+{
+    static const int64_t periods_s[] = {1, 60, 3600};
+
+    for (size_t i = 0; i < 3; i++) {
+        double events = per_second * (double)periods_s[i];
+        options->rate_events = (int32_t)(events + 0.5);
+        options->rate_ms = periods_s[i] * 1000;
+        if (events - options->rate_events < 1e-6 && options->rate_events - events < 1e-6) {
+            return;
+        }
+    }
+}
+
 hf_subscription_options suboptions_read(const struct args *args)
 {
     hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
@@ -138,6 +164,9 @@ hf_subscription_options suboptions_read(const struct args *args)
     args_place(args, "from", &options.from);
     if (args_given(args, "retries")) {
         options.attempts_max = (int32_t)args_number(args, "retries", 0) + 1;
+    }
+    if (args_given(args, "rate")) {
+        read_rate(args_decimal(args, "rate", 0), &options);
     }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         const struct arg_value *value = args_value(args, suboptions_fields[i].option);

@@ -220,6 +220,9 @@ static hf_status drop_subscriptions(struct conn *conn, int64_t namespace_id, int
             status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_MEMBERS, id);
         }
         if (!status && *left > 0) {
+            status = STATEMENT_RUN(conn, SQLITE_QUERY_RATE_DELETE, id);
+        }
+        if (!status && *left > 0) {
             status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DELETE, id);
             *left -= 1;
         }

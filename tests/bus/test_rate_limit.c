@@ -1,0 +1,239 @@
+/*
+ * test_rate_limit.c - the rate of a subscription counts for all processes together: handlers,
+ * ordered and shared, and claims; also when one of them is killed.
+ *
+ * The long tests last SECONDS, or what HOLDFAST_TEST_RATE_SECONDS says (tests/torture/run).
+ */
+#include "support_actor.h"
+
+#include <signal.h>
+
+#define SECONDS 8
+#define RATE 100
+#define PROCESSES 4
+#define KEYS 64
+
+static int seconds(void)
+{
+    const char *given = getenv("HOLDFAST_TEST_RATE_SECONDS");
+    return given ? (int)strtol(given, NULL, 10) : SECONDS;
+}
+
+static hf_subscription_options limited(hf_mode mode, int32_t events, int64_t ms)
+{
+    hf_subscription_options options = quick_options();
+    options.mode = mode;
+    options.rate_events = events;
+    options.rate_ms = ms;
+    return options;
+}
+
+static void publish_jobs(hf_bus *bus, int count)
+{
+    hf_new_event *events = calloc((size_t)count, sizeof *events);
+    char keys[KEYS][8];
+    assert_non_null(events);
+    for (int i = 0; i < count; i++) {
+        snprintf(keys[i % KEYS], sizeof keys[0], "k%d", i % KEYS);
+        events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
+        events[i].type = "job";
+        events[i].key = keys[i % KEYS];
+    }
+    assert_ok(hf_publish_many(bus, events, (size_t)count, NULL));
+    free(events);
+}
+
+/* ---- One process ----------------------------------------------------------------------------- */
+
+static bool has_seen(void *ctx)
+{
+    return recorder_count(ctx) >= 12;
+}
+
+static void handlers_begin_no_faster_than_the_rate(void **state, hf_mode mode)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = limited(mode, 20, 1000);
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    options.concurrency = 8;
+    publish_jobs(scene->bus, 100);
+    subscribe(scene->bus, "s", "job", recorder, &options);
+    int64_t begun_us = mono_us();
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(has_seen, recorder));
+    int64_t spent_us = mono_us() - begun_us;
+    size_t count = recorder_count(recorder);
+    assert_true(spent_us >= 500000); /* 11 of them, at 50 ms each */
+    assert_true((int64_t)count <= 2 + (mono_us() - begun_us) * 20 / 1000000);
+}
+
+static void ordered_handlers_begin_no_faster_than_the_rate(void **state)
+{
+    handlers_begin_no_faster_than_the_rate(state, HF_MODE_ORDERED);
+}
+
+static void shared_handlers_begin_no_faster_than_the_rate(void **state)
+{
+    handlers_begin_no_faster_than_the_rate(state, HF_MODE_SHARED);
+}
+
+static size_t claim(hf_bus *bus, int64_t wait_ms)
+{
+    hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
+    hf_batch *batch = NULL;
+    options.wait_ms = wait_ms;
+    assert_ok(hf_claim(bus, "s", &options, &batch));
+    size_t count = hf_batch_count(batch);
+    hf_batch_free(batch);
+    return count;
+}
+
+static void a_claim_gets_what_the_rate_allows_and_waits_for_more(void **state)
+{
+    struct scene *scene = *state;
+    const char *pattern = "job";
+    hf_subscription_options options = limited(HF_MODE_SHARED, 1, 1500);
+    assert_ok(hf_subscription_create(scene->bus, "s", &pattern, 1, &options, NULL));
+    int64_t begun_us = mono_us();
+    assert_int_equal(claim(scene->bus, 0), 0); /* there is nothing: the rate is given back */
+    publish_jobs(scene->bus, 10);
+    assert_int_equal(claim(scene->bus, 0), 1);
+    if (claim(scene->bus, 0) == 0) { /* not on a machine that stood still */
+        assert_int_equal(claim(scene->bus, PATIENCE_MS), 1);
+    }
+    assert_true(mono_us() - begun_us >= 1490000);
+}
+
+static void a_rate_can_be_changed_and_taken_away(void **state)
+{
+    struct scene *scene = *state;
+    const char *pattern = "job";
+    hf_subscription_options options = limited(HF_MODE_SHARED, 1, 3600000);
+    assert_ok(hf_subscription_create(scene->bus, "s", &pattern, 1, &options, NULL));
+    publish_jobs(scene->bus, 50);
+    assert_int_equal(claim(scene->bus, 0), 1);
+    assert_int_equal(claim(scene->bus, 0), 0);
+    options.rate_events = 0;
+    assert_ok(hf_subscription_create(scene->bus, "s", &pattern, 1, &options, NULL));
+    assert_int_equal(claim(scene->bus, 0), 49);
+}
+
+/* ---- Several processes ----------------------------------------------------------------------- */
+
+static const char *diary_of_part;
+
+static hf_verdict note(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    (void)delivery;
+    (void)ctx;
+    diary_write(diary_of_part, "ran %lld %lld", (long long)mono_us(), (long long)event->position);
+    return HF_ACK;
+}
+
+/* Handles "s" until it is killed. */
+static int handle(int argc, char **argv)
+{
+    hf_bus *bus = NULL;
+    hf_handler_id id;
+    hf_options open = HF_OPTIONS_INIT;
+    (void)argc;
+    diary_of_part = argv[1];
+    if (hf_open(argv[0], &open, &bus) != HF_OK ||
+        hf_subscribe(bus, "s", "job", note, NULL, NULL, &id) != HF_OK || hf_start(bus) != HF_OK) {
+        return 1;
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+/* Claims from "s" until it is killed. */
+static int pull(int argc, char **argv)
+{
+    hf_bus *bus = NULL;
+    hf_options open = HF_OPTIONS_INIT;
+    hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
+    (void)argc;
+    options.wait_ms = 1000;
+    options.max = 5;
+    if (hf_open(argv[0], &open, &bus) != HF_OK) {
+        return 1;
+    }
+    for (;;) {
+        hf_batch *batch = NULL;
+        if (hf_claim(bus, "s", &options, &batch) != HF_OK) {
+            return 1;
+        }
+        for (size_t i = 0; i < hf_batch_count(batch); i++) {
+            diary_write(argv[1], "ran %lld %lld", (long long)mono_us(),
+                        (long long)hf_batch_event(batch, i)->position);
+        }
+        if (hf_batch_count(batch) > 0) {
+            hf_ack(bus, "s", hf_batch_lease(batch), NULL, 0);
+        }
+        hf_batch_free(batch);
+    }
+}
+
+/* How many ran from the first one on, until so long after it. */
+static size_t ran_within(const char *diary, int64_t us)
+{
+    size_t all = diary_count(diary, "ran ");
+    int64_t first_us = diary_number(diary, "ran ", 0);
+    size_t count = 0;
+    for (size_t i = 0; i < all; i++) {
+        count += diary_number(diary, "ran ", i) < first_us + us;
+    }
+    return count;
+}
+
+static void keep_to_the_rate(struct scene *scene, hf_mode mode, const char *const parts[PROCESSES])
+{
+    const char *pattern = "job";
+    hf_subscription_options options = limited(mode, RATE, 1000);
+    char diary[512];
+    pid_t pids[PROCESSES];
+    snprintf(diary, sizeof diary, "%s/diary", scene->dir);
+    options.partitions = mode == HF_MODE_ORDERED ? PROCESSES : -1;
+    options.lease_ms = 1000;
+    assert_ok(hf_subscription_create(scene->bus, "s", &pattern, 1, &options, NULL));
+    publish_jobs(scene->bus, 2 * RATE * (seconds() + 2));
+    for (int i = 0; i < PROCESSES; i++) {
+        pids[i] = actor_start(parts[i], scene->url, diary, NULL);
+        assert_true(pids[i] > 0);
+    }
+    assert_true(diary_wait(diary, "ran ", (size_t)(RATE * seconds() / 3)));
+    actor_kill(pids[0]);
+    usleep((useconds_t)(seconds() * 1000000));
+    for (int i = 1; i < PROCESSES; i++) {
+        actor_kill(pids[i]);
+    }
+    size_t ran = ran_within(diary, seconds() * INT64_C(1000000));
+    print_message("# %zu in %d s at %d/s\n", ran, seconds(), RATE);
+    assert_in_range(ran, seconds() * RATE * 95 / 100, seconds() * RATE * 105 / 100);
+}
+
+static void four_processes_with_handlers_keep_to_the_rate_and_one_is_killed(void **state)
+{
+    static const char *const parts[PROCESSES] = {"handle", "handle", "handle", "handle"};
+    keep_to_the_rate(*state, HF_MODE_ORDERED, parts);
+}
+
+static void handlers_and_claims_keep_to_one_rate_and_one_is_killed(void **state)
+{
+    static const char *const parts[PROCESSES] = {"handle", "handle", "pull", "pull"};
+    keep_to_the_rate(*state, HF_MODE_SHARED, parts);
+}
+
+static const struct part parts[] = {{"handle", handle}, {"pull", pull}};
+
+static const struct CMUnitTest tests[] = {
+    scene_test(ordered_handlers_begin_no_faster_than_the_rate),
+    scene_test(shared_handlers_begin_no_faster_than_the_rate),
+    scene_test(a_claim_gets_what_the_rate_allows_and_waits_for_more),
+    scene_test(a_rate_can_be_changed_and_taken_away),
+    scene_test(four_processes_with_handlers_keep_to_the_rate_and_one_is_killed),
+    scene_test(handlers_and_claims_keep_to_one_rate_and_one_is_killed),
+};
+
+ACTOR_MAIN(tests, parts)
