@@ -128,6 +128,41 @@ static void plain_appends_are_inserted_as_they_are_unnested(void **state)
     PQfinish(s.pg);
 }
 
+/* Types are found one behind the other, and the events of each by position, all in the index of
+ * the months; no month is read, nor are the events of a type sorted. */
+static void types_are_read_by_their_index(void **state)
+{
+    struct scene s = scene_of(*state);
+    side_must(s.pg,
+              "SELECT holdfast.publish('%s', 't' || i %% 9, '{}') "
+              "FROM generate_series(1, 2000) i",
+              s.f->namespace_name);
+    side_must(s.pg,
+              "DO $do$ DECLARE v_month text; BEGIN FOR v_month IN SELECT c.relname FROM "
+              "pg_inherits h JOIN pg_class c ON c.oid = h.inhrelid WHERE h.inhparent = "
+              "'holdfast_private.events_%lld'::regclass LOOP EXECUTE format('CREATE INDEX %%I ON "
+              "holdfast_private.%%I (type, position)', v_month || '_type', v_month); "
+              "END LOOP; END $do$",
+              (long long)s.namespace_id);
+    side_must(s.pg,
+              "DO $do$ BEGIN EXECUTE 'PREPARE read_types (bigint, bigint, text[], text[], text, "
+              "integer) AS ' || replace(substring((SELECT p.prosrc FROM pg_proc p WHERE p.oid = "
+              "'holdfast.read_types'::regproc) FROM '[$]query[$](.*)[$]query[$]'), "
+              "'{namespace}', '%lld'); END $do$",
+              (long long)s.namespace_id);
+    side_must(s.pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off");
+    must_plan_without(&s, "read_types (0, 2000, '{t1}', '{t}', '^t', 10)", "Seq Scan");
+    PGresult *plan = PQexec(s.pg, "EXPLAIN (COSTS OFF) EXECUTE read_types (0, 2000, '{t1}', "
+                                  "'{t}', '^t', 10)");
+    int by_type = 0;
+    for (int row = 0; row < PQntuples(plan); row++) {
+        by_type += strstr(PQgetvalue(plan, row, 0), "_type on ") ? 1 : 0;
+    }
+    PQclear(plan);
+    must_hold(by_type >= 3); /* the first type, the next, and the positions of each */
+    PQfinish(s.pg);
+}
+
 /* ---- Kept plans ------------------------------------------------------------------------------ */
 
 /* A table that is empty when the plan is made would be read as a whole ever after. */
@@ -165,6 +200,7 @@ static void pages_of_schedules_are_read_in_the_order_of_an_index(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(the_tail_is_read_by_index_whether_many_or_few_rows_are_expected),
     CLAIM(plain_appends_are_inserted_as_they_are_unnested),
+    CLAIM(types_are_read_by_their_index),
     CLAIM(a_plan_that_is_kept_is_good_for_a_table_that_grows),
     CLAIM(pages_of_schedules_are_read_in_the_order_of_an_index),
 };

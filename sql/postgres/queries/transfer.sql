@@ -49,10 +49,14 @@ SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generati
        s.dropped
 FROM holdfast_private.subscriptions s WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name
 
--- What the owner of one has in hand is not known to the copy: then up to the head.
+-- What the owner of one has in hand is not known to the copy: then all that is in it. (Not the
+-- head, which is not of the snapshot.)
 -- name: transfer_read_partitions
 SELECT s.name, c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.epoch, c.turn,
-       CASE WHEN p.owner IS NULL THEN p.doubt_through ELSE holdfast.head(s.namespace_id) END
+       CASE WHEN p.owner IS NULL THEN p.doubt_through
+            ELSE greatest(p.doubt_through, (
+                SELECT e.position FROM holdfast_private.events e
+                WHERE e.namespace_id = $1::bigint::integer ORDER BY e.position DESC LIMIT 1)) END
 FROM holdfast_private.subscriptions s
 JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id
 JOIN holdfast_private.partitions p ON p.subscription_id = s.id AND p.partition = c.partition
