@@ -13,8 +13,8 @@ extern "C" {
 
 typedef enum hf_state {
     HF_STATE_NOT_FOR_IT = 0, /* the patterns do not match, or it is before the start */
-    HF_STATE_PENDING = 1,    /* not yet handed out */
-    HF_STATE_PROCESSING = 2, /* handed out, or in a handler now */
+    HF_STATE_PENDING = 1,    /* not handed out, or its lease has ended: the next claim gets it */
+    HF_STATE_PROCESSING = 2, /* handed out, or in a handler now (as in_flight below) */
     HF_STATE_RETRYING = 3,   /* waits for its next attempt */
     HF_STATE_HELD = 4,       /* waits behind an earlier event of its key */
     HF_STATE_DONE = 5,
@@ -36,6 +36,9 @@ typedef struct hf_event_state {
     int64_t dead_id;            /* -1 unless dead */
     const char *cause;  /* why the last attempt failed, as in hf_dead_letter; NULL if none did */
     int32_t deliveries; /* how often it was handed out to this subscription; -1: not known */
+    const char *node;  /* processing: the node that has it; NULL: not known */
+    int64_t since_us;  /* processing: since when it has it (shared: claimed, ordered: its handler
+                          runs); -1: not known */
 } hf_event_state;
 
 typedef int (*hf_event_fn)(const hf_event *event, void *ctx);
@@ -58,6 +61,8 @@ HF_API hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t
 /* The position after which reading from a place begins. */
 HF_API hf_status hf_locate(hf_bus *bus, hf_place place, int64_t *ret_position);
 
+#define HF_PENDING_MAX 10000 /* pending events are counted up to here */
+
 /* Everything about a subscription. Numbers that are not known are -1. */
 typedef struct hf_subscription_info {
     const char *name;
@@ -72,13 +77,28 @@ typedef struct hf_subscription_info {
                                         partitions, each of which has its own */
     int64_t cursor;                  /* shared: everything up to here has been handed out */
     int64_t head;                    /* the log's newest position */
-    int64_t lag;                     /* head - checkpoint */
-    int64_t in_flight;               /* shared: leased and unsettled */
+    int64_t lag;                     /* head - checkpoint: positions, whatever is there */
+    int64_t pending;                 /* events that its patterns match and that have not been
+                                        handed out (ordered: that are not settled as far as is
+                                        stored, and do not retry); exact if pending_more is 0 */
+    int32_t pending_more;            /* 1: at least so many. There are more than HF_PENDING_MAX,
+                                        or the log behind the checkpoint (shared: cursor) is so
+                                        long that not all of it was looked at */
+    int64_t in_flight;               /* shared: leased and unsettled, without leases that ended;
+                                        ordered: events whose handlers run. On PostgreSQL those
+                                        that have run for half a second, as their process said
+                                        within the last two */
+    int64_t lease_ended;             /* shared: events whose lease ended without an answer, or
+                                        that were given back; they are pending, too */
+    int64_t claimed_at_us;           /* shared: when events were last handed out, since it was
+                                        created or last sought; -1: never */
     int64_t retrying;
     int64_t held;
     int64_t blocked;           /* keys parked by on_poison=block_key */
     int64_t dead;              /* unresolved dead letters */
-    int64_t oldest_waiting_us; /* when the oldest unsettled event entered the log */
+    int64_t oldest_waiting_us; /* when the oldest of its events (those that match) that is not
+                                   settled entered the log; -1: none, or, if pending_more is 1,
+                                   none was found */
     double rate;               /* events per second that it settled (shared: that were handed out),
                                    over the last 30 to 60 seconds; -1 for so long after a seek, a
                                    change of its partitions, or a clock that was set back */
@@ -112,20 +132,26 @@ typedef struct hf_stats {
     int64_t held;
     int64_t in_flight;
     int64_t dead;
-    int64_t oldest_waiting_us;
+    int64_t oldest_waiting_us; /* of all subscriptions, as in hf_subscription_info */
     int64_t store_bytes;
     int64_t wal_bytes;
-    int64_t published;     /* events published by this handle since it was opened */
-    int64_t commits;       /* commits that those events took */
-    int64_t delivered;     /* deliveries that handlers of this handle finished */
-    int64_t failed;        /* failed attempts of handlers of this handle */
-    double rate;           /* events that entered the log per second, over the last minute */
-    int64_t later;         /* events that wait for their time (holdfast/later.h) */
-    int64_t later_next_us; /* when the first of them is due; -1 also if there is none */
+    int64_t published;         /* events published by this handle since it was opened */
+    int64_t commits;           /* commits that those events took */
+    int64_t delivered;         /* deliveries that handlers of this handle finished */
+    int64_t failed;            /* failed attempts of handlers of this handle */
+    double rate;               /* events that entered the log per second, over the last minute */
+    int64_t later;             /* events that wait for their time (holdfast/later.h) */
+    int64_t later_next_us;     /* when the first of them is due; -1 also if there is none */
+    int64_t later_due;         /* how many of them are due, and have not been brought */
+    int64_t schedules_due;     /* schedules that are due and have not fired */
+    int64_t schedules_next_us; /* when the first schedule is due; -1 also if there is none */
+    int64_t nodes;             /* other processes that have the namespace open and are alive */
+    int64_t lease_ended;       /* of all subscriptions, as in hf_subscription_info */
 } hf_stats;
 
 /* Takes as long for ten million events as for ten: only what is exceptional is counted, that is
- * leases, retries, open dead letters and events for later. After hf_shutdown the database is not
+ * leases, retries, open dead letters and events for later, and of the log a bounded part is looked
+ * at for the oldest event that waits. After hf_shutdown the database is not
  * asked any more: only published, delivered and failed are known. */
 HF_API hf_status hf_stats_get(hf_bus *bus, hf_stats *ret_stats);
 

@@ -73,6 +73,34 @@ HF_API hf_status hf_bury(hf_bus *bus, const char *subscription, const char *leas
 HF_API hf_status hf_touch(hf_bus *bus, const char *subscription, const char *lease,
                           int64_t lease_ms);
 
+/* A lease of a shared subscription: events that were claimed and are not settled. */
+typedef struct hf_lease_info {
+    size_t size;
+    const char *subscription;
+    const char *lease;     /* its text, as hf_batch_lease */
+    const char *node;      /* who claimed it; NULL: not known */
+    int64_t claimed_at_us; /* -1: not known */
+    int64_t expires_at_us; /* when it ends; of one that is kept, from when on its node's signs of
+                              life are looked at */
+    int32_t kept;          /* 1: handlers of a started process: it lasts while that is alive */
+    int32_t ended;         /* 1: its time is over, or its process is dead, and its events have not
+                              been handed out again: they are not in flight */
+    const int64_t *positions; /* of its events that are left, ascending */
+    size_t count;
+} hf_lease_info;
+
+typedef int (*hf_lease_fn)(const hf_lease_info *info, void *ctx);
+
+/* The leases of a shared subscription (NULL: of all of the namespace, by name), those that end
+ * first first. HF_NOTFOUND; HF_MISUSE for an ordered subscription. */
+HF_API hf_status hf_lease_list(hf_bus *bus, const char *subscription, hf_lease_fn found, void *ctx);
+/* Takes a lease away from who has it, for a worker that hangs: its events are free for the next
+ * claim at once, and the attempt does not count. What its holder settles afterwards answers
+ * HF_STALE. ret_count (may be NULL): how many events it was. HF_NOTFOUND: there is no such lease
+ * (any more). */
+HF_API hf_status hf_lease_revoke(hf_bus *bus, const char *subscription, const char *lease,
+                                 int64_t *ret_count);
+
 /*
  * A descriptor that becomes readable when there may be something new, for programs with their own
  * event loop: read 8 bytes from it (eventfd), then claim or read until nothing is left. It does not

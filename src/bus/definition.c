@@ -57,7 +57,7 @@ static hf_status parse_into(const struct subscription_row *row, struct definitio
     return HF_OK;
 }
 
-static hf_status parse(const struct subscription_row *row, struct definition *definition)
+hf_status definition_parse(const struct subscription_row *row, struct definition *definition)
 {
     struct definition made;
     definition_init(&made);
@@ -80,7 +80,7 @@ struct loading {
 static int load_row(const struct subscription_row *row, void *ctx)
 {
     struct loading *loading = ctx;
-    loading->status = parse(row, loading->definition);
+    loading->status = definition_parse(row, loading->definition);
     return 0;
 }
 

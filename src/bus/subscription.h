@@ -38,6 +38,7 @@ void definition_init(struct definition *definition);
 void definition_release(struct definition *definition);
 /* Reads one into `definition` (initialised; what was in it is replaced only on success). The
  * message for HF_NOTFOUND names the subscription. */
+hf_status definition_parse(const struct subscription_row *row, struct definition *definition);
 hf_status definition_load(hf_bus *bus, const char *name, struct definition *definition);
 hf_status definition_load_id(hf_bus *bus, int64_t id, struct definition *definition);
 struct filter definition_filter(const struct definition *definition);

@@ -82,7 +82,8 @@ struct engine_class {
     hf_status (*tx_finish_unit)(struct tx *tx, struct tx_member *others, size_t count,
                                 bool *ret_lane_busy, size_t *ret_settled);
 
-    int64_t look_ms; /* store_look_ms */
+    int64_t look_ms;  /* store_look_ms */
+    bool keeps_notes; /* store_takes_notes */
 };
 
 extern const struct engine_class sqlite_engine_class;

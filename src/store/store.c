@@ -506,5 +506,5 @@ int64_t store_look_ms(const struct store *store)
 
 bool store_takes_notes(const struct store *store)
 {
-    return store->engine->class->note != NULL;
+    return store->engine->class->keeps_notes;
 }

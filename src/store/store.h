@@ -550,28 +550,6 @@ typedef int (*epoch_fn)(int32_t partition, int64_t epoch, void *ctx);
 hf_status store_standing(struct store *store, int64_t id, struct standing *ret_standing,
                          epoch_fn found, void *ctx);
 
-/* Where one event is in one subscription. */
-struct delivery_facts {
-    int64_t start;
-    int64_t checkpoint; /* of the event's partition; shared: -1 */
-    int64_t cursor;     /* shared; ordered: -1 */
-    bool settled;       /* has a row in `settled` */
-    bool leased;        /* in a lease (shared), or noted as running now */
-    bool waiting;       /* has a retries row of that kind */
-    bool held;          /* has one of that kind, or one with next_attempt_us 0 */
-    bool blocked;
-    int32_t attempts;
-    int32_t deliveries; /* how often it was handed out; -1: not known */
-    enum cause cause;   /* why the last attempt failed */
-    int64_t next_attempt_us;
-    int64_t dead_id; /* -1 */
-};
-
-/* `attempts_json` gets the story (of retry, dead letter or outcome), appended to the arena. */
-hf_status store_delivery_facts(struct store *store, int64_t subscription_id, const uint8_t id[16],
-                               int64_t position, int64_t hash, struct arena *arena,
-                               struct delivery_facts *ret_facts, struct text *ret_attempts_json);
-
 /* Appends the event with this id to the batch. HF_NOTFOUND. */
 hf_status store_event_find(struct store *store, const uint8_t id[16], struct batch *batch);
 
@@ -785,15 +763,23 @@ int64_t store_look_ms(const struct store *store);
 /* Ends the store_wait of this store's own threads. */
 void store_wake(struct store *store);
 
+/* What a worker is about to run. */
+struct handler_note {
+    int64_t subscription_id;
+    int64_t position;
+    int32_t attempt; /* the number of the attempt that begins */
+    int64_t now_us;
+};
+
 /*
- * Notes: before a handler runs its worker writes down what it does, where the next process finds it
- * if this one dies; no sync. `slot` is the worker's own, 0 .. STORE_NOTES_MAX-1. attempt is the
- * number of the attempt that begins. An engine that cannot do this ignores it (see acquire).
+ * Notes: before a handler runs its worker writes down what it does, no sync. `slot` is the worker's
+ * own, 0 .. STORE_NOTES_MAX-1. Others see by them what runs (struct progress, delivery_facts).
+ * Where they are kept (store_takes_notes), the next process finds them if this one dies; an engine
+ * that cannot do that (see acquire) shows them for as long as the process lives.
  */
-void store_note(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
-                int32_t attempt);
+void store_note(struct store *store, int32_t slot, const struct handler_note *note);
 void store_note_clear(struct store *store, int32_t slot);
-/* Whether it does. Costs nothing. */
+/* Whether notes outlive the process. Costs nothing. */
 bool store_takes_notes(const struct store *store);
 /* A sign of life: at least every lease_ms / 4 of the bus's shortest lease, and every heartbeat. */
 void store_alive(struct store *store);

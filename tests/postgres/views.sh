@@ -45,8 +45,8 @@ sql "SELECT FROM holdfast.publish_many('default', array_fill('t'::text, ARRAY[11
          now())" >/dev/null
 figures="namespace, subscription, head, checkpoint, lag, oldest_waiting > '0', in_flight, retrying,
     held, blocked, dead, rate > 0"
-wanted="default||120|||t|0|0|0|0|0|t default|audit|120|20|100|t||0|0|0|0|f"
-wanted="$wanted default|jobs|120|1|119|t|0|0|0|0|0|t it's \"other\"||1|||||0|0|0|0|t"
+wanted="default||120|||t|0|0|0|0|0|t default|audit|120|20|100|t|0|0|0|0|0|f"
+wanted="$wanted default|jobs|120|1|119|t|0|0|0|0|0|t it's \"other\"||1||||0|0|0|0|0|t"
 is "stats has a row per namespace, then one per subscription; what is not known is NULL" \
     "SELECT $figures FROM holdfast.stats()" "$wanted"
 lease=$(sql "SELECT DISTINCT lease FROM holdfast.claim('default', 'jobs', 10)")
@@ -70,7 +70,7 @@ is "nothing waits when all is settled" \
     FROM holdfast.stats('default') WHERE subscription = 'audit'" "120|0|t"
 is "a namespace without events has numbers, too" \
     "SELECT FROM holdfast_private.namespace_put('empty');
-    SELECT $figures FROM holdfast.stats('empty')" "empty||0|||||0|0|0|0|f"
+    SELECT $figures FROM holdfast.stats('empty')" "empty||0||||0|0|0|0|0|f"
 fails "no such namespace" "SELECT FROM holdfast.stats('nope')" "HF003: there is no namespace nope"
 
 # --- Rate ---

@@ -549,7 +549,7 @@ static void a_note_counts_as_running_while_its_process_lives(void **state)
     struct acquire acquire = acquire_of(id, 0, LEASE_MS);
     must_answer(HF_OK, RUN(store, &acquire));
     must_equal(false, facts_of(*state, store, id, 1, NULL).leased);
-    store_note(store, 5, id, 1, 1);
+    note_handler(store, 5, id, 1, 1);
     if (((struct fixture *)*state)->sqlite) {
         must_equal(true, facts_of(*state, store, id, 1, NULL).leased);
     }

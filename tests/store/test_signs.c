@@ -421,7 +421,7 @@ static void notes_can_be_written_without_looking(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     for (int32_t slot = 0; slot < STORE_NOTES_MAX; slot++) {
-        store_note(store, slot, 1, slot + 1, 1);
+        note_handler(store, slot, 1, slot + 1, 1);
     }
     for (int32_t slot = 0; slot < STORE_NOTES_MAX; slot++) {
         store_note_clear(store, slot);

@@ -424,6 +424,7 @@ static struct engine_class faulty_engine_class = {
     .index_command = faulty_index_command,
     .reader_close = faulty_reader_close,
     .tx_rollback = faulty_tx_rollback,
+    .keeps_notes = true,
 #define VERB(result, name, params, args) .name = forward_##name,
 #define BY_HAND(result, name, params, args)
 #define COPY(result, name, params, args)

@@ -271,6 +271,39 @@ struct progress progress_of(struct store *store, int64_t id)
     return progress;
 }
 
+struct pending pending_of(struct store *store, int64_t id, const char *pattern, int64_t max)
+{
+    struct text patterns[] = {text_of(pattern)};
+    struct pending_query query = {
+        .subscription_id = id,
+        .filter = {.patterns = patterns, .count = 1},
+        .max = max,
+    };
+    struct pending pending;
+    memset(&pending, 0x55, sizeof pending);
+    must_answer(HF_OK, store_pending(store, &query, &pending));
+    return pending;
+}
+
+int64_t oldest_of(struct store *store, int64_t id)
+{
+    int64_t open_us = progress_of(store, id).oldest_open_us;
+    int64_t first_us = pending_of(store, id, "*", 1).first_at_us;
+    return open_us < 0 || (first_us >= 0 && first_us < open_us) ? first_us : open_us;
+}
+
+void note_handler(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
+                  int32_t attempt)
+{
+    struct handler_note note = {
+        .subscription_id = subscription_id,
+        .position = position,
+        .attempt = attempt,
+        .now_us = T0,
+    };
+    store_note(store, slot, &note);
+}
+
 /* ---- Ordered: owning a partition ------------------------------------------------------------- */
 
 struct acquire acquire_of(int64_t subscription_id, int32_t partition, int64_t lease_ms)
@@ -665,8 +698,14 @@ struct delivery_facts facts_of(struct fixture *fixture, struct store *store,
     struct delivery_facts facts;
     struct text story = TEXT_ABSENT;
     memset(&facts, 0x55, sizeof facts);
-    must_answer(HF_OK, store_delivery_facts(store, subscription_id, entry->id, position,
-                                            entry->hash, &batch->arena, &facts, &story));
+    struct delivery_query query = {
+        .subscription_id = subscription_id,
+        .id = entry->id,
+        .position = position,
+        .hash = entry->hash,
+        .now_us = T0,
+    };
+    must_answer(HF_OK, store_delivery_facts(store, &query, &batch->arena, &facts, &story));
     if (ret_attempts_json) {
         *ret_attempts_json = story;
     } else {

@@ -80,6 +80,13 @@ hf_status subscription_pause(struct store *store, int64_t id, bool paused, int64
 hf_status subscription_seek(struct store *store, int64_t id, int64_t position);
 int64_t generation_of(struct store *store, int64_t id);
 struct progress progress_of(struct store *store, int64_t id);
+/* What is pending, by the one pattern that it has. */
+struct pending pending_of(struct store *store, int64_t id, const char *pattern, int64_t max);
+/* When the oldest unsettled event entered the log, of a subscription to "*"; -1: there is none. */
+int64_t oldest_of(struct store *store, int64_t id);
+/* Notes at T0 that a handler runs. */
+void note_handler(struct store *store, int32_t slot, int64_t subscription_id, int64_t position,
+                  int32_t attempt);
 
 /* ---- Ordered: owning a partition ------------------------------------------------------------- */
 

@@ -131,8 +131,8 @@ static hf_status puppet_settle(struct puppet *puppet, char **words)
 
 static hf_status puppet_note(struct puppet *puppet, char **words)
 {
-    store_note(puppet->store, (int32_t)number_of(words[1]), number_of(words[2]),
-               number_of(words[3]), (int32_t)number_of(words[4]));
+    note_handler(puppet->store, (int32_t)number_of(words[1]), number_of(words[2]),
+                 number_of(words[3]), (int32_t)number_of(words[4]));
     return HF_OK;
 }
 

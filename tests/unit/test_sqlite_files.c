@@ -298,10 +298,10 @@ static void a_store_whose_live_file_is_deleted_lives_and_makes_it_again(void **s
 static void a_live_file_that_is_truncated_or_replaced_is_made_again(void **state)
 {
     struct rivals rivals = rivals_of(*state);
-    store_note(rivals.owner, 0, rivals.subscription_id, 1, 1);
+    note_handler(rivals.owner, 0, rivals.subscription_id, 1, 1);
     must_equal(0, truncate(rivals.path, 0));
     must_still_own(&rivals, 1);
-    store_note(rivals.owner, 0, rivals.subscription_id, 2, 1);
+    note_handler(rivals.owner, 0, rivals.subscription_id, 2, 1);
     store_alive(rivals.owner);
     must_have_a_live_file(&rivals);
     must_still_own(&rivals, 1);
@@ -420,7 +420,7 @@ static void a_replaced_store_gives_up_what_it_owns_at_its_next_commit(void **sta
 {
     struct fixture *f = *state;
     struct rivals rivals = rivals_of(f);
-    store_note(rivals.owner, 0, rivals.subscription_id, 1, 1);
+    note_handler(rivals.owner, 0, rivals.subscription_id, 1, 1);
     replace_by_a_copy(f);
     must_answer(HF_UNAVAILABLE, settle(&rivals.owned, 1, NULL, 0));
     must_hold(store_is_replaced(rivals.owner));

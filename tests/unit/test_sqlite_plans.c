@@ -19,6 +19,7 @@ static const char *const may_scan[] = {
     "members_changed_by",      /* at closing */
     "member_remove_all",       /* at closing */
     "lease_owned",             /* at closing */
+    "lease_held",              /* sorts a subscription's few leases, for people */
     "token_is_named",          /* once per dead process */
     "token_has_something",     /* at closing */
     "schema_exists",           /* at opening */

@@ -297,12 +297,14 @@ BEGIN
         p_claim.lease := coalesce(p_claim.lease, gen_random_uuid());
         p_claim.expires_at := p_claim.now + p_claim.lease_ms * interval '1 ms';
         INSERT INTO leases (token, subscription_id, expires_at, lease_ms, owner, bound, kept,
-                            careful, has_retries, count, owner_name, positions, handed)
+                            careful, has_retries, count, owner_name, positions, handed,
+                            claimed_at)
             VALUES (p_claim.lease, p_claim.subscription_id, p_claim.expires_at, p_claim.lease_ms,
                     CASE WHEN p_claim.bound OR p_claim.kept THEN p_claim.token END, p_claim.bound,
                     p_claim.kept, p_claim.careful, p_claim.has_retries, p_claim.count,
                     p_claim.node_name, p_claim.positions,
-                    CASE WHEN p_claim.handed IS NOT NULL THEN handed_merge(p_claim.handed) END);
+                    CASE WHEN p_claim.handed IS NOT NULL THEN handed_merge(p_claim.handed) END,
+                    p_claim.now);
     ELSE
         p_claim.lease := NULL;
     END IF;
@@ -320,13 +322,14 @@ BEGIN
                 AND l.expires_at >= least(p_claim.kept_from, p_claim.expires_at)
             ORDER BY l.expires_at LIMIT 1), 'infinity');
     END IF;
-    IF p_claim.cursor <> v_stored.checkpoint OR p_claim.turn <> v_stored.turn
+    IF p_claim.count > 0 OR p_claim.cursor <> v_stored.checkpoint OR p_claim.turn <> v_stored.turn
        OR p_claim.holes <> coalesce(v_stored.holes, '{}')
        OR p_claim.leases_from < coalesce(v_stored.leases_from, '-infinity')
        OR p_claim.kept_from < coalesce(v_stored.kept_from, '-infinity') THEN
         PERFORM journal_add(p_claim.subscription_id, 0, p_claim.cursor, v_stored.checkpoint_at,
                             NULL, p_claim.turn, p_claim.leases_from, p_claim.kept_from,
-                            nullif(p_claim.holes, '{}'), v_stored);
+                            nullif(p_claim.holes, '{}'), v_stored,
+                            CASE WHEN p_claim.count > 0 THEN p_claim.now END);
     END IF;
     v_more := p_claim.more OR p_claim.count >= p_claim.max OR p_claim.bytes >= p_claim.bytes_max;
     RETURN ROW(HF_OK, NULL, p_claim.lease, p_claim.expires_at,

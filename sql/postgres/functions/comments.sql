@@ -49,6 +49,24 @@ COMMENT ON FUNCTION holdfast.bury IS
 COMMENT ON FUNCTION holdfast.extend IS
     'Lets a lease last lease_ms from now (NULL: as long as the subscription says). Answers when '
     'it ends.';
+COMMENT ON FUNCTION holdfast.lease_list IS
+    'What is claimed and not settled, of a shared subscription (NULL: of all): who has which '
+    'events, since when and until when.';
+COMMENT ON FUNCTION holdfast.lease_revoke IS
+    'Takes a lease away from who has it: its events are free for the next claim, and the attempt '
+    'does not count. Answers how many they are.';
+SELECT holdfast_private.comment_make('holdfast.lease', '{
+    "": "The rows of holdfast.lease_list().",
+    "subscription": "the name of the subscription",
+    "lease": "what ack and the others take",
+    "node": "who claimed it; NULL: not known",
+    "claimed_at": "when it was claimed; NULL: not known",
+    "expires_at": "when it ends; if it is kept, when its node is looked at",
+    "kept": "handlers of a process have it: it lasts while that is alive",
+    "ended": "its time is over, or its process is dead, and no claim has taken what is left",
+    "count": "how many events are left in it",
+    "positions": "which"
+}');
 
 COMMENT ON FUNCTION holdfast.prepare_wait IS
     'For a client that has claimed nothing and wants to wait: LISTEN on the channel, call this, '
@@ -169,14 +187,18 @@ SELECT holdfast_private.comment_make('holdfast.stats', '{
     "head": "the newest position of the log",
     "checkpoint": "everything up to this position is settled",
     "lag": "how many positions lie between checkpoint and head",
-    "oldest_waiting": "how long the oldest event that is not settled has been in the log",
-    "in_flight": "events under a lease; NULL: the subscription is ordered",
+    "oldest_waiting": "how long the oldest event that matches and is not settled is in the log",
+    "in_flight": "events under leases that have not ended; ordered: handlers that run for long",
     "retrying": "events that failed and wait for their next attempt",
     "held": "events that wait behind an earlier one of their key",
     "blocked": "dead events that keep their keys back until a person decides",
     "dead": "dead letters that are not resolved",
     "rate": "positions per second that the checkpoint has passed lately",
-    "later": "of the namespace: events that wait for their time"
+    "later": "of the namespace: events that wait for their time",
+    "pending": "events that match and are not handed out, counted up to 10000",
+    "pending_more": "at least so many are pending",
+    "lease_ended": "shared: events whose lease ended; they are pending, too",
+    "claimed_at": "shared: when events were last handed out; NULL: never"
 }');
 
 SELECT holdfast_private.comment_make('holdfast.event_log', '{

@@ -4,14 +4,14 @@
 -- What runs with its owner's rights is for the roles that grants.sql grants it to, and for no
 -- others; the functions of triggers are for none. A function that is new here has to be granted to
 -- those who have a part in a namespace, and what each namespace has of its own (append_<id>,
--- claim_<id>, lease_events_<id>) is made of texts that may be new, too.
+-- claim_<id>, lease_events_<id>, pending_<id>) is made of texts that may be new, too.
 DO $$
 DECLARE
     v_grant record;
 BEGIN
     PERFORM holdfast_private.gate_take(1, 'granting');
     PERFORM holdfast_private.append_make(n.id), holdfast_private.claim_make(n.id),
-            holdfast_private.log_make(n.id)
+            holdfast_private.log_make(n.id), holdfast_private.pending_make(n.id)
         FROM holdfast_private.namespaces n
         WHERE to_regclass('holdfast_private.events_' || n.id) IS NOT NULL;
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast_private.entry_list(NULL));

@@ -114,7 +114,7 @@ AS $$
         change_dead_purge, claim, ack, nack, release, bury, extend, change_members_refresh,
         change_checkpoints, change_repartition, create_subscription, alter_subscription,
         drop_subscription, pause_subscription, resume_subscription, retry_dead_letters,
-        resolve_dead_letters, purge_dead_letters}'::text[]) n
+        resolve_dead_letters, purge_dead_letters, lease_revoke, process_running}'::text[]) n
 $$;
 
 -- The functions that run with their caller's rights and are for the owner of the schema: no other

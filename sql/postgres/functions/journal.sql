@@ -50,12 +50,13 @@ CREATE OR REPLACE FUNCTION holdfast.span_passed(p_ago integer, p_from bigint, p_
 -- Appends a checkpoint, or a cursor with what belongs to it. The caller has locked the partition's
 -- row, so that a partition's seqs rise in the order of its changes. p_stored: the newest row, if
 -- the checkpoint has moved on from there. NULL: it was put to where it is now; how fast it moves is
--- known again later, or at once if it never moved (p_at is NULL).
+-- known again later, or at once if it never moved (p_at is NULL). p_claimed_at: something was
+-- handed out; NULL: as it was.
 CREATE OR REPLACE FUNCTION holdfast_private.journal_add(
     p_subscription_id bigint, p_partition integer, p_checkpoint bigint, p_at timestamptz,
     p_last_event_id uuid, p_turn boolean DEFAULT false, p_leases_from timestamptz DEFAULT NULL,
     p_kept_from timestamptz DEFAULT NULL, p_holes holdfast_private.hole[] DEFAULT NULL,
-    p_stored holdfast_private.checkpoints_0 DEFAULT NULL)
+    p_stored holdfast_private.checkpoints_0 DEFAULT NULL, p_claimed_at timestamptz DEFAULT NULL)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -67,17 +68,22 @@ DECLARE
     v_from   bigint := holdfast_private.span_from(v_ago, p_stored.span_from, p_stored.checkpoint);
     v_before bigint := holdfast_private.span_before(v_ago, p_stored.span_from, p_stored.span_before,
                                                     p_stored.checkpoint);
+    v_claimed timestamptz := coalesce(p_claimed_at, p_stored.claimed_at);
 BEGIN
+    IF p_stored.span IS NULL AND p_at IS NOT NULL THEN -- it was put elsewhere
+        v_claimed := (SELECT c.claimed_at FROM holdfast_private.checkpoints c
+                      WHERE c.subscription_id = p_subscription_id AND c.partition = p_partition);
+    END IF;
     IF (SELECT side FROM holdfast_private.turns) = 0 THEN
         INSERT INTO holdfast_private.checkpoints_0
             VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'),
                     p_checkpoint, p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from,
-                    p_holes, v_span, v_from, v_before);
+                    p_holes, v_span, v_from, v_before, v_claimed);
     ELSE
         INSERT INTO holdfast_private.checkpoints_1
             VALUES (p_subscription_id, p_partition, nextval('holdfast_private.journal_seq'),
                     p_checkpoint, p_at, p_last_event_id, p_turn, p_leases_from, p_kept_from,
-                    p_holes, v_span, v_from, v_before);
+                    p_holes, v_span, v_from, v_before, v_claimed);
     END IF;
 END
 $$;

@@ -237,6 +237,7 @@ BEGIN
         PERFORM append_make(namespace_put.id);
         PERFORM claim_make(namespace_put.id);
         PERFORM log_make(namespace_put.id);
+        PERFORM pending_make(namespace_put.id);
     ELSIF p_gapless <> namespace_put.gapless THEN
         status := HF_CONFLICT;
         message := format('namespace %s is %sgapless, which cannot be changed', p_name,
@@ -522,7 +523,8 @@ BEGIN
         DELETE FROM past_nodes WHERE namespace_id = v_namespace.id;
         DELETE FROM namespaces n WHERE n.id = v_namespace.id;
         EXECUTE format('DROP FUNCTION IF EXISTS holdfast.append_%1$s, holdfast.claim_%1$s, '
-                       'holdfast.lease_events_%1$s CASCADE', v_namespace.id);
+                       'holdfast.lease_events_%1$s, holdfast.pending_%1$s CASCADE',
+                       v_namespace.id);
         more := false;
     END IF;
 END

@@ -309,7 +309,7 @@ BEGIN
                 WHERE l.owner = p_token AND l.subscription_id = ANY (v_ours) ORDER BY 1 LOOP
         PERFORM leases_lower(v_id, false, p_now);
         UPDATE leases SET token = gen_random_uuid(), owner = NULL, bound = false, kept = false,
-                          piece = 0, expires_at = p_now
+                          piece = 0, expires_at = p_now, claimed_at = NULL
             WHERE owner = p_token AND subscription_id = v_id;
         v_given := true;
     END LOOP;

@@ -1,17 +1,19 @@
 -- Numbers: stats(), and what it is made of.
 --
 -- What is not known is NULL, never 0. Nothing here scans the log: positions are subtracted, first
--- and last events are found by an index, and only what is exceptional (retries, leases, dead
--- letters) is counted.
+-- and last events are found by an index, only what is exceptional (retries, leases, dead letters)
+-- is counted, and pending events in a bounded part of the log (standing.sql).
 
 -- A row for each of these subscriptions, in this order; none for what is no subscription of the
--- namespace. p_token: the calling process, which lives; NULL: none.
+-- namespace. p_token: the calling process, which lives; NULL: none. p_now: leases that end up to
+-- then have ended.
 --   VOLATILE, so that its statement has a snapshot of its own, taken when its tables are locked:
 -- with an older one leases that compact has written anew (journal.sql) would not be seen. Making
 -- its plan takes several times as long as what it does, so there is one, which is kept: by index,
 -- however small a table was.
 CREATE OR REPLACE FUNCTION holdfast.progress_of(p_namespace_id integer, p_subscription_ids bigint[],
-                                                p_token uuid)
+                                                p_token uuid,
+                                                p_now timestamptz DEFAULT clock_timestamp())
     RETURNS SETOF holdfast.progress
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -24,9 +26,12 @@ BEGIN
     RETURN QUERY
     WITH gone AS MATERIALIZED (
             SELECT dead_of(p_namespace_id, ARRAY(
-                       SELECT DISTINCT p.owner FROM read_partitions() p
-                       WHERE p.subscription_id = ANY (p_subscription_ids)
-                           AND p.owner IS DISTINCT FROM p_token AND p.owner IS NOT NULL))
+                       SELECT o.owner
+                       FROM (SELECT p.owner FROM read_partitions() p
+                             WHERE p.subscription_id = ANY (p_subscription_ids)
+                             UNION SELECT l.owner FROM read_leases() l
+                             WHERE l.subscription_id = ANY (p_subscription_ids)) o
+                       WHERE o.owner IS DISTINCT FROM p_token AND o.owner IS NOT NULL))
                 AS tokens),
         buried AS MATERIALIZED (
             SELECT d.subscription, count(*) AS dead
@@ -42,18 +47,20 @@ BEGIN
         WITH parts AS MATERIALIZED (
                 SELECT c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.owner,
                        c.owner_name, (SELECT min(h.low) FROM unnest(c.holes) h) AS hole,
+                       c.claimed_at,
                        span_passed(v_span - c.span, c.span_from, c.span_before,
                                    c.checkpoint) AS passed
                 FROM read_checkpoints() c WHERE c.subscription_id = s.id)
         SELECT low.checkpoint, low.checkpoint_at,
                CASE WHEN every.parts = 1 THEN low.last_event_id END, zero.owner, zero.owner_name,
-               leased.in_flight, waiting.retrying, waiting.held, waiting.blocked,
+               CASE WHEN s.mode = HF_MODE_SHARED THEN leased.in_flight ELSE runs.count END,
+               waiting.retrying, waiting.held, waiting.blocked,
                coalesce((SELECT b.dead FROM buried b WHERE b.subscription = s.name), 0),
                least(waiting.lowest, leased.lowest, low.hole), open.lowest, low.checkpoint + 1,
                (SELECT c.entered_at FROM read_copies() c
                 WHERE c.subscription_id = s.id AND c.position = open.lowest),
                zero.owner <> ALL (gone.tokens), every.unowned, every.rate::double precision,
-               waiting.next_attempt_at
+               waiting.next_attempt_at, leased.ended, leased.ended_at, low.claimed_at
         FROM (SELECT * FROM parts p ORDER BY p.checkpoint NULLS FIRST, p.partition LIMIT 1) low,
             (SELECT p.owner, p.owner_name FROM parts p
              ORDER BY p.owner IS NULL, p.partition LIMIT 1) zero,
@@ -71,9 +78,20 @@ BEGIN
                     min(r.position) AS lowest,
                     min(r.position) FILTER (WHERE r.kind <> RETRY_BLOCKED) AS lowest_open
              FROM read_retries() r WHERE r.subscription_id = s.id) waiting,
-            (SELECT coalesce(sum(l.count) FILTER (WHERE l.piece IS NULL), 0)::bigint AS in_flight,
+            (SELECT coalesce(sum(l.count) FILTER (WHERE NOT l.ended), 0)::bigint AS in_flight,
+                    coalesce(sum(l.count) FILTER (WHERE l.ended), 0)::bigint AS ended,
+                    min(least(l.expires_at, p_now)) FILTER (WHERE l.ended) AS ended_at,
                     min(lower(l.positions)) AS lowest
-             FROM read_leases() l WHERE l.subscription_id = s.id) leased,
+             FROM (SELECT l.count, l.positions, l.expires_at,
+                          l.piece IS NOT NULL OR NOT l.kept AND l.expires_at <= p_now
+                              OR (l.bound OR l.kept)
+                                 AND coalesce(l.owner = ANY (gone.tokens), false) AS ended
+                   FROM read_leases() l WHERE l.subscription_id = s.id) l) leased,
+            (SELECT count(*) FROM read_processes() p
+             CROSS JOIN LATERAL unnest(p.running_subscriptions) r (id)
+             WHERE p.namespace_id = p_namespace_id AND r.id = s.id
+                 AND p.token IN (SELECT o.owner FROM parts o)
+                 AND p.token <> ALL (gone.tokens)) runs,
             LATERAL (SELECT least(waiting.lowest_open, leased.lowest) AS lowest) open) numbers
     WHERE s.namespace_id = p_namespace_id
     ORDER BY o.place;
@@ -167,22 +185,23 @@ AS $$
 BEGIN
     RETURN QUERY EXECUTE replace('
         SELECT n.name, p.name, m.head, m.checkpoint, m.head - m.checkpoint,
-               clock_timestamp() - CASE WHEN m.open THEN coalesce(p.copied_at, e.entered_at)
-                                        ELSE e.entered_at END,
-               CASE WHEN p.mode = HF_MODE_SHARED
-                   THEN p.in_flight END, p.retrying, p.held, p.blocked, p.dead, p.rate, NULL::bigint
+               clock_timestamp() - least(coalesce(p.copied_at, e.entered_at), w.first_at),
+               p.in_flight, p.retrying, p.held, p.blocked, p.dead, p.rate, NULL::bigint,
+               least(w.count + p.lease_ended, HF_PENDING_MAX),
+               w.more OR w.count + p.lease_ended > HF_PENDING_MAX,
+               CASE WHEN p.mode = HF_MODE_SHARED THEN p.lease_ended END, p.claimed_at
         FROM read_namespaces() n CROSS JOIN unnest($1) WITH ORDINALITY p
         CROSS JOIN (SELECT (SELECT e.position FROM holdfast.times_{namespace}() e
                             ORDER BY e.position DESC LIMIT 1) AS newest) l
         CROSS JOIN LATERAL (
             SELECT greatest(p.checkpoint, l.newest) AS head,
                    CASE WHEN p.mode = HF_MODE_SHARED THEN least(p.checkpoint, p.lowest - 1)
-                        ELSE p.checkpoint END AS checkpoint,
-                   coalesce(p.first_open < p.first_unread, false) AS open) m
+                        ELSE p.checkpoint END AS checkpoint) m
+        CROSS JOIN LATERAL holdfast.pending_{namespace}(p.id, HF_PENDING_MAX) w
         LEFT JOIN LATERAL (
             SELECT e.position, e.entered_at FROM holdfast.times_{namespace}() e
-            WHERE e.position >= CASE WHEN m.open THEN p.first_open ELSE p.first_unread END
-            ORDER BY e.position LIMIT 1) e ON NOT m.open OR e.position = p.first_open
+            WHERE e.position >= p.first_open ORDER BY e.position LIMIT 1) e
+            ON e.position = p.first_open
         WHERE n.id = {namespace}
         ORDER BY p.ordinality', '{namespace}', p_namespace_id::text) USING p_progress;
 END
@@ -191,11 +210,14 @@ $$;
 -- stats: for each namespace (or the one that is named; HF003) a row of its own, whose subscription
 -- is NULL, then a row for each of its subscriptions, by name.
 --   head: the newest position. checkpoint: everything up to here is settled; lag: how far it is
--- behind the head. oldest_waiting: for how long the oldest unsettled event has been in the log;
--- NULL: nothing waits. in_flight: leased and unsettled; an ordered subscription's is known to its
--- owner only. dead: unresolved dead letters. rate: of a namespace, events that entered the log per
--- second, over the last minute; of a subscription, events that were settled (shared: handed out),
--- over the last 30 to 60 seconds; NULL for so long after it was put elsewhere, or the clock was.
+-- behind the head. pending: events that match and are not begun, exact up to HF_PENDING_MAX unless
+-- pending_more: then at least so many. oldest_waiting: for how long the oldest unsettled event that
+-- matches has been in the log; NULL: nothing waits, or, with pending_more, none was found.
+-- in_flight: leased and unsettled, without leases that ended (lease_ended); of an ordered one
+-- handlers that have run for a while. claimed_at: when a shared one last handed out events. dead:
+-- unresolved dead letters. rate: of a namespace, events that entered the log per second, over the
+-- last minute; of a subscription, events that were settled (shared: handed out), over the last 30
+-- to 60 seconds; NULL for so long after it was put elsewhere, or the clock was.
 -- The namespace's own row adds up the others of its subscriptions; they are NULL for roles that may
 -- not see these (grants.sql).
 CREATE OR REPLACE FUNCTION holdfast.stats(namespace text DEFAULT NULL) RETURNS SETOF holdfast.stats
@@ -224,10 +246,11 @@ BEGIN
         END LOOP;
         v_rows := ARRAY(SELECT r FROM stats_of(v_namespace.id, v_progress) r);
         IF may_read(v_namespace.id) THEN
-            SELECT max(r.oldest_waiting), sum(r.in_flight), coalesce(sum(r.retrying), 0),
-                   coalesce(sum(r.held), 0), coalesce(sum(r.blocked), 0)
+            SELECT max(r.oldest_waiting), coalesce(sum(r.in_flight), 0),
+                   coalesce(sum(r.retrying), 0), coalesce(sum(r.held), 0),
+                   coalesce(sum(r.blocked), 0), coalesce(sum(r.lease_ended), 0)
                 INTO v_row.oldest_waiting, v_row.in_flight, v_row.retrying, v_row.held,
-                    v_row.blocked
+                    v_row.blocked, v_row.lease_ended
                 FROM unnest(v_rows) r;
             v_row.dead := (SELECT count(*) FROM read_letters() l
                            WHERE l.namespace_id = v_namespace.id AND l.resolved_at IS NULL);

@@ -11,7 +11,7 @@ SELECT holdfast_private.view_make(
     'holdfast_private.checkpoints', holdfast_private.reader_rights(), $view$
     SELECT p.subscription_id, p.partition, p.epoch, p.owner, p.owner_name,
            j.seq, j.checkpoint, j.checkpoint_at, j.last_event_id, j.turn, j.leases_from,
-           j.kept_from, j.holes, j.span, j.span_from, j.span_before
+           j.kept_from, j.holes, j.span, j.span_from, j.span_before, j.claimed_at
     FROM holdfast_private.partitions p
     LEFT JOIN LATERAL (
         SELECT * FROM (

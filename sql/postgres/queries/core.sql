@@ -372,6 +372,11 @@ FROM (SELECT CASE WHEN $4::boolean THEN
      LATERAL (SELECT holdfast.head(({namespace} + 0 * coalesce(f.flag, 0))::integer) AS head
               OFFSET 0) h
 
+-- name: keeper_running
+-- Which handlers of process $1 have run for a while: $2 their subscriptions, $3 the positions of
+-- their events, $4 since when.
+SELECT holdfast.process_running({namespace}, $1, $2, $3, $4)
+
 -- name: keeper_glance
 -- The newest position, and nothing else.
 SELECT holdfast.head({namespace})

@@ -223,7 +223,7 @@ journal AS MATERIALIZED (
                                         r.checkpoint_at, r.last_event_id, r.turn <> 0, p_stored =>
                                         (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                          holdfast.span_of(clock_timestamp()), NULL,
-                                         NULL)::holdfast_private.checkpoints_0)
+                                         NULL, NULL)::holdfast_private.checkpoints_0)
     FROM rows r)
 SELECT CASE WHEN t.id IS NULL THEN 5
             WHEN (SELECT count(*) FROM put) <> cardinality($3)

@@ -123,16 +123,24 @@ SELECT p.id, p.mode, p.checkpoint, p.checkpoint_at, p.last_event_id, p.owner, p.
        greatest(p.checkpoint, (SELECT e.position FROM holdfast.times_{namespace}() e
                                ORDER BY e.position DESC LIMIT 1)),
        p.in_flight, p.retrying, p.held, p.blocked, p.dead, p.lowest,
-       CASE WHEN p.first_open < p.first_unread
-            THEN coalesce(p.copied_at,
-                          (SELECT e.entered_at FROM (
-                               SELECT e.position, e.entered_at FROM holdfast.times_{namespace}() e
-                               WHERE e.position >= p.first_open ORDER BY e.position LIMIT 1) e
-                           WHERE e.position = p.first_open))
-            ELSE (SELECT e.entered_at FROM holdfast.times_{namespace}() e
-                  WHERE e.position >= p.first_unread ORDER BY e.position LIMIT 1) END,
-       p.owner_alive, p.unowned, (p.rate * 1000000)::bigint, p.next_attempt_at
-    FROM holdfast.progress_of($1, $2, $3) p;
+       coalesce(p.copied_at,
+                (SELECT e.entered_at FROM (
+                     SELECT e.position, e.entered_at FROM holdfast.times_{namespace}() e
+                     WHERE e.position >= p.first_open ORDER BY e.position LIMIT 1) e
+                 WHERE e.position = p.first_open)),
+       p.owner_alive, p.unowned, (p.rate * 1000000)::bigint, p.next_attempt_at, p.lease_ended,
+       p.lease_ended_at, p.claimed_at
+    FROM holdfast.progress_of($1, $2, $3, $4) p;
+
+-- name: pending
+SELECT p.count, p.more, p.first_at FROM holdfast.pending_{namespace}($1, $2) p;
+
+-- The leases of a subscription; without any, one row of NULLs tells that the subscription is there.
+-- name: lease_list
+SELECT l.lease::uuid, l.node, l.claimed_at, l.expires_at, l.kept, l.ended, l.positions
+    FROM holdfast.read_subscriptions() s
+    LEFT JOIN LATERAL holdfast.lease_rows($1, s.id, $3, $4) l ON true
+    WHERE s.id = $2 AND s.namespace_id = $1;
 
 -- Members that live (0), by their joining, then partitions (1): whose each is. $3: this process,
 -- which lives. `checkpoint` is NULL as in progress.
@@ -243,8 +251,7 @@ SELECT s.mode, s.start,
             THEN $4 - 1 ELSE c.checkpoint END,
        EXISTS (SELECT 1 FROM holdfast.read_settled() d
                WHERE d.subscription_id = s.id AND d.partition = c.partition AND d.position = $4),
-       s.mode = HF_MODE_SHARED AND EXISTS (SELECT 1 FROM holdfast.read_leases() l
-                              WHERE l.subscription_id = s.id AND l.positions @> $4),
+       coalesce(NOT h.ended, false), coalesce(h.ended, false), h.node, h.since,
        r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story, d.cause,
        CASE WHEN s.mode = HF_MODE_SHARED THEN r.deliveries
             WHEN r.deliveries IS NOT NULL OR $4 > p.doubt_through
@@ -258,6 +265,23 @@ SELECT s.mode, s.start,
     JOIN holdfast.read_partitions() p ON p.subscription_id = s.id AND p.partition = c.partition
     LEFT JOIN holdfast.read_retries() r ON r.subscription_id = s.id AND r.position = $4
     LEFT JOIN holdfast.read_outcomes() o ON o.subscription_id = s.id AND o.position = $4
+    LEFT JOIN LATERAL (
+        SELECT l.owner_name AS node, l.claimed_at AS since,
+               l.piece IS NOT NULL OR NOT l.kept AND l.expires_at <= $6
+                   OR (l.bound OR l.kept) AND l.owner IS DISTINCT FROM $7
+                      AND coalesce(l.owner = ANY (holdfast.dead_of($1, ARRAY[l.owner])), false)
+                   AS ended
+        FROM holdfast.read_leases() l
+        WHERE s.mode = HF_MODE_SHARED AND l.subscription_id = s.id AND l.positions @> $4
+        UNION ALL
+        SELECT p.node_name, u.since, false
+        FROM holdfast.read_processes() p
+        CROSS JOIN LATERAL unnest(p.running_subscriptions, p.running_positions, p.running_since)
+            u (id, position, since)
+        WHERE s.mode = HF_MODE_ORDERED AND p.namespace_id = $1 AND p.token = c.owner
+            AND u.id = s.id AND u.position = $4 AND ($4 > c.checkpoint OR r.position IS NOT NULL)
+            AND (p.token = $7 OR p.token <> ALL (holdfast.dead_of($1, ARRAY[p.token])))
+        LIMIT 1) h ON true
     LEFT JOIN LATERAL (
         SELECT l.id, l.attempts, l.story, l.cause, l.deliveries FROM holdfast.read_letters() l
         WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3

@@ -93,7 +93,7 @@ listed (what, definition) AS (
     FROM pinned, pg_proc p
     WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
         AND p.proname NOT IN (SELECT v.name || s.id
-                              FROM spaces s, (VALUES ('append_'), ('claim_'), ('lease_events_'),
+                              FROM spaces s, (VALUES ('append_'), ('claim_'), ('lease_events_'), ('pending_'),
                                           ('log_'), ('times_'), ('drawn_')) v (name))
     UNION ALL
     SELECT format('type %s', t.typname),
@@ -197,7 +197,8 @@ SELECT format('function %s %s', v.name,
     CROSS JOIN (VALUES ('{' || 'namespace}')) mark (text) -- in one piece it would be filled in here
     CROSS JOIN LATERAL (VALUES ('append_', holdfast.append_source()),
                         ('claim_', holdfast.claim_source()),
-                               ('lease_events_', holdfast.lease_events_source())) w (name, source)
+                               ('lease_events_', holdfast.lease_events_source()),
+                               ('pending_', holdfast.pending_source())) w (name, source)
     CROSS JOIN LATERAL (SELECT w.name || n.id,
                                replace(w.source, mark.text, n.id::text)) v (name, source)
     LEFT JOIN pg_proc p ON p.proname = v.name AND p.pronamespace = 'holdfast'::regnamespace

@@ -126,11 +126,12 @@ UPDATE holdfast_partitions
         span_from = ?7, span_before = ?8
     WHERE subscription_id = ?1 AND partition = ?2;
 
--- A shared one's cursor.
+-- A shared one's cursor. ?7: when something was handed out; NULL: nothing was.
 -- hot
 -- name: partition_move_cursor
 UPDATE holdfast_partitions
-    SET checkpoint = ?2, turn = ?3, span = ?4, span_from = ?5, span_before = ?6
+    SET checkpoint = ?2, turn = ?3, span = ?4, span_from = ?5, span_before = ?6,
+        claimed_at = coalesce(?7, claimed_at)
     WHERE subscription_id = ?1 AND partition = 0;
 
 -- name: partition_seek
@@ -142,7 +143,7 @@ UPDATE holdfast_partitions
 -- hot
 -- name: partition_list
 SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name, epoch, span,
-       span_from, span_before
+       span_from, span_before, claimed_at
     FROM holdfast_partitions WHERE subscription_id = ?1 ORDER BY partition;
 
 -- ---- Another number of partitions ---------------------------------------------------------------
@@ -251,6 +252,12 @@ SELECT place, id, type, payload, key, tenant, metadata, producer, schedule_id, k
 -- name: event_first
 SELECT place, entered_at FROM holdfast_events WHERE place > ?1 AND place <= ?2
     ORDER BY place LIMIT 1;
+
+-- What decides whether an event is for a subscription, in the order of the log.
+-- hot
+-- name: read_types
+SELECT place, type, hash, entered_at FROM holdfast_events WHERE place > ?1 AND place <= ?2
+    ORDER BY place;
 
 -- name: event_late
 SELECT place FROM holdfast_events
@@ -474,14 +481,15 @@ DELETE FROM holdfast_outcomes
 -- hot
 -- name: lease_get
 SELECT subscription_id, expires_at, lease_ms, owner, bound, kept, piece, has_retries, count,
-       owner_name, positions, times
+       owner_name, positions, times, claimed_at
     FROM holdfast_leases WHERE token = ?1;
 
 -- hot
 -- name: lease_put
 INSERT INTO holdfast_leases (token, subscription_id, expires_at, owner, bound, kept, piece,
-                             has_retries, count, first, owner_name, positions, lease_ms, times)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+                             has_retries, count, first, owner_name, positions, lease_ms, times,
+                             claimed_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
 
 -- hot
 -- name: lease_change
@@ -525,10 +533,17 @@ SELECT token FROM holdfast_leases INDEXED BY holdfast_leases_by_owner
 -- name: lease_owned
 SELECT token FROM holdfast_leases WHERE owner = ?1;
 
+-- By owner, so that the state of each owner is asked for once.
 -- hot
--- name: lease_totals
-SELECT coalesce(sum(count) FILTER (WHERE piece IS NULL), 0), min(first)
-    FROM holdfast_leases INDEXED BY holdfast_leases_by_owner WHERE subscription_id = ?1;
+-- name: lease_each
+SELECT owner, kept, expires_at, bound, piece, count, first
+    FROM holdfast_leases INDEXED BY holdfast_leases_by_owner WHERE subscription_id = ?1
+    ORDER BY owner;
+
+-- Those that a claim holds, for people; a subscription has few.
+-- name: lease_held
+SELECT token FROM holdfast_leases INDEXED BY holdfast_leases_by_owner
+    WHERE subscription_id = ?1 AND piece IS NULL ORDER BY expires_at, token;
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 

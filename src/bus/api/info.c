@@ -11,6 +11,8 @@
  *     the breaker is open                       until when
  *     ordered, it has no owner                  no process with handlers for it is started
  *     ordered, its owner is dead                waits for another process to take over
+ *     shared, nothing is in flight, and what
+ *     could be claimed was not for a second     since when, and how many leases have ended
  *     a partition has no owner, and none
  *     may take it                               which ones
  *     all that is left is in keys that are
@@ -19,8 +21,8 @@
  *     a position below visible ones may still
  *     come from an open transaction             which one that is
  *
- * Otherwise it is moving as far as anybody can tell: whether a shared subscription has workers is
- * not written down anywhere until they claim something.
+ * Otherwise it is moving as far as anybody can tell. Whether a shared subscription has workers is
+ * not written down anywhere: a worker is known by what it claims.
  */
 #include "base/breaker.h"
 #include "base/err.h"
@@ -31,12 +33,14 @@
 #include "bus/api/inspect.h"
 
 #define SENTENCE_BYTES_MAX 4096
-#define GAP_NEWS_MS 1000 /* for so long a publisher may be under way */
+#define GAP_NEWS_MS 1000               /* for so long a publisher may be under way */
+#define CLAIM_NEWS_US INT64_C(1000000) /* for so long a worker may be about to claim */
 
 /* One subscription being told about; reused for the next one. */
 struct telling {
     struct definition definition;
     struct progress progress;
+    struct pending pending;
     const char *patterns[HF_PATTERNS_MAX];
     char event_id[UUID_TEXT_BYTES];
     struct buf sentence;
@@ -167,6 +171,39 @@ static void say_changing(const struct definition *definition, const hf_subscript
     }
 }
 
+/* "65 s", "12 min", "3 h", "2 d" */
+static void say_time(int64_t us, struct buf *out)
+{
+    static const struct {
+        int64_t from_s;
+        int64_t unit_s;
+        const char *unit;
+    } units[] = {{172800, 86400, "d"}, {7200, 3600, "h"}, {120, 60, "min"}, {0, 1, "s"}};
+    int64_t seconds = us / 1000000;
+    size_t i = 0;
+    while (seconds < units[i].from_s) {
+        i++;
+    }
+    buf_printf(out, "%" PRId64 " %s", seconds / units[i].unit_s, units[i].unit);
+}
+
+/* What nobody claims. */
+static void say_unclaimed(const hf_subscription_info *info, int64_t now_us, struct buf *out)
+{
+    if (info->claimed_at_us < 0) {
+        buf_printf(out, "no worker has claimed anything yet");
+    } else {
+        buf_printf(out, "no worker has claimed anything for ");
+        say_time(now_us > info->claimed_at_us ? now_us - info->claimed_at_us : 0, out);
+    }
+    if (info->lease_ended == 1) {
+        buf_printf(out, "; the lease of the 1 event that was handed out has ended");
+    } else if (info->lease_ended > 1) {
+        buf_printf(out, "; the leases of all %" PRId64 " events that were handed out have ended",
+                   info->lease_ended);
+    }
+}
+
 /* Why a subscription does not move. */
 enum stillness {
     STILL_NOT, /* it moves, or has nothing to do */
@@ -175,19 +212,51 @@ enum stillness {
     STILL_BREAKER,
     STILL_BLOCKED, /* all that is left waits behind a dead letter */
     STILL_UNOWNED,
-    STILL_ORPHANED, /* its owner is dead */
+    STILL_ORPHANED,  /* its owner is dead */
+    STILL_UNCLAIMED, /* shared: no worker takes what is there */
     STILL_RETRYING,
 };
 
-/* Events that no delivery was begun of. */
-static int64_t fresh_events(const hf_subscription_info *info)
+/* Whether there are events that no delivery was begun of; also if that is not known. */
+static bool has_fresh(const hf_subscription_info *info)
 {
-    return info->options.mode == HF_MODE_ORDERED ? info->lag : info->head - info->cursor;
+    return info->pending > 0 || info->pending_more;
+}
+
+/* Since when something could have been claimed and was not; INT64_MAX: nothing could. */
+static int64_t unclaimed_since_us(const struct telling *telling, const hf_subscription_info *info,
+                                  int64_t now_us)
+{
+    const struct progress *progress = &telling->progress;
+    const struct pending *pending = &telling->pending;
+    int64_t since_us = INT64_MAX;
+    if (pending->count > 0) {
+        since_us = pending->first_at_us;
+    } else if (pending->more) {
+        since_us = info->created_at_us;
+    }
+    if (progress->lease_ended > 0 && progress->lease_ended_us < since_us) {
+        since_us = progress->lease_ended_us;
+    }
+    if (progress->next_attempt_us >= 0 && progress->next_attempt_us < since_us &&
+        progress->next_attempt_us <= now_us) {
+        since_us = progress->next_attempt_us;
+    }
+    return since_us < progress->claimed_at_us ? progress->claimed_at_us : since_us;
+}
+
+/* Nothing is in flight, and for a while no worker has come. */
+static bool is_unclaimed(const struct telling *telling, const hf_subscription_info *info,
+                         int64_t now_us)
+{
+    int64_t since_us = unclaimed_since_us(telling, info, now_us);
+    return info->options.mode == HF_MODE_SHARED && info->in_flight == 0 && since_us != INT64_MAX &&
+           now_us - since_us >= CLAIM_NEWS_US;
 }
 
 static bool has_work(const hf_subscription_info *info)
 {
-    return fresh_events(info) > 0 || info->retrying + info->held > 0 || info->in_flight > 0;
+    return has_fresh(info) || info->retrying + info->held > 0 || info->in_flight > 0;
 }
 
 /* Whether a worker runs a handler, or could begin with an event. In strict order nothing passes a
@@ -196,14 +265,25 @@ static bool is_moving(const hf_subscription_info *info)
 {
     bool strict = info->options.mode == HF_MODE_ORDERED && info->options.order == HF_ORDER_STRICT;
     bool stands = strict && info->retrying + info->blocked > 0;
-    return info->in_flight > 0 || (fresh_events(info) > 0 && !stands);
+    return info->in_flight > 0 || (has_fresh(info) && !stands);
+}
+
+/* Why no process works for it, if none does. */
+static enum stillness why_alone(const struct telling *telling, const hf_subscription_info *info,
+                                int64_t now_us)
+{
+    if (info->options.mode == HF_MODE_ORDERED && !(info->owner && info->owner_alive)) {
+        return info->owner ? STILL_ORPHANED : STILL_UNOWNED;
+    }
+    return is_unclaimed(telling, info, now_us) ? STILL_UNCLAIMED : STILL_NOT;
 }
 
 /* The first reason that holds. Of a subscription without work only a pause or a change of its
  * partitions is worth a word, because these were asked for. */
-static enum stillness why_still(const struct definition *definition,
-                                const hf_subscription_info *info)
+static enum stillness why_still(const struct telling *telling, const hf_subscription_info *info,
+                                int64_t now_us)
 {
+    const struct definition *definition = &telling->definition;
     bool blocked = info->retrying == 0 && info->blocked > 0;
     if (definition->paused_at_us >= 0) {
         return STILL_PAUSED;
@@ -217,23 +297,22 @@ static enum stillness why_still(const struct definition *definition,
     if (info->breaker && strcmp(info->breaker, "open") == 0) {
         return STILL_BREAKER;
     }
-    if (blocked && fresh_events(info) <= 0) {
+    if (blocked && !has_fresh(info)) {
         return STILL_BLOCKED; /* no process could help */
     }
-    if (info->options.mode == HF_MODE_ORDERED && !(info->owner && info->owner_alive)) {
-        return info->owner ? STILL_ORPHANED : STILL_UNOWNED;
-    }
-    if (is_moving(info)) {
-        return STILL_NOT;
+    enum stillness alone = why_alone(telling, info, now_us);
+    if (alone != STILL_NOT || is_moving(info)) {
+        return alone;
     }
     return blocked ? STILL_BLOCKED : STILL_RETRYING;
 }
 
 /* Leaves the sentence empty if there is no reason. */
-static void say_why(const struct definition *definition, const hf_subscription_info *info,
-                    int64_t next_attempt_us, struct buf *out)
+static void say_why(const struct telling *telling, const hf_subscription_info *info, int64_t now_us,
+                    struct buf *out)
 {
-    switch (why_still(definition, info)) {
+    const struct definition *definition = &telling->definition;
+    switch (why_still(telling, info, now_us)) {
     case STILL_NOT:
         return;
     case STILL_PAUSED:
@@ -255,8 +334,11 @@ static void say_why(const struct definition *definition, const hf_subscription_i
     case STILL_ORPHANED:
         buf_printf(out, "its owner %s is dead and no other process has taken over", info->owner);
         return;
+    case STILL_UNCLAIMED:
+        say_unclaimed(info, now_us, out);
+        return;
     case STILL_RETRYING:
-        say_retrying(info, next_attempt_us, out);
+        say_retrying(info, telling->progress.next_attempt_us, out);
         return;
     }
 }
@@ -287,6 +369,25 @@ static hf_status say_unowned(hf_bus *bus, int64_t id, struct buf *out)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
+int64_t inspect_oldest(const struct progress *progress, const struct pending *pending)
+{
+    int64_t open_us = progress->oldest_open_us;
+    int64_t first_us = pending->first_at_us;
+    return open_us < 0 || (first_us >= 0 && first_us < open_us) ? first_us : open_us;
+}
+
+/* What is pending: what was counted in the log, and what ended leases have left. */
+static void tell_pending(const struct telling *telling, hf_subscription_info *info)
+{
+    info->pending = telling->pending.count + telling->progress.lease_ended;
+    info->pending_more = telling->pending.more ? 1 : 0;
+    if (info->pending > HF_PENDING_MAX) {
+        info->pending = HF_PENDING_MAX;
+        info->pending_more = 1;
+    }
+    info->oldest_waiting_us = inspect_oldest(&telling->progress, &telling->pending);
+}
+
 static void tell_progress(struct telling *telling, hf_subscription_info *info)
 {
     const struct progress *progress = &telling->progress;
@@ -301,15 +402,35 @@ static void tell_progress(struct telling *telling, hf_subscription_info *info)
     info->cursor = shared ? progress->cursor : -1;
     info->head = progress->head;
     info->lag = progress->head > progress->checkpoint ? progress->head - progress->checkpoint : 0;
-    info->in_flight = shared ? progress->in_flight : -1;
+    info->in_flight = progress->in_flight;
+    info->lease_ended = shared ? progress->lease_ended : -1;
+    info->claimed_at_us = shared ? progress->claimed_at_us : -1;
     info->retrying = progress->retrying;
     info->held = progress->held;
     info->blocked = progress->blocked;
     info->dead = progress->dead;
-    info->oldest_waiting_us = progress->oldest_waiting_us;
     info->rate = progress->rate;
     info->owner = !shared && progress->owned ? progress->owner_name : NULL;
     info->owner_alive = info->owner && progress->owner_alive ? 1 : 0;
+}
+
+/* Why nothing is said: partitions that no process may take, a position that may still come. */
+static hf_status say_rest(hf_bus *bus, struct telling *telling, const hf_subscription_info *info)
+{
+    const struct definition *definition = &telling->definition;
+    hf_status status = HF_OK;
+    bool moves = telling->sentence.length == 0 && info->lag > 0;
+    if (telling->progress.unowned > 0 && info->owner_alive && (moves || definition->wanted > 0)) {
+        status = say_unowned(bus, definition->id, &telling->sentence);
+    }
+    if (!status && telling->sentence.length == 0 && info->lag > 0) {
+        struct gap_facts gaps;
+        status = store_gaps(bus->store, definition->id, &gaps);
+        if (!status) {
+            say_gaps(&gaps, info->options.order == HF_ORDER_STRICT, &telling->sentence);
+        }
+    }
+    return status;
 }
 
 /* The definition and the progress are loaded. */
@@ -317,8 +438,16 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
                       hf_subscription_fn found, void *ctx, bool *ret_stop)
 {
     const struct definition *definition = &telling->definition;
-    hf_status status = HF_OK;
     hf_subscription_info *info = &telling->info;
+    struct pending_query query = {
+        .subscription_id = definition->id,
+        .filter = definition_filter(definition),
+        .max = HF_PENDING_MAX,
+    };
+    hf_status status = store_pending(bus->store, &query, &telling->pending);
+    if (status) {
+        return status;
+    }
     *info = (hf_subscription_info){
         .name = definition->name.bytes,
         .patterns = telling->patterns,
@@ -336,23 +465,13 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
         telling->patterns[i] = definition->patterns[i].bytes;
     }
     tell_progress(telling, info);
+    tell_pending(telling, info);
     tell_breaker(definition, now_us, info);
     buf_clear(&telling->sentence);
-    say_why(definition, info, telling->progress.next_attempt_us, &telling->sentence);
-    bool moves = telling->sentence.length == 0 && info->lag > 0;
-    if (telling->progress.unowned > 0 && info->owner_alive && (moves || definition->wanted > 0)) {
-        status = say_unowned(bus, definition->id, &telling->sentence);
-        if (status) {
-            return status;
-        }
-    }
-    if (telling->sentence.length == 0 && info->lag > 0) {
-        struct gap_facts gaps;
-        status = store_gaps(bus->store, definition->id, &gaps);
-        if (status) {
-            return status;
-        }
-        say_gaps(&gaps, info->options.order == HF_ORDER_STRICT, &telling->sentence);
+    say_why(telling, info, now_us, &telling->sentence);
+    status = say_rest(bus, telling, info);
+    if (status) {
+        return status;
     }
     if (telling->sentence.length > 0) {
         info->not_moving = buf_terminate(&telling->sentence);

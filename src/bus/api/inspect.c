@@ -5,6 +5,7 @@
  * (struct delivery_facts). The first rule that fits decides:
  *
  *     in a lease, or noted as running           processing
+ *     in a lease that has ended                 pending
  *     a retry row that waits                    retrying
  *     a retry row that is held                  held
  *     a retry row that is blocked               dead         (its dead letter blocks the key)
@@ -70,6 +71,9 @@ hf_state inspect_state(const struct definition *definition, int64_t position, st
 {
     if (facts->leased) {
         return HF_STATE_PROCESSING;
+    }
+    if (facts->holder.ended) {
+        return HF_STATE_PENDING;
     }
     if (facts->waiting) {
         return HF_STATE_RETRYING;
@@ -207,8 +211,14 @@ static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct e
     struct delivery_facts facts;
     struct text story = TEXT_ABSENT;
     if (!status) {
-        status = store_delivery_facts(bus->store, subscription_id, entry->id, entry->event.position,
-                                      entry->hash, arena, &facts, &story);
+        struct delivery_query query = {
+            .subscription_id = subscription_id,
+            .id = entry->id,
+            .position = entry->event.position,
+            .hash = entry->hash,
+            .now_us = clock_wall_us(),
+        };
+        status = store_delivery_facts(bus->store, &query, arena, &facts, &story);
     }
     if (status) {
         /* Removed while we look: it is not one of the namespace's any more. */
@@ -224,7 +234,12 @@ static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct e
         .dead_id = -1,
         .cause = cause_name(facts.cause).bytes,
         .deliveries = facts.deliveries,
+        .since_us = -1,
     };
+    if (told.state == HF_STATE_PROCESSING) {
+        told.node = facts.holder.node[0] ? facts.holder.node : NULL;
+        told.since_us = facts.holder.since_us;
+    }
     if (told.state == HF_STATE_RETRYING) {
         told.next_attempt_at_us = facts.next_attempt_us;
     }
@@ -457,6 +472,13 @@ hf_status hf_read(hf_bus *bus, const char *pattern, size_t limit, int64_t wait_m
 
 /* ---- The namespace and the engine ------------------------------------------------------------ */
 
+static void note_oldest(hf_stats *stats, int64_t at_us)
+{
+    if (at_us >= 0 && (stats->oldest_waiting_us < 0 || at_us < stats->oldest_waiting_us)) {
+        stats->oldest_waiting_us = at_us;
+    }
+}
+
 static int add_progress(int64_t subscription_id, const struct progress *progress, void *ctx)
 {
     (void)subscription_id;
@@ -465,11 +487,46 @@ static int add_progress(int64_t subscription_id, const struct progress *progress
     stats->retrying += progress->retrying;
     stats->held += progress->held;
     stats->in_flight += progress->in_flight;
-    int64_t oldest_us = progress->oldest_waiting_us;
-    if (oldest_us >= 0 && (stats->oldest_waiting_us < 0 || oldest_us < stats->oldest_waiting_us)) {
-        stats->oldest_waiting_us = oldest_us;
-    }
+    stats->lease_ended += progress->lease_ended;
+    note_oldest(stats, progress->oldest_open_us);
     return 0;
+}
+
+/* The first pending event of each subscription. */
+struct oldest {
+    hf_bus *bus;
+    hf_stats *stats;
+    struct definition definition;
+    hf_status status;
+};
+
+static int see_oldest(const struct subscription_row *row, void *ctx)
+{
+    struct oldest *oldest = ctx;
+    oldest->status = definition_parse(row, &oldest->definition);
+    struct pending_query query = {
+        .subscription_id = row->id,
+        .filter = definition_filter(&oldest->definition),
+        .max = 1,
+    };
+    struct pending pending = {.first_at_us = -1};
+    if (!oldest->status) {
+        oldest->status = store_pending(oldest->bus->store, &query, &pending);
+    }
+    note_oldest(oldest->stats, pending.first_at_us);
+    if (oldest->status == HF_NOTFOUND) {
+        oldest->status = HF_OK; /* removed while we look */
+    }
+    return oldest->status != HF_OK;
+}
+
+static hf_status find_oldest(hf_bus *bus, hf_stats *stats)
+{
+    struct oldest oldest = {.bus = bus, .stats = stats};
+    definition_init(&oldest.definition);
+    hf_status status = store_subscription_list(bus->store, see_oldest, &oldest);
+    definition_release(&oldest.definition);
+    return status ? status : oldest.status;
 }
 
 /* Events are not counted as they come: what lies above the last position of a minute ago has come
@@ -512,11 +569,14 @@ static hf_status read_subscriptions(hf_bus *bus, int64_t now_us, hf_stats *stats
     }
     subscription_ids_release(&ids);
     if (!status) {
+        status = find_oldest(bus, stats);
+    }
+    if (!status) {
         status = store_dead_count(bus->store, &open, &stats->dead);
     }
     if (status == HF_DENIED) {
         stats->subscriptions = stats->retrying = stats->held = -1;
-        stats->in_flight = stats->dead = stats->oldest_waiting_us = -1;
+        stats->in_flight = stats->dead = stats->oldest_waiting_us = stats->lease_ended = -1;
         return HF_OK;
     }
     return status;
@@ -525,14 +585,27 @@ static hf_status read_subscriptions(hf_bus *bus, int64_t now_us, hf_stats *stats
 /* What waits for its time; hidden from those who may not publish. */
 static hf_status read_later(hf_bus *bus, int64_t now_us, hf_stats *stats)
 {
-    struct timers_count count = {.later = -1, .later_next_us = -1};
+    struct timers_count count = {0};
     hf_status status = store_timers_count(bus->store, now_us, &count);
-    if (!status || status == HF_DENIED) {
-        stats->later = status ? -1 : count.later;
-        stats->later_next_us = status ? -1 : count.later_next_us;
-        status = HF_OK;
+    if (status == HF_DENIED) {
+        stats->later = stats->later_next_us = stats->later_due = -1;
+        stats->schedules_due = stats->schedules_next_us = -1;
+        return HF_OK;
     }
+    stats->later = count.later;
+    stats->later_next_us = count.later_next_us;
+    stats->later_due = count.later_due;
+    stats->schedules_due = count.schedules_due;
+    stats->schedules_next_us =
+        count.schedules_next_us == STORE_NEVER ? -1 : count.schedules_next_us;
     return status;
+}
+
+static int count_node(const struct node_row *row, void *ctx)
+{
+    hf_stats *stats = ctx;
+    stats->nodes += !row->self && row->state == HF_NODE_LIVE;
+    return 0;
 }
 
 static hf_status stats_read(hf_bus *bus, hf_stats *stats)
@@ -547,6 +620,9 @@ static hf_status stats_read(hf_bus *bus, hf_stats *stats)
     }
     if (!status) {
         status = read_later(bus, now_us, stats);
+    }
+    if (!status) {
+        status = store_node_list(bus->store, TEXT_ABSENT, count_node, stats);
     }
     struct store_sizes sizes;
     if (!status) {
@@ -579,6 +655,11 @@ static void stats_unknown(hf_stats *stats)
         .rate = -1,
         .later = -1,
         .later_next_us = -1,
+        .later_due = -1,
+        .schedules_due = -1,
+        .schedules_next_us = -1,
+        .nodes = -1,
+        .lease_ended = -1,
     };
 }
 

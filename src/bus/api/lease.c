@@ -46,8 +46,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Exactly what lease_format writes. HF_INVALID. */
-static hf_status lease_parse(const char *text, uint8_t ret_lease[STORE_TOKEN_BYTES])
+hf_status lease_parse(const char *text, uint8_t ret_lease[STORE_TOKEN_BYTES])
 {
     size_t length = strlen(text);
     if (length != HF_LEASE_BYTES - 1) {

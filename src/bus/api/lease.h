@@ -12,6 +12,9 @@
 /* 32 lower-case hexadecimal digits. */
 void lease_format(const uint8_t lease[STORE_TOKEN_BYTES], char out[HF_LEASE_BYTES]);
 
+/* Exactly what lease_format writes. HF_INVALID. */
+hf_status lease_parse(const char *text, uint8_t ret_lease[STORE_TOKEN_BYTES]);
+
 /* HF_MISUSE for an ordered subscription. */
 hf_status lease_check_mode(hf_mode mode, struct text name);
 

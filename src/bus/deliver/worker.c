@@ -36,6 +36,7 @@
 #include "bus/deliver/runner.h"
 
 #define WORKER_IDLE_MS 1000 /* without work: then the thread ends */
+#define NOTES_SHOWN_MAX 100 /* events of a unit that are noted only to be shown */
 
 static int32_t note_take(hf_bus *bus)
 {
@@ -197,18 +198,25 @@ static void note_begin(struct worker *worker, const struct unit *unit)
 {
     struct store *store = worker->delivery.bus->store;
     struct cargo *cargo = &worker->chunk.cargo;
+    struct handler_note begun = {
+        .subscription_id = unit->members[0].hold.subscription_id,
+        .position = unit->slots[0]->entry->event.position,
+        .attempt = worker->delivery.attempt,
+        .now_us = clock_wall_us(),
+    };
     if (worker->note >= 0) {
-        store_note(store, worker->note, unit->members[0].hold.subscription_id,
-                   unit->slots[0]->entry->event.position, worker->delivery.attempt);
+        store_note(store, worker->note, &begun);
     }
-    for (size_t j = 1; j < unit->count && store_takes_notes(store); j++) {
+    size_t noted = store_takes_notes(store) ? unit->count : NOTES_SHOWN_MAX;
+    for (size_t j = 1; j < unit->count && j < noted; j++) {
         int32_t note = note_take(worker->delivery.bus);
         if (note < 0) {
             return;
         }
         cargo->notes[cargo->note_count++] = note;
-        store_note(store, note, unit->members[j].hold.subscription_id,
-                   unit->slots[j]->entry->event.position, unit->slots[j]->entry->attempts + 1);
+        begun.position = unit->slots[j]->entry->event.position;
+        begun.attempt = unit->slots[j]->entry->attempts + 1;
+        store_note(store, note, &begun);
     }
 }
 

@@ -435,6 +435,21 @@ void postgres_alive(struct engine *engine)
     }
 }
 
+void postgres_note(struct engine *engine, int32_t slot, const struct handler_note *note)
+{
+    struct keeper *keeper = &postgres_of(engine)->keeper;
+    if (!postgres_poisoned(engine) && running_note(&keeper->running, slot, note)) {
+        keeper_poke(keeper);
+    }
+}
+
+void postgres_note_clear(struct engine *engine, int32_t slot)
+{
+    if (!postgres_poisoned(engine)) {
+        running_note_clear(&postgres_of(engine)->keeper.running, slot);
+    }
+}
+
 const struct engine_class postgres_engine_class = {
     .name = "postgres",
     .open = postgres_open,
@@ -460,6 +475,8 @@ const struct engine_class postgres_engine_class = {
     .is_away = postgres_is_away,
     .leave = postgres_leave,
     .look_ms = KEEPER_LOOK_MS,
-    /* No notes: there is no place that the next process could look at. See ret_unclean of struct
-     * acquire, ret_prerecord of struct claim. */
+    /* Notes are shown, not kept: there is no place that the next process could look at. See
+     * ret_unclean of struct acquire, ret_prerecord of struct claim. */
+    .note = postgres_note,
+    .note_clear = postgres_note_clear,
 };

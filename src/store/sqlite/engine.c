@@ -437,11 +437,10 @@ void sqlite_wake(struct engine *engine)
     }
 }
 
-void sqlite_note(struct engine *engine, int32_t slot, int64_t subscription_id, int64_t position,
-                 int32_t attempt)
+void sqlite_note(struct engine *engine, int32_t slot, const struct handler_note *note)
 {
     if (!sqlite_poisoned(engine)) {
-        live_note(&sqlite_of(engine)->live, slot, subscription_id, position, attempt);
+        live_note(&sqlite_of(engine)->live, slot, note);
     }
 }
 
@@ -497,4 +496,5 @@ const struct engine_class sqlite_engine_class = {
     .is_replaced = sqlite_is_replaced,
     .note = sqlite_note,
     .note_clear = sqlite_note_clear,
+    .keeps_notes = true,
 };

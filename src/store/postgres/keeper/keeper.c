@@ -94,7 +94,7 @@
 
 /* ---- What other threads call ----------------------------------------------------------------- */
 
-static void poke(struct keeper *keeper)
+void keeper_poke(struct keeper *keeper)
 {
     uint64_t one = 1;
     ssize_t written = write(keeper->wake_fd, &one, sizeof one);
@@ -125,7 +125,7 @@ static void ring(struct keeper *keeper, enum request request)
     pthread_cond_broadcast(&keeper->cond);
     pthread_mutex_unlock(&keeper->mutex);
     if (added) {
-        poke(keeper);
+        keeper_poke(keeper);
     }
 }
 
@@ -148,7 +148,7 @@ void keeper_expect(struct postgres_engine *engine)
     bool added = add_request(keeper, REQUEST_EXPECT);
     pthread_mutex_unlock(&keeper->mutex);
     if (added) {
-        poke(keeper);
+        keeper_poke(keeper);
     }
 }
 
@@ -157,7 +157,7 @@ void keeper_lease(struct postgres_engine *engine, int64_t lease_ms)
     struct keeper *keeper = &engine->keeper;
     if (lease_ms > 0 && lease_ms < atomic_load(&keeper->lease_ms)) {
         atomic_store(&keeper->lease_ms, lease_ms);
-        poke(keeper);
+        keeper_poke(keeper);
     }
 }
 
@@ -167,7 +167,7 @@ void keeper_guard(struct postgres_engine *engine)
     int64_t now_us = clock_mono_us();
     bool guarded = atomic_exchange(&keeper->guard_until_us, now_us + GUARD_FOR_MS * MS) > now_us;
     if (!guarded) {
-        poke(keeper);
+        keeper_poke(keeper);
     }
 }
 
@@ -183,7 +183,7 @@ uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t time
     pthread_mutex_lock(&keeper->mutex);
     bool first = keeper->waiters++ == 0;
     if (first && atomic_load(&keeper->news) == seen) {
-        poke(keeper); /* it may have to declare that a consumer sleeps */
+        keeper_poke(keeper); /* it may have to declare that a consumer sleeps */
     }
     while (atomic_load(&keeper->news) == seen && !deadline_passed(deadline)) {
         cond_wait_until(&keeper->cond, &keeper->mutex, deadline);
@@ -203,7 +203,7 @@ void keeper_alive(struct postgres_engine *engine)
 {
     struct keeper *keeper = &engine->keeper;
     if (!atomic_exchange(&keeper->alive, true)) {
-        poke(keeper);
+        keeper_poke(keeper);
     }
 }
 
@@ -378,6 +378,7 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     keeper->locked = false;
     keeper->listening = false;
     keeper->declared_until_us = 0;
+    running_forget(&keeper->running);
     keeper->publishers.count = 0;
     keeper->publishers.cut = keeper->expecting; /* who is still waited for: look anew */
     keeper->session.deadline = deadline;
@@ -574,6 +575,9 @@ static hf_status work(struct postgres_engine *engine, unsigned requests, int64_t
     if (!status) {
         status = keep_house(engine, now_us);
     }
+    if (!status) {
+        status = running_tell(engine, now_us, &wait_us);
+    }
     if (plan.at_us - now_us < wait_us) {
         wait_us = plan.at_us > now_us ? plan.at_us - now_us : 0;
     }
@@ -761,7 +765,7 @@ void keeper_stop(struct postgres_engine *engine)
     pthread_mutex_lock(&keeper->mutex);
     keeper->requests |= REQUEST_STOP;
     pthread_mutex_unlock(&keeper->mutex);
-    poke(keeper);
+    keeper_poke(keeper);
     pthread_join(keeper->thread, NULL);
     keeper->life = KEEPER_NONE;
     /* What was rung last, closing included, is still to be told. Publishers must not go on to

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "store/postgres/keeper/publishers.h"
+#include "store/postgres/keeper/running.h"
 #include "store/postgres/wire/session.h"
 
 #define KEEPER_LOOK_MS 10000 /* between two looks when nothing happens */
@@ -68,6 +69,7 @@ struct keeper {
     int64_t rotated_at_us;
     int64_t rotated_commits;      /* engine->commits then */
     struct publishers publishers; /* whose end is waited for */
+    struct running running;       /* handlers, for others to see */
     struct session session;
 };
 
@@ -91,6 +93,9 @@ void keeper_lease(struct postgres_engine *engine, int64_t lease_ms);
 
 /* A runner stands by for another process: for a while its death is looked for every GUARD_MS. */
 void keeper_guard(struct postgres_engine *engine);
+
+/* Ends the wait of the keeper's thread. */
+void keeper_poke(struct keeper *keeper);
 
 /* store_news, store_wait, store_wake, store_alive. */
 uint64_t keeper_news(struct postgres_engine *engine);

@@ -68,7 +68,10 @@ enum progress_column {
     PROGRESS_OWNER_ALIVE,
     PROGRESS_UNOWNED,
     PROGRESS_MICRO_RATE,
-    PROGRESS_NEXT_ATTEMPT_AT
+    PROGRESS_NEXT_ATTEMPT_AT,
+    PROGRESS_LEASE_ENDED,
+    PROGRESS_LEASE_ENDED_AT,
+    PROGRESS_CLAIMED_AT
 };
 
 static void read_owner(const PGresult *result, int row, struct progress *progress)
@@ -83,7 +86,16 @@ static void read_owner(const PGresult *result, int row, struct progress *progres
     }
 }
 
-static void read_progress(const PGresult *result, int row, struct progress *progress)
+/* A time that is compared with ours; -1 if it is NULL. */
+static int64_t read_local(struct postgres_engine *engine, const PGresult *result, int row,
+                          int column)
+{
+    int64_t us = result_time(result, row, column, -1);
+    return us < 0 ? -1 : skew_local(engine, us);
+}
+
+static void read_progress(struct postgres_engine *engine, const PGresult *result, int row,
+                          struct progress *progress)
 {
     int64_t checkpoint = result_int8(result, row, PROGRESS_CHECKPOINT, 0);
     bool shared = result_int8(result, row, PROGRESS_MODE, 0) == HF_MODE_SHARED;
@@ -97,7 +109,11 @@ static void read_progress(const PGresult *result, int row, struct progress *prog
     progress->held = result_int8(result, row, PROGRESS_HELD, 0);
     progress->blocked = result_int8(result, row, PROGRESS_BLOCKED, 0);
     progress->dead = result_int8(result, row, PROGRESS_DEAD, 0);
-    progress->oldest_waiting_us = result_time(result, row, PROGRESS_OLDEST_AT, -1);
+    progress->oldest_open_us = result_time(result, row, PROGRESS_OLDEST_AT, -1);
+    progress->in_flight = result_int8(result, row, PROGRESS_IN_FLIGHT, 0);
+    progress->lease_ended = result_int8(result, row, PROGRESS_LEASE_ENDED, 0);
+    progress->lease_ended_us = read_local(engine, result, row, PROGRESS_LEASE_ENDED_AT);
+    progress->claimed_at_us = read_local(engine, result, row, PROGRESS_CLAIMED_AT);
     progress->next_attempt_us = result_time(result, row, PROGRESS_NEXT_ATTEMPT_AT, -1);
     int64_t micro_rate = result_int8(result, row, PROGRESS_MICRO_RATE, -1);
     progress->rate = micro_rate < 0 ? -1 : (double)micro_rate / 1e6;
@@ -105,13 +121,12 @@ static void read_progress(const PGresult *result, int row, struct progress *prog
         int64_t lowest = result_int8(result, row, PROGRESS_LOWEST, INT64_MAX);
         progress->cursor = checkpoint;
         progress->checkpoint = lowest <= checkpoint ? lowest - 1 : checkpoint;
-        progress->in_flight = result_int8(result, row, PROGRESS_IN_FLIGHT, 0);
     }
 }
 
 /* Those of the namespace among some subscriptions. */
 static hf_status progress_together(struct engine *engine, const int64_t *ids, size_t count,
-                                   progress_fn found, void *ctx, bool *ret_stop)
+                                   int64_t now_us, progress_fn found, void *ctx, bool *ret_stop)
 {
     struct pg_lookup lookup;
     struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_PROGRESS);
@@ -121,10 +136,11 @@ static hf_status progress_together(struct engine *engine, const int64_t *ids, si
         element_int8(params, ids[i]);
     }
     param_uuid(params, postgres_of(engine)->token);
+    param_local(params, now_us);
     int rows = ask(&lookup, PROGRESS_CHECKPOINT) ? lookup.rows : 0;
     for (int row = 0; row < rows && !*ret_stop; row++) {
         struct progress progress = {0};
-        read_progress(lookup.result, row, &progress);
+        read_progress(postgres_of(engine), lookup.result, row, &progress);
         read_owner(lookup.result, row, &progress);
         *ret_stop = found(result_int8(lookup.result, row, PROGRESS_ID, 0), &progress, ctx) != 0;
     }
@@ -134,12 +150,11 @@ static hf_status progress_together(struct engine *engine, const int64_t *ids, si
 hf_status postgres_progress_each(struct engine *engine, const int64_t *ids, size_t count,
                                  int64_t now_us, progress_fn found, void *ctx)
 {
-    (void)now_us; /* rates are counted by the server's clock: functions/journal.sql */
     hf_status status = HF_OK;
     bool stop = false;
     for (size_t i = 0; i < count && !status && !stop; i += TOGETHER_MAX) {
         size_t some = count - i < TOGETHER_MAX ? count - i : TOGETHER_MAX;
-        status = progress_together(engine, &ids[i], some, found, ctx, &stop);
+        status = progress_together(engine, &ids[i], some, now_us, found, ctx, &stop);
     }
     return status;
 }
@@ -181,6 +196,9 @@ enum facts_column {
     FACTS_CHECKPOINT,
     FACTS_SETTLED,
     FACTS_LEASED,
+    FACTS_LEASE_ENDED,
+    FACTS_NODE,
+    FACTS_SINCE,
     FACTS_RETRY_KIND,
     FACTS_RETRY_ATTEMPTS,
     FACTS_RETRY_NEXT,
@@ -222,16 +240,16 @@ static struct text read_story(struct postgres_engine *engine, const PGresult *re
     facts->waiting = (kind == RETRY_WAITING || kind == RETRY_ALONE) && next_us != 0;
     facts->held = kind == RETRY_HELD || (kind == RETRY_WAITING && next_us == 0);
     facts->blocked = kind == RETRY_BLOCKED;
-    facts->leased = facts->leased || kind == RETRY_LEASED;
+    facts->leased = facts->leased || (kind == RETRY_LEASED && !facts->holder.ended);
     facts->next_attempt_us = facts->waiting ? skew_local(engine, next_us) : -1;
     facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
     bool kept = result_bool(result, 0, FACTS_KEPT);
-    if ((facts->dead_id >= 0 || kept) && kind == RETRY_NONE && !facts->leased) {
+    if ((facts->dead_id >= 0 || kept) && kind == RETRY_NONE && !facts->leased && !facts->holder.ended) {
         return read_over(result, facts);
     }
     if (kind != RETRY_NONE) {
         facts->deliveries = (int32_t)result_int8(result, 0, FACTS_RETRY_DELIVERIES, -1);
-    } else if (facts->leased) {
+    } else if (facts->leased || facts->holder.ended) {
         facts->deliveries = (int32_t)result_int8(result, 0, FACTS_LEASE_TIMES, -1);
     }
     facts->attempts = (int32_t)result_int8(result, 0, FACTS_RETRY_ATTEMPTS, 0);
@@ -239,34 +257,41 @@ static struct text read_story(struct postgres_engine *engine, const PGresult *re
     return result_text(result, 0, FACTS_RETRY_STORY);
 }
 
-static struct delivery_facts read_facts(const PGresult *result, int64_t position)
+static struct delivery_facts read_facts(struct postgres_engine *engine, const PGresult *result,
+                                        int64_t position)
 {
     bool shared = result_int8(result, 0, FACTS_MODE, 0) == HF_MODE_SHARED;
     int64_t checkpoint = result_int8(result, 0, FACTS_CHECKPOINT, 0);
-    return (struct delivery_facts){
+    struct delivery_facts facts = {
         .start = result_int8(result, 0, FACTS_START, 0),
         .checkpoint = shared ? -1 : checkpoint,
         .cursor = shared ? checkpoint : -1,
         .settled = result_bool(result, 0, FACTS_SETTLED),
         .leased = result_bool(result, 0, FACTS_LEASED),
         .deliveries = shared && position > checkpoint ? 0 : -1,
+        .holder = {.ended = result_bool(result, 0, FACTS_LEASE_ENDED),
+                   .since_us = read_local(engine, result, 0, FACTS_SINCE)},
     };
+    snprintf(facts.holder.node, sizeof facts.holder.node, "%" TEXT_PRI,
+             TEXT_ARG(result_text(result, 0, FACTS_NODE)));
+    return facts;
 }
 
-hf_status postgres_delivery_facts(struct engine *engine, int64_t subscription_id,
-                                  const uint8_t id[16], int64_t position, int64_t hash,
+hf_status postgres_delivery_facts(struct engine *engine, const struct delivery_query *query,
                                   struct arena *arena, struct delivery_facts *ret_facts,
                                   struct text *ret_attempts_json)
 {
     struct pg_lookup lookup;
     struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DELIVERY_FACTS);
     param_int4(params, postgres_of(engine)->namespace_id);
-    param_int8(params, subscription_id);
-    param_uuid(params, id);
-    param_int8(params, position);
-    param_int8(params, hash);
-    if (ask_one(&lookup, FACTS_CHECKPOINT, subscription_id)) {
-        struct delivery_facts facts = read_facts(lookup.result, position);
+    param_int8(params, query->subscription_id);
+    param_uuid(params, query->id);
+    param_int8(params, query->position);
+    param_int8(params, query->hash);
+    param_local(params, query->now_us);
+    param_uuid(params, postgres_of(engine)->token);
+    if (ask_one(&lookup, FACTS_CHECKPOINT, query->subscription_id)) {
+        struct delivery_facts facts = read_facts(postgres_of(engine), lookup.result, query->position);
         struct text story =
             arena_text(arena, read_story(postgres_of(engine), lookup.result, &facts));
         lookup.status = arena_status(arena);

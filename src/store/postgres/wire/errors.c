@@ -142,8 +142,8 @@ static bool is_numbered(const PGresult *result)
  * every language of the server. */
 static bool names_own(const struct postgres_engine *engine, const char *line)
 {
-    static const char *const own[] = {"events_",       "append_", "claim_", "lease_events_",
-                                      "holdfast.log_", "times_",  "drawn_"};
+    static const char *const own[] = {"events_",  "append_",       "claim_", "lease_events_",
+                                      "pending_", "holdfast.log_", "times_", "drawn_"};
     for (size_t i = 0; engine->namespace_id > 0 && i < sizeof own / sizeof own[0]; i++) {
         char name[32];
         int length = snprintf(name, sizeof name, "%s%d", own[i], (int)engine->namespace_id);

@@ -110,7 +110,7 @@ static bool note_write(const struct live *live, int fd, int32_t slot)
 {
     const struct live_note *note = &live->notes.rows[slot];
     int64_t words[] = {atomic_load(&note->position), atomic_load(&note->subscription_id),
-                       atomic_load(&note->attempt), 0};
+                       atomic_load(&note->attempt), atomic_load(&note->since_us)};
     return live_write(fd, words, sizeof words, LIVE_NOTES_AT + (size_t)slot * sizeof *note);
 }
 
@@ -274,15 +274,15 @@ void live_retire(struct sqlite_engine *engine)
     pthread_mutex_unlock(&live->mutex);
 }
 
-void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,
-               int32_t attempt)
+void live_note(struct live *live, int32_t slot, const struct handler_note *note)
 {
     assert(slot >= 0 && slot < STORE_NOTES_MAX);
-    struct live_note *note = &live->notes.rows[slot];
-    atomic_store(&note->position, 0);
-    atomic_store(&note->subscription_id, subscription_id);
-    atomic_store(&note->attempt, attempt);
-    atomic_store(&note->position, position);
+    struct live_note *row = &live->notes.rows[slot];
+    atomic_store(&row->position, 0);
+    atomic_store(&row->subscription_id, note->subscription_id);
+    atomic_store(&row->attempt, note->attempt);
+    atomic_store_explicit(&row->since_us, note->now_us, memory_order_relaxed); /* for people */
+    atomic_store(&row->position, note->position);
     if (!live->notes.segment) {
         note_write(live, live->fd, slot);
     }
@@ -496,10 +496,15 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
         *ret_running += atomic_load(&file->notes[i].position) > 0 ? 1 : 0;
     }
     for (int i = 0; exact && found && i < STORE_NOTES_MAX && !status; i++) {
-        struct live_note *note = &file->notes[i];
-        int64_t position = atomic_load(&note->position);
-        if (position > 0 && atomic_load(&note->subscription_id) == subscription_id) {
-            status = found(position, (int32_t)atomic_load(&note->attempt), ctx);
+        struct live_note *row = &file->notes[i];
+        struct handler_note note = {
+            .subscription_id = atomic_load(&row->subscription_id),
+            .position = atomic_load(&row->position),
+            .attempt = (int32_t)atomic_load(&row->attempt),
+            .now_us = atomic_load(&row->since_us),
+        };
+        if (note.position > 0 && note.subscription_id == subscription_id) {
+            status = found(&note, ctx);
         }
     }
     mem_free(file);

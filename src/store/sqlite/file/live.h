@@ -107,8 +107,8 @@ void live_retire(struct sqlite_engine *engine);
 enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
                            int64_t lease_ms);
 
-/* One note of a dead store: attempt number `attempt` of this delivery was running. */
-typedef hf_status (*live_note_fn)(int64_t position, int32_t attempt, void *ctx);
+/* One note of a store: this runs, or ran when it died. now_us: when it began; 0: not known. */
+typedef hf_status (*live_note_fn)(const struct handler_note *note, void *ctx);
 
 /*
  * Calls `found` for every note of `token` about the subscription (of a LIVE_DEAD store; also of any
@@ -147,8 +147,7 @@ void live_sweep(struct sqlite_engine *engine);
 void live_sweep_unfinished(struct sqlite_engine *engine);
 
 /* This store's own signs. */
-void live_note(struct live *live, int32_t slot, int64_t subscription_id, int64_t position,
-               int32_t attempt);
+void live_note(struct live *live, int32_t slot, const struct handler_note *note);
 void live_note_clear(struct live *live, int32_t slot);
 /* One thread at a time. */
 void live_renew(struct sqlite_engine *engine);

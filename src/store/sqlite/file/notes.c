@@ -152,6 +152,7 @@ bool notes_read(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES],
         const struct live_note *row = &segment->rows[i];
         atomic_store(&out[i].subscription_id, atomic_load(&row->subscription_id));
         atomic_store(&out[i].attempt, atomic_load(&row->attempt));
+        atomic_store(&out[i].since_us, atomic_load(&row->since_us));
         atomic_store(&out[i].position, atomic_load(&row->position));
     }
     shmdt(segment);

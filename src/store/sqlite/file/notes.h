@@ -21,7 +21,7 @@ struct live_note {
     atomic_int_least64_t position; /* 0: none */
     atomic_int_least64_t subscription_id;
     atomic_int_least64_t attempt;
-    int64_t unused; /* so that no note crosses a page */
+    atomic_int_least64_t since_us; /* wall clock; 0: not known. No note crosses a page */
 };
 
 /* The notes of this store. */

@@ -17,6 +17,41 @@
 #include "store/sqlite/write/partition.h"
 #include "store/sqlite/write/subscription.h"
 
+/* ---- What runs ------------------------------------------------------------------------------- */
+
+static hf_status count_note(const struct handler_note *note, void *ctx)
+{
+    (void)note;
+    int64_t *count = ctx;
+    *count += 1;
+    return HF_OK;
+}
+
+/* Adds the handlers of an owner that run for the subscription. Partitions of one owner mostly stand
+ * together; an owner that comes up again is found in `seen`. */
+struct running {
+    uint8_t seen[STORE_MEMBERS_MAX][STORE_TOKEN_BYTES];
+    size_t count;
+};
+
+static hf_status add_running(struct sqlite_engine *engine, int64_t subscription_id,
+                             const uint8_t owner[STORE_TOKEN_BYTES], struct running *running,
+                             struct progress *progress)
+{
+    for (size_t i = running->count; i > 0; i--) {
+        if (memcmp(running->seen[i - 1], owner, STORE_TOKEN_BYTES) == 0) {
+            return HF_OK;
+        }
+    }
+    if (running->count < STORE_MEMBERS_MAX) {
+        memcpy(running->seen[running->count++], owner, STORE_TOKEN_BYTES);
+    }
+    bool exact;
+    int32_t all;
+    return live_notes(engine, owner, subscription_id, count_note, &progress->in_flight, &exact,
+                      &all);
+}
+
 /* ---- Progress -------------------------------------------------------------------------------- */
 
 /* The mean of the rates of all partitions. */
@@ -46,6 +81,7 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
                                  struct progress *progress)
 {
     struct rate rate = {.now_us = now_us};
+    struct running running = {.count = 0};
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_LIST);
     if (!stmt) {
         return conn_error(conn);
@@ -75,6 +111,12 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
         bool owned = column_blob(stmt, 4, owner, sizeof owner);
         bool alive = owned && sqlite_owner_is_alive(engine, owner);
         progress->unowned += alive ? 0 : 1;
+        progress->claimed_at_us = column_int(stmt, 10, -1);
+        status = alive ? add_running(engine, about->id, owner, &running, progress) : HF_OK;
+        if (status) {
+            conn_done(stmt);
+            return status;
+        }
         if (owned && !progress->owned) {
             progress->owned = true;
             progress->owner_alive = alive;
@@ -137,29 +179,78 @@ static hf_status read_counts(struct sqlite_engine *engine, struct conn *conn,
     return status;
 }
 
-/* A shared subscription is settled below its cursor, every lease and every retry. ret_lowest: the
- * lowest position in a lease, INT64_MAX if there is none. */
-static hf_status read_leases(struct conn *conn, const struct about *about,
-                             struct progress *progress, int64_t *ret_lowest)
+/* The owner of the row before. */
+struct lease_owner {
+    uint8_t token[STORE_TOKEN_BYTES];
+    bool dead;
+};
+
+/* Whether the lease of this row has ended; as lease_is_over, with each owner looked at once. */
+static bool row_is_over(struct sqlite_engine *engine, sqlite3_stmt *stmt, int64_t now_us,
+                        struct lease_owner *owner)
+{
+    struct lease lease;
+    lease_init(&lease);
+    bool owned = column_blob(stmt, 0, lease.owner, sizeof lease.owner);
+    if (owned && memcmp(owner->token, lease.owner, sizeof owner->token) != 0) {
+        memcpy(owner->token, lease.owner, sizeof owner->token);
+        owner->dead = !sqlite_owner_is_alive(engine, owner->token);
+    }
+    lease.kept = sqlite3_column_int(stmt, 1) != 0;
+    lease.expires_at_us = sqlite3_column_int64(stmt, 2);
+    lease.piece = (int32_t)column_int(stmt, 4, LEASE_HELD);
+    bool tied = lease.kept || sqlite3_column_int(stmt, 3) != 0;
+    return (owned && owner->dead && tied) || lease_is_over(engine, &lease, now_us);
+}
+
+/* Counts what is in leases, and what is in those that have ended. ret_lowest: the lowest position
+ * in a lease, INT64_MAX if there is none. */
+static hf_status count_leases(struct sqlite_engine *engine, struct conn *conn, int64_t id,
+                              int64_t now_us, struct progress *progress, int64_t *ret_lowest)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LEASE_EACH);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, id);
+    struct lease_owner owner = {.dead = false};
+    for (;;) {
+        bool row;
+        hf_status status = conn_row(conn, stmt, &row);
+        if (status || !row) {
+            return status;
+        }
+        int64_t count = sqlite3_column_int64(stmt, 5);
+        int64_t first = sqlite3_column_int64(stmt, 6);
+        int64_t expires_at_us = sqlite3_column_int64(stmt, 2);
+        if (row_is_over(engine, stmt, now_us, &owner)) {
+            int64_t since_us = expires_at_us < now_us ? expires_at_us : now_us;
+            bool earlier = progress->lease_ended == 0 || since_us < progress->lease_ended_us;
+            progress->lease_ended_us = earlier ? since_us : progress->lease_ended_us;
+            progress->lease_ended += count;
+        } else {
+            progress->in_flight += count;
+        }
+        *ret_lowest = first < *ret_lowest ? first : *ret_lowest;
+    }
+}
+
+/* A shared subscription is settled below its cursor, every lease and every retry. ret_lowest: as
+ * above. */
+static hf_status read_leases(struct sqlite_engine *engine, struct conn *conn,
+                             const struct about *about, int64_t now_us, struct progress *progress,
+                             int64_t *ret_lowest)
 {
     *ret_lowest = INT64_MAX;
     if (about->mode != HF_MODE_SHARED) {
         return HF_OK;
     }
     progress->cursor = progress->checkpoint;
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LEASE_TOTALS);
-    if (!stmt) {
-        return conn_error(conn);
-    }
-    bind_int(stmt, 1, about->id);
-    bool found;
-    hf_status status = conn_row(conn, stmt, &found);
+    hf_status status = count_leases(engine, conn, about->id, now_us, progress, ret_lowest);
     if (status) {
         return status;
     }
-    progress->in_flight = sqlite3_column_int64(stmt, 0);
-    *ret_lowest = column_int(stmt, 1, INT64_MAX);
-    conn_done(stmt);
+    bool found;
     int64_t lowest = *ret_lowest;
     int64_t retry = INT64_MAX;
     status = STATEMENT_INT(conn, SQLITE_QUERY_RETRIES_LOWEST, &found, &retry, about->id);
@@ -170,8 +261,7 @@ static hf_status read_leases(struct conn *conn, const struct about *about,
     return status;
 }
 
-/* When the first event that is not settled entered the log: one that waits, one that is leased, or
- * the first that has not been read. */
+/* When the first event that waits or is leased entered the log. */
 static hf_status read_oldest(struct sqlite_engine *engine, struct conn *conn,
                              const struct about *about, int64_t leased, struct progress *progress)
 {
@@ -182,25 +272,13 @@ static hf_status read_oldest(struct sqlite_engine *engine, struct conn *conn,
     if (status) {
         return status;
     }
-    int64_t unread = (about->mode == HF_MODE_SHARED ? progress->cursor : progress->checkpoint) + 1;
     int64_t lowest = waiting < leased ? waiting : leased;
     sqlite3_stmt *stmt = NULL;
-    int column = ROW_ENTERED_AT;
-    if (lowest < unread) {
+    if (lowest != INT64_MAX) {
         status = row_find(engine, conn, about->id, lowest, true, &stmt);
-    } else {
-        stmt = conn_statement(conn, SQLITE_QUERY_EVENT_FIRST);
-        if (!stmt) {
-            return conn_error(conn);
-        }
-        bind_int(stmt, 1, place_of(engine, unread - 1));
-        bind_int(stmt, 2, place_of(engine, progress->head));
-        column = 1;
-        status = conn_row(conn, stmt, &found);
-        stmt = found ? stmt : NULL;
     }
     if (!status && stmt) {
-        progress->oldest_waiting_us = sqlite3_column_int64(stmt, column);
+        progress->oldest_open_us = sqlite3_column_int64(stmt, ROW_ENTERED_AT);
         conn_done(stmt);
     }
     return status;
@@ -225,7 +303,7 @@ static hf_status read_progress(struct sqlite_engine *engine, struct conn *conn,
     }
     int64_t leased = INT64_MAX;
     if (!status) {
-        status = read_leases(conn, &about, progress, &leased);
+        status = read_leases(engine, conn, &about, now_us, progress, &leased);
     }
     return status ? status : read_oldest(engine, conn, &about, leased, progress);
 }
@@ -241,8 +319,10 @@ static hf_status progress_of(struct sqlite_engine *self, int64_t subscription_id
     struct progress progress = {
         .checkpoint_at_us = -1,
         .cursor = -1,
+        .lease_ended_us = -1,
+        .claimed_at_us = -1,
         .next_attempt_us = -1,
-        .oldest_waiting_us = -1,
+        .oldest_open_us = -1,
     };
     status = read_progress(self, conn, subscription_id, now_us, &progress);
     pool_give(self, conn);
@@ -270,19 +350,19 @@ hf_status sqlite_progress_each(struct engine *engine, const int64_t *ids, size_t
 
 /* ---- One delivery ---------------------------------------------------------------------------- */
 
-/* Is it in one of the leases, and how often was it handed out? */
-static hf_status find_leased(struct conn *conn, const struct about *about, int64_t position,
-                             struct delivery_facts *facts)
+/* Which lease is it in, if it is in one, and how often was it handed out? */
+static hf_status find_leased(struct sqlite_engine *engine, struct conn *conn,
+                             const struct delivery_query *query, struct delivery_facts *facts)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_LEASE_LIST);
     if (!stmt) {
         return conn_error(conn);
     }
-    bind_int(stmt, 1, about->id);
-    bind_int(stmt, 2, position);
+    bind_int(stmt, 1, query->subscription_id);
+    bind_int(stmt, 2, query->position);
     hf_status status = HF_OK;
     bool row = true;
-    while (!status && !facts->leased) {
+    while (!status && !facts->leased && !facts->holder.ended) {
         status = conn_row(conn, stmt, &row);
         if (status || !row) {
             return status;
@@ -293,9 +373,14 @@ static hf_status find_leased(struct conn *conn, const struct about *about, int64
         if (column_blob(stmt, 0, token, sizeof token)) {
             status = lease_load(conn, token, &lease);
         }
-        size_t at = lease_find(lease.positions, lease.count, position);
-        facts->leased = at != SIZE_MAX;
-        facts->deliveries = facts->leased ? lease_times(&lease, at) : facts->deliveries;
+        size_t at = lease_find(lease.positions, lease.count, query->position);
+        if (at != SIZE_MAX) {
+            facts->holder.ended = lease_is_over(engine, &lease, query->now_us);
+            facts->leased = !facts->holder.ended;
+            facts->holder.since_us = lease.claimed_at_us;
+            facts->deliveries = lease_times(&lease, at);
+            snprintf(facts->holder.node, sizeof facts->holder.node, "%s", lease.owner_name);
+        }
         lease_release(&lease);
     }
     conn_done(stmt);
@@ -306,13 +391,16 @@ static hf_status find_leased(struct conn *conn, const struct about *about, int64
 struct noted {
     int64_t position;
     bool found;
+    int64_t since_us;
 };
 
-static hf_status see_note(int64_t position, int32_t attempt, void *ctx)
+static hf_status see_note(const struct handler_note *note, void *ctx)
 {
-    (void)attempt;
     struct noted *noted = ctx;
-    noted->found = noted->found || position == noted->position;
+    if (note->position == noted->position) {
+        noted->found = true;
+        noted->since_us = note->now_us > 0 ? note->now_us : -1;
+    }
     return HF_OK;
 }
 
@@ -329,11 +417,13 @@ static hf_status find_partition(struct sqlite_engine *engine, struct conn *conn,
     facts->checkpoint = partition.checkpoint;
     *ret_doubt_through = partition.doubt_through;
     if (partition.owned && sqlite_owner_is_alive(engine, partition.owner)) {
-        struct noted noted = {.position = position};
+        struct noted noted = {.position = position, .since_us = -1};
         bool exact;
         int32_t running;
         status = live_notes(engine, partition.owner, about->id, see_note, &noted, &exact, &running);
         facts->leased = noted.found;
+        facts->holder.since_us = noted.since_us;
+        snprintf(facts->holder.node, sizeof facts->holder.node, "%s", partition.owner_name);
     }
     if (facts->leased && position > partition.doubt_through) {
         facts->deliveries = 1; /* unless it has a row */
@@ -389,7 +479,7 @@ static hf_status find_retry(struct conn *conn, const struct about *about, int64_
         facts->blocked = true;
         break;
     case RETRY_LEASED:
-        facts->leased = true;
+        facts->leased = !facts->holder.ended;
         break;
     case RETRY_NONE:
         break;
@@ -455,22 +545,16 @@ static hf_status find_outcome(struct conn *conn, const struct about *about, int6
 /* Is there something that says what has become of it, other than checkpoint and cursor? */
 static bool is_told(const struct delivery_facts *facts)
 {
-    return facts->waiting || facts->held || facts->blocked || facts->leased || facts->dead_id >= 0;
+    return facts->waiting || facts->held || facts->blocked || facts->leased ||
+           facts->holder.ended || facts->dead_id >= 0;
 }
 
-/* The event in question. */
-struct delivery {
-    const uint8_t *id;
-    int64_t position;
-    int64_t hash;
-};
-
 static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
-                            int64_t subscription_id, const struct delivery *delivery,
-                            struct arena *arena, struct delivery_facts *facts, struct text *story)
+                            const struct delivery_query *query, struct arena *arena,
+                            struct delivery_facts *facts, struct text *story)
 {
     struct about about;
-    hf_status status = subscription_about(engine, conn, subscription_id, &about);
+    hf_status status = subscription_about(engine, conn, query->subscription_id, &about);
     if (status) {
         return status;
     }
@@ -481,29 +565,27 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
         status = STATEMENT_INT(conn, SQLITE_QUERY_PARTITION_CHECKPOINT_GET, &found, &facts->cursor,
                                about.id, 0);
         if (!status) {
-            status = find_leased(conn, &about, delivery->position, facts);
+            status = find_leased(engine, conn, query, facts);
         }
     } else {
-        status =
-            find_partition(engine, conn, &about, delivery->position,
-                           hash_slice(delivery->hash, about.partitions), facts, &doubt_through);
+        status = find_partition(engine, conn, &about, query->position,
+                                hash_slice(query->hash, about.partitions), facts, &doubt_through);
     }
     if (!status) {
-        status = find_retry(conn, &about, delivery->position, doubt_through, arena, facts, story);
+        status = find_retry(conn, &about, query->position, doubt_through, arena, facts, story);
     }
     if (!status) {
-        status = find_dead(engine, conn, text_of(about.name), delivery->id, arena, facts, story);
+        status = find_dead(engine, conn, text_of(about.name), query->id, arena, facts, story);
     }
     if (!status && !is_told(facts)) {
-        bool pending = about.mode == HF_MODE_SHARED && delivery->position > facts->cursor;
+        bool pending = about.mode == HF_MODE_SHARED && query->position > facts->cursor;
         facts->deliveries = pending ? 0 : -1;
-        status = find_outcome(conn, &about, delivery->position, arena, facts, story);
+        status = find_outcome(conn, &about, query->position, arena, facts, story);
     }
     return status;
 }
 
-hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
-                                const uint8_t id[16], int64_t position, int64_t hash,
+hf_status sqlite_delivery_facts(struct engine *engine, const struct delivery_query *query,
                                 struct arena *arena, struct delivery_facts *ret_facts,
                                 struct text *ret_attempts_json)
 {
@@ -516,13 +598,13 @@ hf_status sqlite_delivery_facts(struct engine *engine, int64_t subscription_id,
     struct delivery_facts facts = {
         .checkpoint = -1,
         .cursor = -1,
+        .holder = {.since_us = -1},
         .next_attempt_us = -1,
         .dead_id = -1,
         .deliveries = -1,
     };
     struct text story = TEXT_ABSENT;
-    struct delivery delivery = {id, position, hash};
-    status = read_facts(self, conn, subscription_id, &delivery, arena, &facts, &story);
+    status = read_facts(self, conn, query, arena, &facts, &story);
     pool_give(self, conn);
     if (!status) {
         *ret_facts = facts;

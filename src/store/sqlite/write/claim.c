@@ -357,6 +357,7 @@ static hf_status grant(struct work *work, struct lease *lease)
     lease->subscription_id = claim->subscription_id;
     lease->expires_at_us = claim->change.now_us + claim->lease_ms * 1000;
     lease->lease_ms = claim->lease_ms;
+    lease->claimed_at_us = claim->change.now_us;
     lease->has_retries = work->has_retries;
     lease->owned = claim->bound || claim->kept;
     memcpy(lease->owner, work->engine->token, sizeof lease->owner);
@@ -398,10 +399,11 @@ static hf_status finish(struct work *work, const struct partition *before)
         status = grant(work, &lease);
     }
     HF_POINT("mid_claim");
-    if (!status &&
-        (work->cursor_ahead || work->cursor != before->checkpoint || work->turn != before->turn)) {
+    bool claimed = claim->batch->count > work->first;
+    if (!status && (claimed || work->cursor_ahead || work->cursor != before->checkpoint ||
+                    work->turn != before->turn)) {
         status = partition_move_cursor(work->conn, claim->subscription_id, work->cursor, work->turn,
-                                       before, claim->change.now_us);
+                                       claimed, before, claim->change.now_us);
     }
     if (!status) {
         status = next_wake(work, &lease, &wake_us);

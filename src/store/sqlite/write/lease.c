@@ -16,6 +16,8 @@
 #include "base/mem.h"
 #include "base/uuid.h"
 #include "store/sqlite/file/conn.h"
+#include "store/sqlite/file/live.h"
+#include "store/sqlite/sqlite.h"
 
 /* ---- The list -------------------------------------------------------------------------------- */
 
@@ -143,12 +145,13 @@ enum lease_column {
     LEASE_COUNT,
     LEASE_OWNER_NAME,
     LEASE_POSITIONS,
-    LEASE_TIMES
+    LEASE_TIMES,
+    LEASE_CLAIMED_AT
 };
 
 void lease_init(struct lease *lease)
 {
-    *lease = (struct lease){.piece = LEASE_HELD};
+    *lease = (struct lease){.piece = LEASE_HELD, .claimed_at_us = -1};
 }
 
 void lease_release(struct lease *lease)
@@ -216,6 +219,7 @@ static hf_status lease_read(sqlite3_stmt *stmt, struct lease *lease)
     lease->has_retries = sqlite3_column_int(stmt, LEASE_HAS_RETRIES) != 0;
     snprintf(lease->owner_name, sizeof lease->owner_name, "%" TEXT_PRI,
              TEXT_ARG(column_text(stmt, LEASE_OWNER_NAME)));
+    lease->claimed_at_us = column_int(stmt, LEASE_CLAIMED_AT, -1);
     const void *bytes = sqlite3_column_blob(stmt, LEASE_POSITIONS);
     hf_status status = lease_decode(bytes, (size_t)sqlite3_column_bytes(stmt, LEASE_POSITIONS),
                                     lease->positions, lease->count);
@@ -250,6 +254,18 @@ hf_status lease_load(struct conn *conn, const uint8_t token[STORE_TOKEN_BYTES],
     lease_release(ret_lease);
     *ret_lease = lease;
     return HF_OK;
+}
+
+bool lease_is_over(struct sqlite_engine *engine, const struct lease *lease, int64_t now_us)
+{
+    if (lease->piece != LEASE_HELD || (!lease->kept && lease->expires_at_us <= now_us)) {
+        return true;
+    }
+    if (!lease->owned || !(lease->bound || lease->kept)) {
+        return false;
+    }
+    enum live_state state = live_state(engine, lease->owner, INT64_MAX);
+    return state == LIVE_DEAD || state == LIVE_GONE;
 }
 
 static void bind_flag(sqlite3_stmt *stmt, int at, bool value)
@@ -316,6 +332,9 @@ hf_status lease_store(struct conn *conn, const struct lease *lease)
     bind_int(stmt, 10, lease->positions[0]);
     bind_text(stmt, 11, lease->owner_name[0] ? text_of(lease->owner_name) : TEXT_ABSENT);
     bind_int(stmt, 13, lease->lease_ms);
+    if (lease->claimed_at_us >= 0) {
+        bind_int(stmt, 15, lease->claimed_at_us);
+    }
     status = conn_run(conn, stmt);
     lists_release(&lists);
     return status;
@@ -362,6 +381,7 @@ hf_status lease_set_free(struct conn *conn, struct lease *lease, int32_t piece, 
     lease->bound = false;
     lease->kept = false;
     lease->piece = piece;
+    lease->claimed_at_us = -1;
     if (lease->expires_at_us > now_us) {
         lease->expires_at_us = now_us;
     }

@@ -16,6 +16,7 @@
 #include "store/store.h"
 
 struct conn;
+struct sqlite_engine;
 
 #define LEASE_POSITIONS_MAX HF_CLAIM_MAX
 #define LEASE_VARINT_BYTES_MAX 9 /* of a number below 2^63 */
@@ -32,6 +33,7 @@ struct lease {
     bool owned;       /* `owner` is set */
     uint8_t owner[STORE_TOKEN_BYTES];
     char owner_name[HF_PRODUCER_BYTES_MAX + 1]; /* "": not known */
+    int64_t claimed_at_us;                      /* -1: not known, or no claim holds it */
     bool bound;
     bool kept;
     int32_t piece;
@@ -59,6 +61,10 @@ size_t lease_find(const int64_t *positions, size_t count, int64_t position);
 
 void lease_init(struct lease *lease);
 void lease_release(struct lease *lease);
+
+/* Whether it has ended: no claim holds it, its time is over, or its owner is dead. A reader looks
+ * once, so an owner that is only frozen counts as alive. */
+bool lease_is_over(struct sqlite_engine *engine, const struct lease *lease, int64_t now_us);
 
 /* Reads a lease, into one that was initialised. HF_NOTFOUND, without a message. */
 hf_status lease_load(struct conn *conn, const uint8_t token[STORE_TOKEN_BYTES],

@@ -74,11 +74,11 @@ struct ended {
 
 /* ---- Notes of a dead owner ------------------------------------------------------------------- */
 
-static hf_status keep_note(int64_t position, int32_t attempt, void *ctx)
+static hf_status keep_note(const struct handler_note *note, void *ctx)
 {
     struct walk *walk = ctx;
     if (walk->note_count < STORE_NOTES_MAX) {
-        walk->notes[walk->note_count++] = (struct note){position, attempt};
+        walk->notes[walk->note_count++] = (struct note){note->position, note->attempt};
     }
     return HF_OK;
 }

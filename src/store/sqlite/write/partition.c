@@ -144,7 +144,8 @@ hf_status partition_move(struct conn *conn, int64_t subscription_id, const struc
 }
 
 hf_status partition_move_cursor(struct conn *conn, int64_t subscription_id, int64_t cursor,
-                                bool turn, const struct partition *stored, int64_t now_us)
+                                bool turn, bool claimed, const struct partition *stored,
+                                int64_t now_us)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_MOVE_CURSOR);
     if (!stmt) {
@@ -154,6 +155,9 @@ hf_status partition_move_cursor(struct conn *conn, int64_t subscription_id, int6
     bind_int(stmt, 2, cursor);
     bind_int(stmt, 3, turn ? 1 : 0);
     bind_span(stmt, 4, span_move(stored->span, stored->checkpoint, now_us));
+    if (claimed) {
+        bind_int(stmt, 7, now_us);
+    }
     return conn_run(conn, stmt);
 }
 
@@ -196,8 +200,10 @@ static hf_status is_open(struct recovery *recovery, int64_t position, bool *ret_
     return status;
 }
 
-static hf_status record_note(int64_t position, int32_t attempt, void *ctx)
+static hf_status record_note(const struct handler_note *note, void *ctx)
 {
+    int64_t position = note->position;
+    int32_t attempt = note->attempt;
     struct recovery *recovery = ctx;
     const struct outcome_scope *scope = &recovery->scope;
     sqlite3_stmt *stmt = conn_statement(recovery->conn, SQLITE_QUERY_RETRY_GET);

@@ -41,8 +41,10 @@ hf_status partition_check_generation(const struct partition *partition, int64_t 
 /* Moves the checkpoint to that of the mark; `stored` is the row as it is. */
 hf_status partition_move(struct conn *conn, int64_t subscription_id, const struct mark *mark,
                          const struct partition *stored, int64_t now_us);
-/* The same for the cursor of a shared subscription, with its turn. */
+/* The same for the cursor of a shared subscription, with its turn. `claimed`: events were handed
+ * out at now_us. */
 hf_status partition_move_cursor(struct conn *conn, int64_t subscription_id, int64_t cursor,
-                                bool turn, const struct partition *stored, int64_t now_us);
+                                bool turn, bool claimed, const struct partition *stored,
+                                int64_t now_us);
 
 #endif
