@@ -25,7 +25,8 @@ BEGIN {
     allow("cli/config", "cli/core")
     allow("cli/work", "cli/core cli/config")
     allow("cli/bench", "cli/core")
-    allow("cli/command", "cli/core cli/config cli/work")
+    allow("cli/watch", "cli/core")
+    allow("cli/command", "cli/core cli/config cli/work cli/watch")
     # What the command may use of the library's inside: leaf modules that know nothing of a bus.
     count = split("arena banned err mem ranges thread uuid text/buf text/glob text/json_check " \
                   "text/json_read text/json_write text/text text/utf8 time/clock time/cron " \

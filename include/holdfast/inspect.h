@@ -36,8 +36,8 @@ typedef struct hf_event_state {
     int64_t dead_id;            /* -1 unless dead */
     const char *cause;  /* why the last attempt failed, as in hf_dead_letter; NULL if none did */
     int32_t deliveries; /* how often it was handed out to this subscription; -1: not known */
-    const char *node;  /* processing: the node that has it; NULL: not known */
-    int64_t since_us;  /* processing: since when it has it (shared: claimed, ordered: its handler
+    const char *node;   /* processing: the node that has it; NULL: not known */
+    int64_t since_us;   /* processing: since when it has it (shared: claimed, ordered: its handler
                           runs); -1: not known */
 } hf_event_state;
 

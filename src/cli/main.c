@@ -43,12 +43,18 @@ static int show_help(const struct args *args)
     return EXIT_OK;
 }
 
+/* The exit code of a command that could not begin. */
+static int mistake(const struct args *args, int code)
+{
+    return args->command && args->command->nagios ? NAGIOS_UNKNOWN : code;
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     struct args *args = &cli->args;
     int code = args_parse(args, argc, argv, cli->started_at_us);
     if (code) {
-        return code;
+        return mistake(args, code);
     }
     out_init(args_given(args, "quiet"), args_given(args, "no-color"));
     if (args_given(args, "wide")) {
@@ -70,7 +76,7 @@ static int run(struct cli *cli, int argc, char **argv)
         code = config_place(cli);
     }
     if (code) {
-        return code;
+        return mistake(args, code);
     }
     cli->json = args_given(args, "json");
     return args->command->run(cli);

@@ -123,7 +123,7 @@ struct delivery_facts {
     bool blocked;
     int32_t attempts;
     int32_t deliveries; /* how often it was handed out; -1: not known */
-    enum cause cause; /* why the last attempt failed */
+    enum cause cause;   /* why the last attempt failed */
     int64_t next_attempt_us;
     int64_t dead_id; /* -1 */
 };

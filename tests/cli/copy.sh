@@ -73,6 +73,7 @@ done
 # told URL NAME: what the commands say of a database.
 told() {
     local changing='owner|owner_alive|oldest_waiting|lag|rate|not_moving|in_flight|gapless'
+    changing="$changing|pending|pending_more|lease_ended|claimed_at" # leases are free in a copy
     for words in "event list" "dlq list" "sub list" "schedule list" "namespace list"; do
         # shellcheck disable=SC2086
         "$HOLDFAST" $words --json --db "$1"
@@ -115,7 +116,7 @@ patiently full.db "
     UPDATE holdfast_partitions SET checkpoint_at = 7,
         last_event_id = x'00112233445566778899aabbccddeeff',
         epoch = 8, turn = subscription_id = 2, owner = NULL, owner_name = NULL, span = 0,
-        span_from = NULL, span_before = NULL;
+        span_from = NULL, span_before = NULL, claimed_at = NULL;
     UPDATE holdfast_retries SET uncounted = 2, last_retry_at = 9, story = '[' || position || ']',
         cause = 'c' || position, unit_first = position, unit_events = 7, deliveries = position;
     UPDATE holdfast_copies SET key_version = 4, schedule_id = 'c', producer = 'cp', tenant = 'ct',
@@ -124,7 +125,7 @@ patiently full.db "
     INSERT INTO holdfast_outcomes VALUES (2, 1, 6, 10, 3, 4, 'oc', '[6]'),
         (2, 2, 5, 11, 1, 2, 'od', '[5]');
     UPDATE holdfast_leases SET expires_at = 0, owner = NULL, owner_name = NULL, bound = 0, kept = 0,
-        piece = 2, times = x'';
+        piece = 2, times = x'', claimed_at = NULL;
     UPDATE holdfast_dead_letters SET key_version = 5, schedule_id = 'd', producer = 'dp',
         tenant = 'dt',
         metadata = '[1]', resolved_by = 'rb' || id, cause = 'dc' || id, deliveries = 3 + id;
@@ -142,11 +143,13 @@ bare=$(patiently full.db \
     WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
         AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types')" \
     | patiently full.db | sort)
-is "no column is empty but those that are not copied" "$bare" "holdfast_leases.owner
+is "no column is empty but those that are not copied" "$bare" "holdfast_leases.claimed_at
+holdfast_leases.owner
 holdfast_leases.owner_name
 holdfast_namespaces.copying
 holdfast_namespaces.removing_at
 holdfast_namespaces.retained_at
+holdfast_partitions.claimed_at
 holdfast_partitions.owner
 holdfast_partitions.owner_name
 holdfast_partitions.span_before

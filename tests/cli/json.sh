@@ -46,6 +46,8 @@ nothing nack pulled "$(lease)" --delay 1h
 nothing release pulled "$(lease)"
 nothing bury pulled "$(lease)"
 nothing touch pulled "$(lease)"
+objects "lease list"
+objects "lease revoke" pulled --all --yes
 nothing "sub pause" pushed
 nothing "sub resume" pushed
 objects "sub seek" pushed --to now --yes
@@ -103,6 +105,8 @@ json "config check: its messages are objects" err
 objects "config show" --config good.yaml
 objects "config keys"
 objects stats
+objects top
+objects check --max-wait 1d
 objects doctor
 nothing verify
 objects copy "$HOLDFAST_URL" "$(empty copied)"

@@ -27,7 +27,7 @@ fits() {
 
 long=a-subscription-whose-name-is-long-enough-to-be-cut
 hf sub create $long --on '**' --from start
-hf sub create mailer --on 'user.*' --from start
+hf sub create mailer --on 'user.**' --from start
 for n in 1 2 3; do
     hf publish "user.created.with.a.rather.long.name" "{\"n\": $n}" --key "customer-number-$n"
 done
@@ -47,7 +47,7 @@ done
 seen 80 sub list
 has "cells are cut with an ellipsis" plain '^a-subscript[a-z-]*… +up to date '
 has "what is left out is said" plain \
-    '^Not shown: MODE, CHECKPOINT, HELD, OWNER\. --wide shows all columns\.$'
+    '^Not shown: MODE, CHECKPOINT, LAG,( PER SECOND,)? HELD, OWNER\. --wide shows all columns\.$'
 seen 60 sub list
 true_that "a narrower terminal shows fewer columns" fits 60
 has "but how many died" plain '^NAME .* DEAD'

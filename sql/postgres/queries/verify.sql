@@ -93,8 +93,8 @@ listed (what, definition) AS (
     FROM pinned, pg_proc p
     WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
         AND p.proname NOT IN (SELECT v.name || s.id
-                              FROM spaces s, (VALUES ('append_'), ('claim_'), ('lease_events_'), ('pending_'),
-                                          ('log_'), ('times_'), ('drawn_')) v (name))
+                              FROM spaces s, (VALUES ('append_'), ('claim_'), ('lease_events_'),
+                                          ('pending_'), ('log_'), ('times_'), ('drawn_')) v (name))
     UNION ALL
     SELECT format('type %s', t.typname),
            concat_ws(' ', t.typtype, format_type(t.typbasetype, t.typtypmod), t.typnotnull,

@@ -58,6 +58,8 @@ static void state_json(struct json_out *json, const hf_event_state *state)
     show_raw(json, "attempts_json", state->attempts_json,
              state->attempts_json ? strlen(state->attempts_json) : 0);
     show_time(json, "next_attempt_at", state->next_attempt_at_us);
+    show_string(json, "node", state->node);
+    show_time(json, "since", state->since_us);
     show_string(json, "dead_id", state->dead_id == -1 ? NULL : out_number(state->dead_id, number));
     json_object_end(json);
 }
@@ -88,6 +90,8 @@ static int view_state(const hf_event_state *state, void *ctx)
         out_table_number(&view->table, state->dead_id);
         out_table_cell(&view->table,
                        out_when(state->next_attempt_at_us, view->cli->started_at_us, words));
+        out_table_cell(&view->table, state->node ? state->node : "-");
+        out_table_cell(&view->table, out_ago(state->since_us, view->cli->started_at_us, words));
     }
     return 0;
 }
@@ -117,14 +121,15 @@ static hf_status view_all(struct cli *cli, struct view *view, const char *id)
 {
     static const struct out_column columns[] = {
         {"SUBSCRIPTION", false, 48, 0},  {"STATE", false, 0, 0},
-        {"FAILED ATTEMPTS", true, 0, 0}, {"DELIVERIES", true, 0, 1},
-        {"DEAD LETTER", true, 0, 0},     {"NEXT ATTEMPT", false, 0, 0}};
+        {"FAILED ATTEMPTS", true, 0, 0}, {"DELIVERIES", true, 0, 2},
+        {"DEAD LETTER", true, 0, 3},     {"NEXT ATTEMPT", false, 0, 1},
+        {"NODE", false, 40, 0},          {"SINCE", false, 0, 0}};
     hf_status status = hf_event_get(cli->bus, id, view_event, view);
 
     if (status || args_given(&cli->args, "payload")) {
         return status;
     }
-    out_table_init(&view->table, columns, 6);
+    out_table_init(&view->table, columns, sizeof columns / sizeof columns[0]);
     status = hf_event_states(cli->bus, id, view_state, view);
     out_table_end(&view->table);
     if (status) {

@@ -12,8 +12,10 @@
 #include "cli/core/out.h"
 #include "cli/core/show.h"
 #include "cli/core/table.h"
+#include "cli/watch/sub_state.h"
 
 #define LINE_BYTES_MAX 4194304
+#define REASONS_MAX 10 /* subscriptions of which `sub list` says why they do not move */
 
 static void progress_json(struct json_out *json, const hf_subscription_info *info)
 {
@@ -25,8 +27,12 @@ static void progress_json(struct json_out *json, const hf_subscription_info *inf
     show_int(json, "cursor", info->cursor);
     show_int(json, "head", info->head);
     show_int(json, "lag", info->lag);
+    show_int(json, "pending", info->pending);
+    show_bool(json, "pending_more", info->pending_more == 1);
     show_double(json, "rate", info->rate);
     show_int(json, "in_flight", info->in_flight);
+    show_int(json, "lease_ended", info->lease_ended);
+    show_time(json, "claimed_at", info->claimed_at_us);
     show_int(json, "retrying", info->retrying);
     show_int(json, "held", info->held);
     show_int(json, "blocked", info->blocked);
@@ -82,32 +88,8 @@ struct listing {
     struct buf line;
     struct out_table table;
     int64_t count;
+    int reasons; /* lines about those that do not move, in `line`, each with its NUL */
 };
-
-/* In one word or two. */
-static const char *state_word(const hf_subscription_info *info)
-{
-    if (info->paused_at_us != -1) {
-        return "paused";
-    }
-    if (info->breaker && strcmp(info->breaker, "closed") != 0) {
-        return "breaker open";
-    }
-    if (info->not_moving) {
-        return "not moving";
-    }
-    return info->lag > 0 ? "behind" : "up to date";
-}
-
-/* Trouble is red; a pause is meant, but easily forgotten. */
-static enum out_style state_style(const hf_subscription_info *info)
-{
-    if (info->paused_at_us != -1) {
-        return OUT_YELLOW;
-    }
-    return (info->breaker && strcmp(info->breaker, "closed") != 0) || info->not_moving ? OUT_RED
-                                                                                       : OUT_PLAIN;
-}
 
 static int list_one(const hf_subscription_info *info, void *ctx)
 {
@@ -121,9 +103,10 @@ static int list_one(const hf_subscription_info *info, void *ctx)
     }
     out_table_cell(&listing->table, info->name);
     out_table_cell(&listing->table, info->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
-    out_table_cell(&listing->table, state_word(info));
-    out_table_mark(&listing->table, state_style(info));
+    out_table_cell(&listing->table, sub_state_word(info));
+    out_table_mark(&listing->table, sub_state_style(info));
     out_table_number(&listing->table, info->checkpoint);
+    out_table_cell(&listing->table, out_at_least(info->pending, info->pending_more == 1, words));
     out_table_number(&listing->table, info->lag);
     out_table_cell(&listing->table, out_rate(info->rate, words));
     out_table_number(&listing->table, info->in_flight);
@@ -133,16 +116,32 @@ static int list_one(const hf_subscription_info *info, void *ctx)
     out_table_cell(&listing->table,
                    out_ago(info->oldest_waiting_us, listing->cli->started_at_us, words));
     out_table_cell(&listing->table, info->owner ? info->owner : "-");
+    if (info->not_moving && info->paused_at_us == -1 && listing->reasons < REASONS_MAX) {
+        buf_printf(&listing->line, "%s: %s.%c", info->name, info->not_moving, '\0');
+        listing->reasons++;
+    }
     return out_failed();
+}
+
+/* Why the first of those that do not move do not, a line each. */
+static void say_reasons(const struct listing *listing)
+{
+    const char *line = listing->line.bytes;
+
+    for (int i = 0; i < listing->reasons; i++) {
+        out_say("%s", line);
+        line += strlen(line) + 1;
+    }
 }
 
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"NAME", false, 48, 0},     {"MODE", false, 0, 4},    {"STATE", false, 0, 0},
-        {"CHECKPOINT", true, 0, 3}, {"LAG", true, 0, 0},      {"PER SECOND", true, 0, 2},
-        {"IN FLIGHT", true, 0, 1},  {"RETRYING", true, 0, 0}, {"HELD", true, 0, 5},
-        {"DEAD", true, 0, 0},       {"OLDEST", false, 0, 0},  {"OWNER", false, 40, 6}};
+        {"NAME", false, 48, 0},     {"MODE", false, 0, 5},     {"STATE", false, 0, 0},
+        {"CHECKPOINT", true, 0, 4}, {"PENDING", true, 0, 0},   {"LAG", true, 0, 3},
+        {"PER SECOND", true, 0, 2}, {"IN FLIGHT", true, 0, 1}, {"RETRYING", true, 0, 0},
+        {"HELD", true, 0, 6},       {"DEAD", true, 0, 0},      {"OLDEST", false, 0, 0},
+        {"OWNER", false, 40, 7}};
     struct listing listing = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
@@ -153,6 +152,8 @@ static int run_list(struct cli *cli)
     out_table_init(&listing.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_subscription_list(cli->bus, list_one, &listing));
     out_table_end(&listing.table);
+    fflush(stdout);
+    say_reasons(&listing);
     buf_release(&listing.line);
     if (!code && listing.count == 0) {
         out_say("No subscriptions. `holdfast sub create` or `holdfast work` makes one.");
@@ -165,7 +166,10 @@ const struct command command_sub_list = {
     .usage = "",
     .summary = "lists the subscriptions with their progress",
     .examples = "  holdfast sub list\n"
-                "  holdfast sub list --json | jq 'select(.lag > 1000) | .name'\n",
+                "  holdfast sub list --json | jq 'select(.pending > 1000) | .name'\n",
+    .details = "PENDING counts events that match and have not been handed out, up to 10000: 17+\n"
+               "is 17 or more. LAG is the distance to the end of the log, whatever is there.\n"
+               "Below the table it says why a subscription does not move.\n",
     .run = run_list,
 };
 
@@ -188,12 +192,15 @@ static void show_rate(double rate)
 
 static void show_why(const hf_subscription_info *info)
 {
+    char words[OUT_WORDS_BYTES];
+
     if (info->not_moving) {
         printf("%sNot moving: ", out_on(OUT_YELLOW));
         out_text(info->not_moving);
         printf("%s\n\n", out_off());
-    } else if (info->lag > 0) {
-        printf("Moving, %" PRId64 " position%s behind.\n\n", info->lag, info->lag == 1 ? "" : "s");
+    } else if (info->pending > 0 || info->pending_more == 1) {
+        out_at_least(info->pending, info->pending_more == 1, words);
+        printf("Moving, %s event%s pending.\n\n", words, strcmp(words, "1") == 0 ? "" : "s");
     } else {
         printf("Up to date.\n\n");
     }
@@ -205,6 +212,24 @@ struct showing {
     int64_t limit;
     int code;
 };
+
+/* What waits, and who has it. */
+static void show_standing(const hf_subscription_info *info, int64_t now_us)
+{
+    char words[OUT_WORDS_BYTES];
+
+    show_field("pending", out_at_least(info->pending, info->pending_more == 1, words));
+    show_field_time("oldest_waiting", info->oldest_waiting_us, now_us);
+    show_number("in_flight", info->in_flight);
+    if (info->lease_ended > 0) {
+        show_number("lease_ended", info->lease_ended);
+    }
+    if (info->options.mode == HF_MODE_SHARED && info->claimed_at_us == -1) {
+        show_field("claimed_at", "never");
+    } else {
+        show_field_time("claimed_at", info->claimed_at_us, now_us);
+    }
+}
 
 static void show_fields(const hf_subscription_info *info, int64_t now_us)
 {
@@ -224,8 +249,7 @@ static void show_fields(const hf_subscription_info *info, int64_t now_us)
     show_number("head", info->head);
     show_number("lag", info->lag);
     show_rate(info->rate);
-    show_field_time("oldest_waiting", info->oldest_waiting_us, now_us);
-    show_number("in_flight", info->in_flight);
+    show_standing(info, now_us);
     show_number("retrying", info->retrying);
     show_number("held", info->held);
     show_number("blocked", info->blocked);

@@ -26,6 +26,9 @@ enum {
     EXIT_UNAVAILABLE = 69
 };
 
+/* Those of `check`, which is a plugin of Nagios. */
+enum { NAGIOS_OK = 0, NAGIOS_WARNING = 1, NAGIOS_CRITICAL = 2, NAGIOS_UNKNOWN = 3 };
+
 struct cli {
     struct args args;
     const char *url;            /* the database */

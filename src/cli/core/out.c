@@ -396,6 +396,12 @@ const char *out_number(int64_t number, char words[OUT_WORDS_BYTES])
     return words;
 }
 
+const char *out_at_least(int64_t number, bool more, char words[OUT_WORDS_BYTES])
+{
+    snprintf(words, OUT_WORDS_BYTES, number == -1 ? "-" : "%" PRId64 "%s", number, more ? "+" : "");
+    return words;
+}
+
 /* Between single quotes the shell changes nothing. */
 void out_quote(struct buf *line, const char *word)
 {

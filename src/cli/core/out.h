@@ -106,6 +106,9 @@ const char *out_rate(double rate, char words[OUT_WORDS_BYTES]);
 /* A number; "-" for -1. */
 const char *out_number(int64_t number, char words[OUT_WORDS_BYTES]);
 
+/* "17", or "17+": at least so many; "-" for -1. */
+const char *out_at_least(int64_t number, bool more, char words[OUT_WORDS_BYTES]);
+
 /* Adds a word for the shell: 'it'\''s'. */
 void out_quote(struct buf *line, const char *word);
 

@@ -19,7 +19,7 @@
 #define CUT_MIN 12  /* what is left of a text that is cut: so much, or its title */
 #define CUT_TIGHT 8 /* the same when all columns that can be spared are left out */
 
-static size_t text_width(const char *text)
+size_t out_width(const char *text)
 {
     size_t length = strlen(text);
     size_t width = 0;
@@ -36,8 +36,7 @@ static size_t text_width(const char *text)
     return width;
 }
 
-/* How many bytes of the text fit into `width` columns. */
-static size_t text_fit(const char *text, size_t width)
+size_t out_fit(const char *text, size_t width)
 {
     size_t length = strlen(text);
     size_t used = 0;
@@ -63,7 +62,7 @@ void out_table_init(struct out_table *table, const struct out_column *columns, s
     table->columns = columns;
     table->column_count = count;
     for (size_t i = 0; i < count; i++) {
-        table->widths[i] = text_width(columns[i].title);
+        table->widths[i] = out_width(columns[i].title);
     }
     buf_init(&table->cells,
              (size_t)OUT_TABLE_ROWS_MAX * OUT_TABLE_COLUMNS_MAX * OUT_TABLE_CELL_BYTES_MAX);
@@ -93,7 +92,7 @@ static size_t last_column(const struct out_table *table)
 static size_t floor_of(const struct out_table *table, size_t column, size_t width)
 {
     const struct out_column *about = &table->columns[column];
-    size_t title = text_width(about->title);
+    size_t title = out_width(about->title);
     size_t least = title > table->cut_min ? title : table->cut_min;
 
     if (about->right || (about->width_max == 0 && column != last_column(table))) {
@@ -181,7 +180,7 @@ static void print_row(const struct out_table *table, const size_t *widths, const
     size_t spaces = 0;
 
     for (size_t i = 0; i < table->column_count; i++) {
-        size_t needed = is_hidden(table, i) ? 0 : text_width(texts[i]);
+        size_t needed = is_hidden(table, i) ? 0 : out_width(texts[i]);
         bool cut = needed > widths[i];
         size_t pad = needed < widths[i] ? widths[i] - needed : 0;
 
@@ -190,7 +189,7 @@ static void print_row(const struct out_table *table, const size_t *widths, const
         }
         spaces += table->columns[i].right ? pad : 0;
         if (needed > 0) {
-            size_t bytes = cut ? text_fit(texts[i], widths[i] - 1) : strlen(texts[i]);
+            size_t bytes = cut ? out_fit(texts[i], widths[i] - 1) : strlen(texts[i]);
             printf("%*s%s%.*s%s%s", (int)spaces, "", out_on(styles[i]), (int)bytes, texts[i],
                    cut ? "…" : "", styles[i] == OUT_PLAIN ? "" : out_off());
             spaces = 0;
@@ -258,7 +257,7 @@ void out_table_cell(struct out_table *table, const char *text)
     if (table->cells.failed) {
         return;
     }
-    width = text_width(table->cells.bytes + start);
+    width = out_width(table->cells.bytes + start);
     if (width > table->widths[column]) {
         table->widths[column] = width;
     }

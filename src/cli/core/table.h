@@ -19,9 +19,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define OUT_TABLE_COLUMNS_MAX 12
+#define OUT_TABLE_COLUMNS_MAX 13
 #define OUT_TABLE_ROWS_MAX 200 /* of one chunk */
 #define OUT_TABLE_CELL_BYTES_MAX 65536
+
+/* How many columns of a terminal a text takes. */
+size_t out_width(const char *text);
+/* How many bytes of the text fit into `width` columns. */
+size_t out_fit(const char *text, size_t width);
 
 struct out_column {
     const char *title;

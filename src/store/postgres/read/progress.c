@@ -231,6 +231,12 @@ static struct text read_over(const PGresult *result, struct delivery_facts *fact
     return result_text(result, 0, dead ? FACTS_DEAD_STORY : FACTS_KEPT_STORY);
 }
 
+/* Is it in a lease, also in one that has ended? */
+static bool is_lent(const struct delivery_facts *facts)
+{
+    return facts->leased || facts->holder.ended;
+}
+
 /* What the row in retries says, or what is over if there is none. Answers the story. */
 static struct text read_story(struct postgres_engine *engine, const PGresult *result,
                               struct delivery_facts *facts)
@@ -243,13 +249,14 @@ static struct text read_story(struct postgres_engine *engine, const PGresult *re
     facts->leased = facts->leased || (kind == RETRY_LEASED && !facts->holder.ended);
     facts->next_attempt_us = facts->waiting ? skew_local(engine, next_us) : -1;
     facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
-    bool kept = result_bool(result, 0, FACTS_KEPT);
-    if ((facts->dead_id >= 0 || kept) && kind == RETRY_NONE && !facts->leased && !facts->holder.ended) {
+    bool over = facts->dead_id >= 0 || result_bool(result, 0, FACTS_KEPT);
+    bool lent = is_lent(facts);
+    if (over && kind == RETRY_NONE && !lent) {
         return read_over(result, facts);
     }
     if (kind != RETRY_NONE) {
         facts->deliveries = (int32_t)result_int8(result, 0, FACTS_RETRY_DELIVERIES, -1);
-    } else if (facts->leased || facts->holder.ended) {
+    } else if (lent) {
         facts->deliveries = (int32_t)result_int8(result, 0, FACTS_LEASE_TIMES, -1);
     }
     facts->attempts = (int32_t)result_int8(result, 0, FACTS_RETRY_ATTEMPTS, 0);
@@ -291,7 +298,8 @@ hf_status postgres_delivery_facts(struct engine *engine, const struct delivery_q
     param_local(params, query->now_us);
     param_uuid(params, postgres_of(engine)->token);
     if (ask_one(&lookup, FACTS_CHECKPOINT, query->subscription_id)) {
-        struct delivery_facts facts = read_facts(postgres_of(engine), lookup.result, query->position);
+        struct delivery_facts facts =
+            read_facts(postgres_of(engine), lookup.result, query->position);
         struct text story =
             arena_text(arena, read_story(postgres_of(engine), lookup.result, &facts));
         lookup.status = arena_status(arena);

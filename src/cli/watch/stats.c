@@ -2,6 +2,8 @@
  * stats.c - the command `stats`: the numbers of a namespace, the age of the oldest waiting event
  * first, because that is what tells whether somebody has to get up at night.
  */
+#include "cli/watch/stats.h"
+
 #include "base/banned.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
@@ -16,8 +18,35 @@ struct stats_view {
     struct out_table table;
 };
 
-static void print_json(const hf_stats *stats)
+static int subscription_json(const hf_subscription_info *info, void *ctx)
 {
+    struct json_out *json = ctx;
+
+    json_object_begin(json);
+    show_string(json, "name", info->name);
+    show_string(json, "mode", info->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
+    show_string(json, "not_moving", info->not_moving);
+    show_bool(json, "paused", info->paused_at_us != -1);
+    show_int(json, "pending", info->pending);
+    show_bool(json, "pending_more", info->pending_more == 1);
+    show_time(json, "oldest_waiting", info->oldest_waiting_us);
+    show_int(json, "checkpoint", info->checkpoint);
+    show_int(json, "lag", info->lag);
+    show_double(json, "rate", info->rate);
+    show_int(json, "in_flight", info->in_flight);
+    show_int(json, "lease_ended", info->lease_ended);
+    show_time(json, "claimed_at", info->claimed_at_us);
+    show_int(json, "retrying", info->retrying);
+    show_int(json, "held", info->held);
+    show_int(json, "blocked", info->blocked);
+    show_int(json, "dead", info->dead);
+    json_object_end(json);
+    return 0;
+}
+
+hf_status stats_json(hf_bus *bus, const hf_stats *stats)
+{
+    hf_status status = HF_OK;
     struct buf line;
     struct json_out json;
 
@@ -29,17 +58,31 @@ static void print_json(const hf_stats *stats)
     show_int(&json, "first", stats->first);
     show_int(&json, "subscriptions", stats->subscriptions);
     show_int(&json, "in_flight", stats->in_flight);
+    show_int(&json, "lease_ended", stats->lease_ended);
     show_int(&json, "retrying", stats->retrying);
     show_int(&json, "held", stats->held);
     show_int(&json, "dead", stats->dead);
     show_int(&json, "later", stats->later);
     show_time(&json, "later_next", stats->later_next_us);
+    show_int(&json, "later_due", stats->later_due);
+    show_time(&json, "schedules_next", stats->schedules_next_us);
+    show_int(&json, "schedules_due", stats->schedules_due);
+    show_int(&json, "nodes", stats->nodes);
     show_double(&json, "rate", stats->rate);
     show_int(&json, "store_bytes", stats->store_bytes);
     show_int(&json, "wal_bytes", stats->wal_bytes);
+    json_key(&json, "by_subscription");
+    json_array_begin(&json);
+    if (stats->subscriptions > 0) {
+        status = hf_subscription_list(bus, subscription_json, &json);
+    }
+    json_array_end(&json);
     json_object_end(&json);
-    out_json_line(&line);
+    if (!status) {
+        out_json_line(&line);
+    }
     buf_release(&line);
+    return status;
 }
 
 static int add_subscription(const hf_subscription_info *info, void *ctx)
@@ -49,6 +92,7 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
 
     out_table_cell(&view->table, info->name);
     out_table_cell(&view->table, out_ago(info->oldest_waiting_us, view->cli->started_at_us, words));
+    out_table_cell(&view->table, out_at_least(info->pending, info->pending_more == 1, words));
     out_table_number(&view->table, info->lag);
     out_table_cell(&view->table, out_rate(info->rate, words));
     out_table_number(&view->table, info->in_flight);
@@ -77,7 +121,8 @@ static int print_text(struct cli *cli, const hf_stats *stats)
 {
     static const struct out_column columns[] = {{"SUBSCRIPTION", false, 48, 0},
                                                 {"OLDEST WAITING", false, 0, 0},
-                                                {"LAG", true, 0, 0},
+                                                {"PENDING", true, 0, 0},
+                                                {"LAG", true, 0, 4},
                                                 {"PER SECOND", true, 0, 2},
                                                 {"IN FLIGHT", true, 0, 1},
                                                 {"RETRYING", true, 0, 0},
@@ -130,8 +175,7 @@ static int run_stats(struct cli *cli)
     if (!cli->json) {
         return print_text(cli, &stats);
     }
-    print_json(&stats);
-    return EXIT_OK;
+    return cli_fail(stats_json(cli->bus, &stats));
 }
 
 const struct command command_stats = {
@@ -140,6 +184,7 @@ const struct command command_stats = {
     .summary = "shows the numbers of the namespace",
     .examples = "  holdfast stats\n"
                 "  holdfast stats --json\n",
-    .details = "A number that is not known is shown as '-' (null in JSON), never as 0.\n",
+    .details = "With --json, by_subscription has a row for each subscription.\n"
+               "A number that is not known is shown as '-' (null in JSON), never as 0.\n",
     .run = run_stats,
 };
