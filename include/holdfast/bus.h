@@ -122,8 +122,8 @@ typedef struct hf_migration {
     const char *engine;          /* "sqlite" or "postgres" */
     int64_t version;             /* of the schema as it is; 0: there is none */
     int64_t version_after;       /* the same if it is newer than the library */
-    int64_t programs_from;       /* the oldest version whose programs may use it as it is ... */
-    int64_t programs_from_after; /* ... and as it will be */
+    int64_t programs_from;       /* the oldest version whose programs may use it as it is */
+    int64_t programs_from_after; /* the same as it will be */
     const char *release;         /* that made it so, "0.1.0"; NULL: not recorded, or no schema */
     hf_functions functions;
     int32_t functions_applied; /* 1: the library's functions would take their place */

@@ -60,7 +60,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    -- Nobody has given it back: what was handed out of the log is not known.
+    -- It has not been given back: what was handed out of the log is not known.
     change_acquire.doubt_through := greatest(
         v_partition.doubt_through,
         CASE WHEN v_partition.owner IS NOT NULL THEN head(p_namespace_id) END);

@@ -19,7 +19,7 @@
  * an event of any size, so that no limit can make an event unpublishable. A thread that finds the
  * queue full waits, except a callback: it runs on the one thread that could make room, so it is
  * refused at once. A job's own weight is given back before its callback runs, so publishing one
- * event in answer to another always has room, unless somebody else took it in that moment.
+ * event in answer to another always has room, unless another thread took it in that moment.
  *
  * The end: async_drain sets the deadline; handlers that still run go on publishing. When they have
  * ended, async_stop lets the thread empty the queue and end. Whatever has not been tried at the

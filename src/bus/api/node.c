@@ -2,7 +2,7 @@
  * node.c - nodes: what this bus says about itself as one, and listing those of the namespace.
  *
  * The id goes into URLs, metrics and shells, so it is made of few characters. Whatever else
- * somebody gives as one is replaced, and so that two different ids do not become the same, the
+ * is given as one is replaced, and so that two different ids do not become the same, the
  * result ends with a number made of the original. It depends on nothing else: a node that comes
  * again has the same id. A generated one has the host, the process and a random number, so it never
  * comes again.

@@ -12,7 +12,7 @@
  *
   * The receipts are written after everything succeeded, so a failure leaves them untouched; all but
   * HF_UNKNOWN, with which they have the ids that were tried, so that the same can be published
-  * again. `published` counts what was stored durably here; events in somebody's transaction are not
+  * again. `published` counts what was stored durably here; events in a caller's transaction are not
   * counted, because whether they exist is not ours to know.
  */
 #include "bus/api/publish.h"

@@ -101,7 +101,7 @@ static hf_status check_options(const hf_bus *bus, const hf_subscription_options 
     return options_check(options);
 }
 
-/* HF_CONFLICT: somebody else has created it meanwhile, and what they gave must not be lost. */
+/* HF_CONFLICT: another process has created it meanwhile: what it gave must not be lost. */
 static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
 {
     hf_subscription_options options;
@@ -170,7 +170,7 @@ static bool merge_patterns(const struct wish *wish, const struct definition *def
     return count != definition->pattern_count;
 }
 
-/* Changes what differs. HF_CONFLICT with *ret_again: somebody else changed it meanwhile. */
+/* Changes what differs. HF_CONFLICT with *ret_again: another process changed it meanwhile. */
 static hf_status update(hf_bus *bus, const struct wish *wish, const struct definition *definition,
                         bool *ret_again)
 {

@@ -2,8 +2,8 @@
  * dlq_act.c - the commands that change dead letters: `dlq retry`, `edit`, `resolve`, `purge`.
  *
  * Retrying all at a rate goes oldest first, as the bus does without a rate: the numbers that match
- * are collected newest first and then worked off from the end. What was retried meanwhile by
- * somebody else is passed over. Ctrl-C stops between two.
+ * are collected newest first and then worked off from the end. What others have retried
+ * meanwhile is passed over. Ctrl-C stops between two.
  */
 #include "base/banned.h"
 #include "base/mem.h"

@@ -21,8 +21,8 @@
 #define READ_EVENTS 500 /* in one call */
 #define FOLLOW_WAIT_MS 1000
 #define LAST_EVENTS 10  /* are shown if nothing else is said */
-#define SPAN_FIRST 1000 /* positions that are looked through for them, ... */
-#define SPAN_GROWTH 8   /* ... and so many times more if that was not enough */
+#define SPAN_FIRST 1000 /* positions that are looked through for them at first */
+#define SPAN_GROWTH 8   /* how many times more if these were not enough */
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
 struct tail {
@@ -87,7 +87,7 @@ static void wait_for_more(hf_bus *bus)
     }
     wait_ms = bring_due(bus);
     if (wait_ms > 0 && stop_wait(fd, wait_ms) && read(fd, &count, sizeof count) < 0) {
-        /* Somebody else took it away; the log is read again all the same. */
+        /* Another reader took it away; the log is read again all the same. */
     }
 }
 

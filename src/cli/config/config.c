@@ -205,7 +205,7 @@ static void read_short(struct walk *walk, const char *section, const struct conf
     buf_release(&words);
 }
 
-/* A breaker that somebody describes is meant to be there. */
+/* A breaker that is described is meant to be there. */
 static void enable_breaker(struct walk *walk, const char *section, const struct config_node *node)
 {
     size_t index;

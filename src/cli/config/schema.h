@@ -71,7 +71,7 @@ bool config_is_section(enum config_scope scope, const char *path);
 bool config_word_at(enum config_scope scope, const char *prefix, size_t nth,
                     char ret_word[CONFIG_PATH_BYTES]);
 
-/* Why a path that somebody may well try is not allowed; NULL: no special reason. */
+/* Why a path that people may well try is not allowed; NULL: no special reason. */
 const char *config_refusal(enum config_scope scope, const char *path);
 
 /* A section may be one word that stands for one of its keys: `checkpoint: each`. The nth way of

@@ -2,7 +2,7 @@
  * cli.c - opening the bus, exit codes, questions and input.
  *
  * The exit code of a failure is the function of its status alone (cli_exit_code), so a script can
- * tell "not there" from "somebody else has it" from "try again" whatever the command was.
+ * tell "not there" from "another process has it" from "try again" whatever the command was.
  */
 #include "cli/core/cli.h"
 

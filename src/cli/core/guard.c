@@ -7,7 +7,7 @@
  * on exec.
  *
  * A group is removed while its leader is still a zombie, so that its number cannot have been given
- * to somebody else when it is killed.
+ * to another process when it is killed.
  */
 #include "cli/core/guard.h"
 

@@ -1,6 +1,6 @@
 /*
  * stats.c - the command `stats`: the numbers of a namespace, the age of the oldest waiting event
- * first, because that is what tells whether somebody has to get up at night.
+ * first, because that is what tells whether an operator has to get up at night.
  */
 #include "cli/watch/stats.h"
 

@@ -4,7 +4,7 @@
  *
  * What cannot be is refused before anything is stored, so that a mistake leaves neither a new
  * subscription nor other options behind. A file was checked by itself already (check.c);
- * here it is beside the command line and what is stored. What somebody stores in between is found
+ * here it is beside the command line and what is stored. What is stored in between is found
  * by hf_assign.
  *
  * The number of partitions of a subscription that exists changes only when all are equally far, so

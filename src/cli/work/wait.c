@@ -10,7 +10,7 @@
  *     the database was replaced           the status of hf_check
  *     no subscription is left to work for, because each of them is
  *         settled (only --until-empty)    0, or 7 if this process made a dead letter
- *         paused (only --until-empty)     5: what is left stays until somebody resumes it
+ *         paused (only --until-empty)     5: what is left stays until it is resumed
  *         removed                         3
  *
  * With --until-empty each subscription has a thread in hf_wait, so that one which cannot get on

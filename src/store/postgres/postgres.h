@@ -49,8 +49,8 @@ struct postgres_engine {
     bool gapless;
     struct fit_schema schema; /* as it was when the store was opened; postgres_schema says how it
                                  is now */
-    atomic_int_least64_t schema_number; /* as the keeper saw them last ... */
-    atomic_int_least64_t programs_from; /* ... or as they were when the store was opened */
+    atomic_int_least64_t schema_number; /* as the keeper saw it last, else at opening */
+    atomic_int_least64_t programs_from; /* likewise */
     hf_functions functions;             /* whose the schema had then */
     hf_durability durability;
     int64_t timeout_ms; /* of a statement without a deadline of its own */

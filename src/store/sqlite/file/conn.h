@@ -56,8 +56,8 @@ struct conn {
                          conn_begin */
     int wal_pages;         /* of the WAL after our last commit */
     bool refused;          /* the last statement that failed does not fit the schema, or is wrong */
-    bool checked;          /* the schema lets this program work ... */
-    unsigned checked_data; /* ... at this data version of the pager (version.h) */
+    bool checked;          /* the schema lets this program work */
+    unsigned checked_data; /* the data version of the pager when that was seen (version.h) */
 
     /* The newest position, kept while a write transaction runs (append.h). */
     int64_t head;

@@ -74,9 +74,9 @@ hf_status files_remember(struct files *files);
 enum files_answer files_look(struct files *files, int *ret_errno);
 /* The same of the database and the -shm, and whether there still is a WAL; any thread. */
 enum files_answer files_look_db(const struct files *files);
-/* The same of the -shm alone, before a write. Whoever opens the database when its -shm is gone
- * makes another one, in which the end of the WAL is another: each would write over the commits of
- * the other. Any thread. */
+/* The same of the -shm alone, before a write. A process that opens the database when its -shm is
+ * gone makes another one, in which the end of the WAL is another: each would write over the commits
+ * of the other. Any thread. */
 enum files_answer files_look_shm(const struct files *files);
 
 /*

@@ -267,7 +267,7 @@ static hf_status take(struct sqlite_engine *engine, struct conn *conn, struct ac
     return status;
 }
 
-/* Somebody had the partition who has not given it back: of what is in the log by now, and of
+/* A process had the partition and has not given it back: of what is in the log by now, and of
  * retries that are due, it is not known whether they were handed out. */
 static hf_status doubt(struct sqlite_engine *engine, struct conn *conn, struct acquire *acquire)
 {

@@ -1,5 +1,5 @@
 /*
- * unique.h - unique keys of events, inside a write transaction that somebody else began. See struct
+ * unique.h - unique keys of events, inside a write transaction that the caller began. See struct
  * append in store.h for the contract.
  */
 #ifndef HF_STORE_SQLITE_WRITE_UNIQUE_H
