@@ -466,9 +466,13 @@ hf_status conn_commit(struct conn *conn)
         conn_rollback(conn);
         return conn_error(conn);
     }
+    bool checked = version_is_checked(conn);
     int code = sqlite3_step(stmt);
     if (code == SQLITE_DONE) {
         sqlite3_reset(stmt);
+        if (checked) {
+            version_keep_check(conn);
+        }
         conn->head_known = false;
         return HF_OK;
     }

@@ -4,7 +4,8 @@
  * A program that has a file open is not told when another one migrates it, and its statements go on
  * by themselves: SQLite prepares them again. So the number is looked at in each write transaction.
  * That is one read of a small table, and it is left out while the pager's data version says that no
- * other connection has changed the file since the last look.
+ * other connection has changed the file since the last look. Commits of the connection itself
+ * change that version, too: conn_commit takes the look over to the new one.
  */
 #include "store/sqlite/file/version.h"
 
@@ -43,15 +44,30 @@ hf_status version_read(struct conn *conn, struct fit_schema *ret_schema)
     return status || !exists ? status : read_facts(conn, ret_schema);
 }
 
+static bool read_data_version(struct conn *conn, unsigned *ret_data)
+{
+    return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_DATA_VERSION, ret_data) == SQLITE_OK;
+}
+
+bool version_is_checked(struct conn *conn)
+{
+    unsigned data = 0;
+    return conn->checked && read_data_version(conn, &data) && data == conn->checked_data;
+}
+
+void version_keep_check(struct conn *conn)
+{
+    conn->checked = read_data_version(conn, &conn->checked_data);
+}
+
 hf_status version_check(struct conn *conn)
 {
     unsigned data = 0;
     struct fit_schema schema = {0};
-    bool known =
-        sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_DATA_VERSION, &data) == SQLITE_OK;
-    if (known && conn->checked && data == conn->checked_data) {
+    if (version_is_checked(conn)) {
         return HF_OK;
     }
+    bool known = read_data_version(conn, &data);
     hf_status status = read_facts(conn, &schema);
     if (!status && schema.number > 0) {
         status = fit_check(&sqlite_program, &schema, place_of(conn), false);
