@@ -115,7 +115,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast_private.tx_leave(
     p_namespace_id integer, p_subscription_id bigint, p_leased boolean, p_partition integer,
     p_token uuid, p_epoch bigint, p_lease uuid, p_positions bigint[], p_waited boolean[],
-    p_now timestamptz, p_attempts integer[],
+    p_now timestamptz, p_attempts integer[] DEFAULT NULL,
     OUT status integer, OUT message text, OUT "position" bigint, OUT lane_busy boolean[])
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
