@@ -559,7 +559,7 @@ for role in $roles; do
         "holdfast.process_close($theirs, '00000000-0000-4000-8000-00000000000$theirs', now())" \
         "holdfast.process_sweep($theirs)" \
         "holdfast_private.journal_add($their_audit, 0, 4, now(), NULL)" \
-        "holdfast_private.subscription_clear($their_jobs)" \
+        "holdfast_private.subscription_clear($their_jobs, 0)" \
         "holdfast.events_at($theirs, NULL, '{1}')" \
         "holdfast.create_schedule('theirs', 'new', '@hourly', 't')" \
         "holdfast.create_schedule('theirs', 'clock', '@hourly', 't')" \
