@@ -139,6 +139,12 @@ COMMENT ON FUNCTION holdfast.run_schedule IS
 COMMENT ON FUNCTION holdfast.cron_next(text, text, timestamptz) IS
     'The next time of a cron expression in a time zone after a moment.';
 
+-- ---- Events -------------------------------------------------------------------------------------
+
+COMMENT ON FUNCTION holdfast.event_states IS
+    'The state of an event in every subscription: not_for_it, pending, processing (node, since), '
+    'retrying (next_attempt_at), held, done or dead (dead_id), with the attempts that failed.';
+
 -- ---- Events for later ---------------------------------------------------------------------------
 
 COMMENT ON FUNCTION holdfast.later_list IS

@@ -176,8 +176,11 @@ $$;
 
 -- ---- For everybody ------------------------------------------------------------------------------
 
--- The namespace of this name, for who only looks. HF003.
-CREATE OR REPLACE FUNCTION holdfast.later_namespace(p_namespace text) RETURNS integer
+-- reader_namespace: the namespace of this name, for a caller that only looks and has one of these
+-- parts in it. p_what: what it wants to see. HF003, 42501.
+CREATE OR REPLACE FUNCTION holdfast.reader_namespace(p_namespace text, p_what text,
+                                                     VARIADIC p_roles text[])
+    RETURNS integer
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -188,7 +191,7 @@ BEGIN
     IF v_id IS NULL THEN
         RAISE EXCEPTION 'there is no namespace %', left(p_namespace, 255) USING ERRCODE = 'HF003';
     END IF;
-    PERFORM may_see(v_id, 'events for later', 'publisher', 'owner');
+    PERFORM may_see(v_id, p_what, VARIADIC p_roles);
     RETURN v_id;
 END
 $$;
@@ -207,7 +210,8 @@ CREATE OR REPLACE FUNCTION holdfast.later_list(namespace text, type text DEFAULT
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace_id integer := later_namespace(later_list.namespace);
+    v_namespace_id integer := reader_namespace(later_list.namespace, 'events for later',
+                                               'publisher', 'owner');
 BEGIN
     IF later_list.max IS NULL OR later_list.max NOT BETWEEN 1 AND 1000 THEN
         RAISE EXCEPTION 'max is %; it must be 1 to 1000', later_list.max USING ERRCODE = 'HF001';
@@ -232,7 +236,8 @@ CREATE OR REPLACE FUNCTION holdfast.later_show(namespace text, id uuid) RETURNS 
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace_id integer := later_namespace(later_show.namespace);
+    v_namespace_id integer := reader_namespace(later_show.namespace, 'events for later',
+                                               'publisher', 'owner');
 BEGIN
     RETURN QUERY SELECT d.due_at, d.number, d.id, d.type, d.payload, d.key, d.tenant, d.metadata,
                         d.producer, d.emitted_at

@@ -246,47 +246,11 @@ SELECT l.pid, coalesce(quote_literal(p.gid) || ' of role ' || p.owner, a.applica
 -- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that
 -- a shared subscription's cursor has passed without seeing it counts as not passed.
 -- name: delivery_facts
-SELECT s.mode, s.start,
-       CASE WHEN EXISTS (SELECT 1 FROM unnest(c.holes) h WHERE $4 BETWEEN h.low AND h.high)
-            THEN $4 - 1 ELSE c.checkpoint END,
-       EXISTS (SELECT 1 FROM holdfast.read_settled() d
-               WHERE d.subscription_id = s.id AND d.partition = c.partition AND d.position = $4),
-       coalesce(NOT h.ended, false), coalesce(h.ended, false), h.node, h.since,
-       r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story, d.cause,
-       CASE WHEN s.mode = HF_MODE_SHARED THEN r.deliveries
-            WHEN r.deliveries IS NOT NULL OR $4 > p.doubt_through
-                THEN r.attempts + r.uncounted END,
-       d.deliveries, o.position IS NOT NULL, o.attempts, o.story, o.cause, o.deliveries,
-       (SELECT holdfast.times_of(l.handed, $4) FROM holdfast.read_leases() l
-        WHERE l.subscription_id = s.id AND l.positions @> $4 LIMIT 1)
-    FROM holdfast.read_subscriptions() s
-    JOIN holdfast.read_checkpoints() c ON c.subscription_id = s.id
-        AND c.partition = CASE s.mode WHEN 1 THEN $5 % s.partitions ELSE 0 END
-    JOIN holdfast.read_partitions() p ON p.subscription_id = s.id AND p.partition = c.partition
-    LEFT JOIN holdfast.read_retries() r ON r.subscription_id = s.id AND r.position = $4
-    LEFT JOIN holdfast.read_outcomes() o ON o.subscription_id = s.id AND o.position = $4
-    LEFT JOIN LATERAL (
-        SELECT l.owner_name AS node, l.claimed_at AS since,
-               l.piece IS NOT NULL OR NOT l.kept AND l.expires_at <= $6
-                   OR (l.bound OR l.kept) AND l.owner IS DISTINCT FROM $7
-                      AND coalesce(l.owner = ANY (holdfast.dead_of($1, ARRAY[l.owner])), false)
-                   AS ended
-        FROM holdfast.read_leases() l
-        WHERE s.mode = HF_MODE_SHARED AND l.subscription_id = s.id AND l.positions @> $4
-        UNION ALL
-        SELECT p.node_name, u.since, false
-        FROM holdfast.read_processes() p
-        CROSS JOIN LATERAL unnest(p.running_subscriptions, p.running_positions, p.running_since)
-            u (id, position, since)
-        WHERE s.mode = HF_MODE_ORDERED AND p.namespace_id = $1 AND p.token = c.owner
-            AND u.id = s.id AND u.position = $4 AND ($4 > c.checkpoint OR r.position IS NOT NULL)
-            AND (p.token = $7 OR p.token <> ALL (holdfast.dead_of($1, ARRAY[p.token])))
-        LIMIT 1) h ON true
-    LEFT JOIN LATERAL (
-        SELECT l.id, l.attempts, l.story, l.cause, l.deliveries FROM holdfast.read_letters() l
-        WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3
-        ORDER BY l.id DESC LIMIT 1) d ON true
-    WHERE s.id = $2 AND s.namespace_id = $1;
+SELECT f.mode, f.start, f.checkpoint, f.settled, f.leased, f.lease_ended, f.node, f.since, f.kind,
+       f.attempts, f.next_attempt_at, f.story, f.cause, f.dead_id, f.dead_attempts, f.dead_story,
+       f.dead_cause, f.deliveries, f.dead_deliveries, f.kept, f.kept_attempts, f.kept_story,
+       f.kept_cause, f.kept_deliveries, f.lease_times
+    FROM holdfast.delivery_facts($1, ARRAY[$2], $3, $4, $5, $6, $7) f;
 
 -- ---- The log ------------------------------------------------------------------------------------
 
