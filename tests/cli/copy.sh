@@ -141,7 +141,8 @@ bare=$(patiently full.db \
         || t.name || ' WHERE ' || c.name || ' IS NOT NULL);'
     FROM sqlite_master t, pragma_table_info(t.name) c
     WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
-        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types')" \
+        AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types',
+                           'holdfast_uniques', 'holdfast_rates')" \
     | patiently full.db | sort)
 is "no column is empty but those that are not copied" "$bare" "holdfast_leases.claimed_at
 holdfast_leases.owner
