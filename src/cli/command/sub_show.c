@@ -21,23 +21,11 @@ static void progress_json(struct json_out *json, const hf_subscription_info *inf
 {
     show_time(json, "created_at", info->created_at_us);
     show_int(json, "start_position", info->start_position);
-    show_int(json, "checkpoint", info->checkpoint);
     show_time(json, "checkpoint_at", info->checkpoint_at_us);
     show_string(json, "checkpoint_event_id", info->checkpoint_event_id);
     show_int(json, "cursor", info->cursor);
     show_int(json, "head", info->head);
-    show_int(json, "lag", info->lag);
-    show_int(json, "pending", info->pending);
-    show_bool(json, "pending_more", info->pending_more == 1);
-    show_double(json, "rate", info->rate);
-    show_int(json, "in_flight", info->in_flight);
-    show_int(json, "lease_ended", info->lease_ended);
-    show_time(json, "claimed_at", info->claimed_at_us);
-    show_int(json, "retrying", info->retrying);
-    show_int(json, "held", info->held);
-    show_int(json, "blocked", info->blocked);
-    show_int(json, "dead", info->dead);
-    show_time(json, "oldest_waiting", info->oldest_waiting_us);
+    show_numbers(json, info);
     show_int(json, "dropped_through", info->dropped_through);
     show_int(json, "dropped", info->dropped);
     show_time(json, "paused_at", info->paused_at_us);

@@ -155,6 +155,23 @@ void show_choice(struct json_out *json, const char *key, const char *choices, in
     }
 }
 
+void show_numbers(struct json_out *json, const hf_subscription_info *info)
+{
+    show_int(json, "checkpoint", info->checkpoint);
+    show_int(json, "lag", info->lag);
+    show_int(json, "pending", info->pending);
+    show_bool(json, "pending_more", info->pending_more == 1);
+    show_time(json, "oldest_waiting", info->oldest_waiting_us);
+    show_double(json, "rate", info->rate);
+    show_int(json, "in_flight", info->in_flight);
+    show_int(json, "lease_ended", info->lease_ended);
+    show_time(json, "claimed_at", info->claimed_at_us);
+    show_int(json, "retrying", info->retrying);
+    show_int(json, "held", info->held);
+    show_int(json, "blocked", info->blocked);
+    show_int(json, "dead", info->dead);
+}
+
 /* ---- Text ------------------------------------------------------------------------------------ */
 
 void show_event_line(const hf_event *event)

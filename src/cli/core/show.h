@@ -26,6 +26,8 @@ void show_raw(struct json_out *json, const char *key, const char *bytes, size_t 
 
 /* All fields of an event. */
 void show_event(struct json_out *json, const hf_event *event);
+/* How far a subscription is, and what waits or is at work for it. */
+void show_numbers(struct json_out *json, const hf_subscription_info *info);
 
 /* The word of a choice "ordered|shared" by its number from 1. Below that: null, and "-". */
 void show_choice(struct json_out *json, const char *key, const char *choices, int value);
@@ -33,7 +35,7 @@ const char *show_choice_word(const char *choices, int value, char *ret_word, siz
 
 /* ---- Text on stdout -------------------------------------------------------------------------- */
 
-/* One line for a human: position, time, type, key, and the beginning of the payload. */
+/* One line for a human: position, time, id, type, key, and the beginning of the payload. */
 void show_event_line(const hf_event *event);
 
 /* A block for a human: every field on its own line, the payload last. */

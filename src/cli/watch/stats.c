@@ -27,19 +27,7 @@ static int subscription_json(const hf_subscription_info *info, void *ctx)
     show_string(json, "mode", info->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
     show_string(json, "not_moving", info->not_moving);
     show_bool(json, "paused", info->paused_at_us != -1);
-    show_int(json, "pending", info->pending);
-    show_bool(json, "pending_more", info->pending_more == 1);
-    show_time(json, "oldest_waiting", info->oldest_waiting_us);
-    show_int(json, "checkpoint", info->checkpoint);
-    show_int(json, "lag", info->lag);
-    show_double(json, "rate", info->rate);
-    show_int(json, "in_flight", info->in_flight);
-    show_int(json, "lease_ended", info->lease_ended);
-    show_time(json, "claimed_at", info->claimed_at_us);
-    show_int(json, "retrying", info->retrying);
-    show_int(json, "held", info->held);
-    show_int(json, "blocked", info->blocked);
-    show_int(json, "dead", info->dead);
+    show_numbers(json, info);
     json_object_end(json);
     return 0;
 }
