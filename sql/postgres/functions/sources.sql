@@ -59,6 +59,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.events_fit(
     OUT positions bigint[], OUT bytes bigint, OUT cut bigint)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+    SET enable_nestloop = off -- it expects 10 positions, and there may be 10,000
 AS $$
 BEGIN
     SELECT coalesce(array_agg(f.position) FILTER (WHERE f.fits), '{}'),
