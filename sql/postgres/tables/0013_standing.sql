@@ -1,4 +1,3 @@
--- older programs: work
 -- What people ask first when nothing moves: who claimed what and when, what runs, what is pending.
 
 -- When a lease was claimed; NULL: not known, or no claim holds it.
