@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-#define ALLOCATIONS_MAX 400
+#define ALLOCATIONS_MAX 800
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 

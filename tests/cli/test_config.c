@@ -221,7 +221,7 @@ static const struct bad bad_files[] = {
      41, "is not supported by this version"},
     {"subscriptions:\n- {name: a, on: x, from: now, handler: {exec: []}}\n", 2, 47, "here are 0"},
     {"subscriptions:\n- {name: a, on: x, from: now, handler: ./x}\n", 2, 40,
-     "handler is a mapping with the keys exec, timeout"},
+     "handler is a mapping with the keys exec, output, timeout"},
     {"subscriptions:\n- {name: '', on: x, from: now, handler: {exec: x}}\n", 2, 10, "name: "},
     /* YAML itself */
     {"a: [b\n", 2, 1, "this is no valid YAML"},

@@ -257,7 +257,9 @@ static hf_status add_types(struct typed_read *read, const struct filter *filter)
 /* Reads the events of the first positions. */
 static hf_status push_events(struct typed_read *read, struct batch *batch, int64_t *through)
 {
-    qsort(read->positions, read->count, sizeof *read->positions, compare);
+    if (read->count > 0) {
+        qsort(read->positions, read->count, sizeof *read->positions, compare);
+    }
     hf_status status = HF_OK;
     size_t taken = 0;
     while (!status && taken < read->count && taken < (size_t)read->max && !batch_full(batch)) {
