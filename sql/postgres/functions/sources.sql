@@ -68,10 +68,10 @@ BEGIN
         INTO events_fit.positions, events_fit.bytes, cut
         FROM (SELECT s.position, s.i, s.bytes,
                      sum(s.bytes) OVER (ORDER BY s.i) - s.bytes < p_bytes AS fits
-              FROM (SELECT e.position, o.i, octet_length(e.payload::text) AS bytes
-                    FROM unnest(p_positions) WITH ORDINALITY o (position, i)
+              FROM (SELECT e.position, given.i, octet_length(e.payload::text) AS bytes
+                    FROM unnest(p_positions) WITH ORDINALITY given (position, i)
                     JOIN events_at(p_namespace_id, p_subscription_id, p_positions) e
-                        ON e.position = o.position) s) f;
+                        ON e.position = given.position) s) f;
 END
 $$;
 
