@@ -182,7 +182,7 @@ static const int32_t high[] = {2, 3};
 
 /* ---- Who takes what -------------------------------------------------------------------------- */
 
-static void a_fixed_process_takes_exactly_what_it_was_told(void **state)
+static void a_process_with_assigned_partitions_takes_exactly_those(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -248,7 +248,7 @@ static bool is_nudged(void *ctx)
 
 /* The news that another process has come arrives when a look at the store is just over, and the
  * next is not due for a long time: the clocks stand still. */
-static void a_process_that_joins_while_others_look_is_not_overlooked(void **state)
+static void a_member_that_joins_while_others_refresh_gets_its_share(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -279,7 +279,7 @@ static void a_process_that_joins_while_others_look_is_not_overlooked(void **stat
 /* Who takes over from a dead process reads one event after the other, those of its other
  * partitions, too. The definition changes between its look at that and its look at the log, when
  * some are done and no checkpoint tells it. */
-static void a_change_undoes_nothing_beside_a_dead_process(void **state)
+static void a_changed_definition_undoes_no_work_after_a_takeover(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -375,7 +375,7 @@ static void an_assignment_can_be_changed_and_withdrawn(void **state)
 }
 
 /* What runs when a partition is to go ends first. */
-static void a_partition_goes_to_whom_it_is_assigned_when_its_handlers_have_ended(void **state)
+static void a_partition_goes_to_its_assigned_process_when_its_handlers_have_ended(void **state)
 {
     struct scene *scene = *state;
     struct recorder *slow = scene_recorder(scene, NULL);
@@ -427,7 +427,7 @@ static void an_assignment_for_another_number_of_partitions_takes_nothing(void **
     assert_int_equal(recorder_overlaps(recorder), 0);
 }
 
-static void a_process_may_come_with_the_number_that_is_wished_for(void **state)
+static void partitions_may_be_assigned_by_the_number_that_was_requested(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -451,7 +451,7 @@ static void a_process_may_come_with_the_number_that_is_wished_for(void **state)
 
 /* ---- What is refused ------------------------------------------------------------------------- */
 
-static void what_cannot_be_assigned_is_refused_with_the_limit(void **state)
+static void partitions_that_cannot_be_assigned_are_refused_with_the_limit(void **state)
 {
     struct scene *scene = *state;
     static const int32_t outside[] = {1, 4}, negative[] = {-1};
@@ -601,7 +601,7 @@ static void blocked_keys_are_listed_and_released(void **state)
     assert_status(hf_blocked_list(scene->bus, "a", -1, 1, note_blocked, &blocked), HF_INVALID);
 }
 
-static void names_of_states_are_words(void **state)
+static void every_state_of_a_partition_has_a_name(void **state)
 {
     (void)state;
     assert_string_equal(hf_partition_state_name(HF_PARTITION_UNOWNED), "unowned");
@@ -611,27 +611,27 @@ static void names_of_states_are_words(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(a_fixed_process_takes_exactly_what_it_was_told),
+    scene_test(a_process_with_assigned_partitions_takes_exactly_those),
     scene_test(members_that_share_leave_partitions_that_are_assigned_to_others),
 #ifdef HF_FAULTS
-    cmocka_unit_test_setup_teardown(a_process_that_joins_while_others_look_is_not_overlooked,
+    cmocka_unit_test_setup_teardown(a_member_that_joins_while_others_refresh_gets_its_share,
                                     scene_setup, stopped_teardown),
 #endif
 #ifdef HF_FAULTS
-    cmocka_unit_test_setup_teardown(a_change_undoes_nothing_beside_a_dead_process, scene_setup,
-                                    stopped_teardown),
+    cmocka_unit_test_setup_teardown(a_changed_definition_undoes_no_work_after_a_takeover,
+                                    scene_setup, stopped_teardown),
 #endif
     scene_test(the_second_of_two_processes_with_one_partition_stands_by),
     scene_test(a_partition_of_a_dead_process_is_unowned_or_shared_out),
     scene_test(an_assignment_can_be_changed_and_withdrawn),
-    scene_test(a_partition_goes_to_whom_it_is_assigned_when_its_handlers_have_ended),
+    scene_test(a_partition_goes_to_its_assigned_process_when_its_handlers_have_ended),
     scene_test(an_assignment_for_another_number_of_partitions_takes_nothing),
-    scene_test(a_process_may_come_with_the_number_that_is_wished_for),
-    scene_test(what_cannot_be_assigned_is_refused_with_the_limit),
+    scene_test(partitions_may_be_assigned_by_the_number_that_was_requested),
+    scene_test(partitions_that_cannot_be_assigned_are_refused_with_the_limit),
     scene_test(shared_and_single_subscriptions_have_nothing_to_assign),
     scene_test(an_assignment_does_not_outlive_a_change_to_single),
     scene_test(blocked_keys_are_listed_and_released),
-    cmocka_unit_test(names_of_states_are_words),
+    cmocka_unit_test(every_state_of_a_partition_has_a_name),
 };
 
 static const struct part parts[] = {{"hold", hold}};

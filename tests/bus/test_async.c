@@ -155,7 +155,7 @@ static void the_log_has_them_in_the_order_of_the_calls(void **state)
     assert_int_equal(next, 2500);
 }
 
-static void what_is_invalid_is_refused_at_once_and_never_called_back(void **state)
+static void an_invalid_event_is_refused_at_once_and_never_called_back(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = event_of("not a type");
@@ -166,7 +166,7 @@ static void what_is_invalid_is_refused_at_once_and_never_called_back(void **stat
     assert_int_equal(answer_count(), 0);
 }
 
-static void what_waits_together_shares_a_commit(void **state)
+static void asynchronous_publishes_that_wait_together_share_a_commit(void **state)
 {
     struct scene *scene = *state;
     stop_the_thread(scene->bus);
@@ -183,7 +183,7 @@ static void what_waits_together_shares_a_commit(void **state)
 
 /* ---- Faults inside a share ------------------------------------------------------------------- */
 
-static void one_conflict_does_not_touch_its_neighbours(void **state)
+static void one_version_conflict_does_not_fail_other_publishes(void **state)
 {
     struct scene *scene = *state;
     stop_the_thread(scene->bus);
@@ -238,7 +238,7 @@ static void publish_bad_and_good(hf_bus *bus, hf_published_fn told)
     assert_ok(hf_publish_async(bus, &good, answered, &slots[1]));
 }
 
-static void what_is_refused_takes_no_time_from_the_others(void **state)
+static void a_refused_publish_delays_no_others(void **state)
 {
     struct scene *scene = *state;
     stop_the_thread(scene->bus);
@@ -597,11 +597,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         async_test(every_event_is_answered_once_in_order),
         async_test(the_log_has_them_in_the_order_of_the_calls),
-        async_test(what_is_invalid_is_refused_at_once_and_never_called_back),
-        async_test(what_waits_together_shares_a_commit),
-        async_test(one_conflict_does_not_touch_its_neighbours),
-        cmocka_unit_test_setup_teardown(what_is_refused_takes_no_time_from_the_others,
-                                        setup_refusing, teardown_refusing),
+        async_test(an_invalid_event_is_refused_at_once_and_never_called_back),
+        async_test(asynchronous_publishes_that_wait_together_share_a_commit),
+        async_test(one_version_conflict_does_not_fail_other_publishes),
+        cmocka_unit_test_setup_teardown(a_refused_publish_delays_no_others, setup_refusing,
+                                        teardown_refusing),
         async_test(a_chain_of_versions_in_one_share_works),
         async_test(a_failure_without_a_callback_is_logged),
         async_test(a_full_queue_makes_the_caller_wait_and_then_refuses),

@@ -189,7 +189,7 @@ static bool ten_are_stored(void *ctx)
 }
 
 /* That nothing new can be read is no reason not to run what was. */
-static void what_was_read_is_run_and_stored_while_nothing_more_can_be_read(void **state)
+static void events_that_were_read_are_run_and_stored_while_no_more_can_be_read(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = away_options();
@@ -336,7 +336,7 @@ static const struct CMUnitTest tests[] = {
     trouble_test(nothing_begins_while_the_store_is_locked),
     trouble_test(nothing_begins_while_the_subscription_cannot_be_read),
     trouble_test(nothing_begins_while_it_is_unknown_what_was_stored),
-    trouble_test(what_was_read_is_run_and_stored_while_nothing_more_can_be_read),
+    trouble_test(events_that_were_read_are_run_and_stored_while_no_more_can_be_read),
     trouble_test(shared_work_goes_on_with_what_was_claimed),
     trouble_test(nothing_begins_while_the_store_is_silent),
     trouble_test(nothing_begins_while_a_file_is_locked),

@@ -93,7 +93,7 @@ static void a_run_of_120_events_is_one_unit(void **state)
 }
 
 /* Positions that others took in the middle of a publish_many do not make two of it. */
-static void what_is_for_others_does_not_end_a_run(void **state)
+static void events_of_other_types_do_not_end_a_run(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -121,7 +121,7 @@ static void a_run_that_reaches_the_cap_is_one_unit(void **state)
     assert_false(scene_said(scene, "was cut"));
 }
 
-static void a_run_of_one_more_is_cut_and_the_log_names_the_limits(void **state)
+static void a_run_of_one_more_than_the_cap_is_cut_and_the_log_names_the_limits(void **state)
 {
     struct scene *scene = *state;
 
@@ -133,7 +133,7 @@ static void a_run_of_one_more_is_cut_and_the_log_names_the_limits(void **state)
     assert_true(scene_said(scene, "batch is 100, batch_extend_max 1000"));
 }
 
-static void what_is_no_run_is_cut_at_the_batch(void **state)
+static void events_that_are_no_run_are_cut_at_the_batch(void **state)
 {
     publish_all(((struct scene *)*state)->bus, 240, "a", "b");
     hand_over(*state, HF_MODE_ORDERED, 240);
@@ -253,7 +253,7 @@ static bool is_paused(void *ctx)
     return info_of(ctx, "a").paused_at_us >= 0;
 }
 
-static void a_poison_key_that_halts_loses_nothing_of_the_others(void **state)
+static void a_poison_key_that_halts_loses_no_event_of_other_keys(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = poison(scene, HF_POISON_HALT);
@@ -513,17 +513,17 @@ static const struct CMUnitTest tests[] = {
     limit_test(a_subscription_has_handlers_of_one_kind),
     limit_test(a_run_of_119_events_is_one_unit),
     limit_test(a_run_of_120_events_is_one_unit),
-    limit_test(what_is_for_others_does_not_end_a_run),
+    limit_test(events_of_other_types_do_not_end_a_run),
     limit_test(a_run_that_reaches_the_cap_is_one_unit),
-    limit_test(a_run_of_one_more_is_cut_and_the_log_names_the_limits),
-    limit_test(what_is_no_run_is_cut_at_the_batch),
+    limit_test(a_run_of_one_more_than_the_cap_is_cut_and_the_log_names_the_limits),
+    limit_test(events_that_are_no_run_are_cut_at_the_batch),
     limit_test(a_unit_that_fills_the_window_does_not_wait_for_itself),
     limit_test(a_unit_in_a_lease_has_at_most_a_batch),
     limit_test(a_log_that_takes_its_time_over_a_split_holds_up_no_other_thread),
     limit_test(a_log_that_takes_its_time_over_a_cut_holds_up_no_other_thread),
     scene_test(a_poison_key_that_is_skipped_costs_only_its_own_events),
     scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),
-    scene_test(a_poison_key_that_halts_loses_nothing_of_the_others),
+    scene_test(a_poison_key_that_halts_loses_no_event_of_other_keys),
     scene_test(more_units_than_there_is_room_for_come_again_whole),
     scene_test(units_that_are_due_at_the_very_same_time_come_again_whole),
     scene_test(fresh_events_do_not_wait_for_units_without_room),

@@ -227,7 +227,7 @@ static void without_keys_a_unit_is_the_next_events_in_order(void **state)
     }
 }
 
-static void each_batch_handler_gets_what_matches_it(void **state)
+static void each_batch_handler_gets_the_events_of_its_pattern(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -314,7 +314,7 @@ static void two_units_that_fail_stay_apart(void **state)
     }
 }
 
-static void what_waits_behind_a_unit_follows_in_units(void **state)
+static void events_behind_a_failed_unit_are_delivered_in_units(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -370,7 +370,7 @@ static bool one_waits(void *ctx)
 
 /* The dispatcher stands still after it has stored that the second waits, until the first is due
  * again; then it reads the third, and stores that, too, before it looks for what is due. */
-static void what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored(void **state)
+static void events_behind_a_failed_unit_keep_their_order_whenever_they_were_stored(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -429,7 +429,7 @@ static void a_unit_that_fails_comes_again_as_one_after_a_restart(void **state)
     assert_int_equal(journal.calls[1].attempt, 2);
 }
 
-static void after_the_last_attempt_all_its_events_die_with_the_whole_story(void **state)
+static void all_events_of_a_unit_die_after_its_last_attempt_with_the_whole_story(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -516,13 +516,13 @@ static void split_isolates_the_poison_event_wherever_it_is(void **state)
     assert_int_equal(now(&journal.events), 56);
 }
 
-static void split_isolates_what_is_rejected(void **state)
+static void split_isolates_a_rejected_event(void **state)
 {
     journal.how = HF_DEAD;
     split_isolates(*state, batch_options(HF_BATCH_KEY));
 }
 
-static void split_isolates_it_in_transactions(void **state)
+static void split_isolates_the_poison_event_in_transactions(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -535,7 +535,7 @@ static void split_isolates_it_in_transactions(void **state)
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 49);
 }
 
-static void split_isolates_it_in_a_lease(void **state)
+static void split_isolates_the_poison_event_in_a_lease(void **state)
 {
     hf_subscription_options options = batch_options(HF_BATCH_NONE);
 
@@ -549,7 +549,7 @@ static bool unit_failed(void *ctx)
     return info_of(ctx, "a").retrying == 10 || door_entered(journal.door) >= 2;
 }
 
-static void a_unit_that_takes_too_long_has_failed_as_one(void **state)
+static void a_unit_that_times_out_fails_as_one(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -580,7 +580,7 @@ static bool the_rest_waits_behind_it(void *ctx)
     return info_of(ctx, "a").retrying == 5 && now(&journal.events) >= 2;
 }
 
-static void a_key_is_blocked_by_its_unit(void **state)
+static void a_unit_that_dies_blocks_its_key(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -638,7 +638,7 @@ static void begin_unit(struct scene *scene, hf_subscription_options options)
     assert_true(door_wait_inside(journal.door, 1));
 }
 
-static void a_pause_lets_the_unit_finish(void **state)
+static void a_pause_lets_a_running_unit_finish(void **state)
 {
     struct scene *scene = *state;
 
@@ -655,7 +655,7 @@ static void a_pause_lets_the_unit_finish(void **state)
     assert_int_equal(journal.calls[1].count, 5);
 }
 
-static void a_seek_under_a_transactional_unit_undoes_it(void **state)
+static void a_seek_rolls_back_a_running_transactional_unit(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = batch_options(HF_BATCH_KEY);
@@ -676,7 +676,7 @@ static void a_seek_under_a_transactional_unit_undoes_it(void **state)
     assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 10);
 }
 
-static void a_stop_waits_for_the_unit(void **state)
+static void a_stop_waits_for_a_running_unit(void **state)
 {
     struct scene *scene = *state;
     begin_unit(scene, batch_options(HF_BATCH_KEY));
@@ -767,32 +767,32 @@ static const struct CMUnitTest tests[] = {
     batch_test(a_run_that_is_longer_than_what_was_read_is_not_cut),
     batch_test(events_of_a_key_are_collected_from_between_those_of_others),
     batch_test(without_keys_a_unit_is_the_next_events_in_order),
-    batch_test(each_batch_handler_gets_what_matches_it),
+    batch_test(each_batch_handler_gets_the_events_of_its_pattern),
     batch_test(a_unit_that_fails_comes_again_as_one),
     batch_test(a_transactional_unit_that_fails_comes_again_as_one),
     batch_test(a_large_unit_that_fails_comes_again_as_one),
     batch_test(a_unit_without_keys_that_fails_comes_again_as_one),
     batch_test(a_shared_unit_that_fails_comes_again_as_one),
     batch_test(two_units_that_fail_stay_apart),
-    batch_test(what_waits_behind_a_unit_follows_in_units),
+    batch_test(events_behind_a_failed_unit_are_delivered_in_units),
     batch_test(the_order_of_a_key_is_kept_while_its_units_fail),
 #ifdef HF_FAULTS
-    batch_test(what_waits_behind_a_unit_keeps_its_order_whenever_it_was_stored),
+    batch_test(events_behind_a_failed_unit_keep_their_order_whenever_they_were_stored),
 #endif
     batch_test(a_unit_that_fails_comes_again_as_one_after_a_restart),
-    batch_test(after_the_last_attempt_all_its_events_die_with_the_whole_story),
+    batch_test(all_events_of_a_unit_die_after_its_last_attempt_with_the_whole_story),
     batch_test(split_isolates_the_poison_event),
     batch_test(split_isolates_the_poison_event_at_the_first_attempt),
     batch_test(split_isolates_the_poison_event_wherever_it_is),
-    batch_test(split_isolates_what_is_rejected),
-    batch_test(split_isolates_it_in_transactions),
-    batch_test(split_isolates_it_in_a_lease),
-    batch_test(a_unit_that_takes_too_long_has_failed_as_one),
-    batch_test(a_key_is_blocked_by_its_unit),
+    batch_test(split_isolates_a_rejected_event),
+    batch_test(split_isolates_the_poison_event_in_transactions),
+    batch_test(split_isolates_the_poison_event_in_a_lease),
+    batch_test(a_unit_that_times_out_fails_as_one),
+    batch_test(a_unit_that_dies_blocks_its_key),
     batch_test(a_unit_that_dies_halts_the_subscription),
-    batch_test(a_pause_lets_the_unit_finish),
-    batch_test(a_seek_under_a_transactional_unit_undoes_it),
-    batch_test(a_stop_waits_for_the_unit),
+    batch_test(a_pause_lets_a_running_unit_finish),
+    batch_test(a_seek_rolls_back_a_running_transactional_unit),
+    batch_test(a_stop_waits_for_a_running_unit),
     batch_test(partitions_have_units_of_their_own),
     batch_test(an_event_that_kills_its_process_dies_and_its_neighbours_live),
 };

@@ -68,19 +68,19 @@ static void fail_more_keys_than_can_be_known(struct scene *scene, hf_toggle tran
     expect_order(recorder);
 }
 
-static void more_keys_may_fail_than_can_be_known(void **state)
+static void more_keys_may_fail_than_the_process_can_remember(void **state)
 {
     fail_more_keys_than_can_be_known(*state, HF_OFF);
 }
 
-static void more_keys_may_fail_than_can_be_known_in_transactions(void **state)
+static void more_keys_may_fail_in_transactions_than_the_process_can_remember(void **state)
 {
     fail_more_keys_than_can_be_known(*state, HF_ON);
 }
 
 /* What was read of the log, and waits for the keys to be known again, is as much as may be in
  * hand: retries are read all the same. */
-static void large_events_are_not_in_the_way_of_retries(void **state)
+static void large_events_do_not_keep_retries_waiting(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_once);
@@ -103,9 +103,9 @@ static void large_events_are_not_in_the_way_of_retries(void **state)
 #define bounds_test(test) cmocka_unit_test_setup_teardown(test, scene_setup, bounds_teardown)
 
 static const struct CMUnitTest tests[] = {
-    bounds_test(more_keys_may_fail_than_can_be_known),
-    bounds_test(more_keys_may_fail_than_can_be_known_in_transactions),
-    bounds_test(large_events_are_not_in_the_way_of_retries),
+    bounds_test(more_keys_may_fail_than_the_process_can_remember),
+    bounds_test(more_keys_may_fail_in_transactions_than_the_process_can_remember),
+    bounds_test(large_events_do_not_keep_retries_waiting),
 };
 
 SCENE_MAIN(tests)

@@ -100,7 +100,7 @@ static void a_breaker_stays_closed_when_too_few_first_attempts_fail(void **state
     settle_all(scene->bus, "a");
 }
 
-static void off_means_that_there_is_none(void **state)
+static void a_breaker_that_is_off_never_opens(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_while_sick);
@@ -258,7 +258,7 @@ static void an_open_breaker_counts_for_every_handle(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(a_breaker_opens_when_too_many_first_attempts_fail),
     scene_test(a_breaker_stays_closed_when_too_few_first_attempts_fail),
-    scene_test(off_means_that_there_is_none),
+    scene_test(a_breaker_that_is_off_never_opens),
     scene_test(after_the_pause_exactly_one_probe_runs),
     scene_test(a_breaker_never_skips_an_event),
     scene_test(an_open_breaker_is_seen_by_the_next_process),

@@ -51,7 +51,7 @@ static void an_error_that_reads_like_a_crash_is_only_an_error(void **state)
     others_run_beside_the_second_attempt(*state, HF_MODE_ORDERED, STORY_ERROR_DIED);
 }
 
-static void an_error_that_begins_like_a_crash_is_only_an_error_in_a_shared_one(void **state)
+static void an_error_that_reads_like_a_crash_is_only_an_error_in_shared_work(void **state)
 {
     others_run_beside_the_second_attempt(*state, HF_MODE_SHARED,
                                          STORY_ERROR_DIED ": says the handler");
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         scene_test(an_error_that_reads_like_a_crash_is_only_an_error),
-        scene_test(an_error_that_begins_like_a_crash_is_only_an_error_in_a_shared_one),
+        scene_test(an_error_that_reads_like_a_crash_is_only_an_error_in_shared_work),
         scene_test(an_error_that_reads_like_an_expired_lease_is_no_lease),
         scene_test(a_unit_comes_again_as_it_was_whatever_its_error_says),
         scene_test(a_dead_letter_tells_what_its_handler_answered),

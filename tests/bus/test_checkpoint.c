@@ -12,7 +12,7 @@ static bool is_stored(void *ctx)
     return info.checkpoint == info.head;
 }
 
-static void with_one_the_checkpoint_follows_each_event(void **state)
+static void with_checkpoint_events_1_the_checkpoint_follows_each_event(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -43,7 +43,7 @@ static hf_verdict fail_first_once(const hf_event *event, hf_delivery *delivery,
 }
 
 /* The checkpoint has moved past it by the time that it is done. */
-static void with_one_a_transactional_retry_does_not_stop_the_others(void **state)
+static void with_checkpoint_events_1_a_transactional_retry_stops_no_other_event(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_first_once);
@@ -60,7 +60,7 @@ static void with_one_a_transactional_retry_does_not_stop_the_others(void **state
     settle_all(scene->bus, "a");
 }
 
-static void with_one_and_many_workers_a_slow_event_does_not_stop_the_others(void **state)
+static void with_checkpoint_events_1_and_many_workers_a_slow_event_stops_no_other(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, wait_at_first);
@@ -108,7 +108,7 @@ static void the_checkpoint_never_passes_an_event_that_runs(void **state)
     assert_true(wait_until(is_stored, scene));
 }
 
-static void a_batched_checkpoint_is_stored_after_so_many_events(void **state)
+static void a_batched_checkpoint_is_stored_after_checkpoint_events(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -125,7 +125,7 @@ static void a_batched_checkpoint_is_stored_after_so_many_events(void **state)
     assert_true(wait_until(is_stored, scene));
 }
 
-static void a_batched_checkpoint_is_stored_after_the_time(void **state)
+static void a_batched_checkpoint_is_stored_after_checkpoint_ms(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -160,7 +160,7 @@ static void stopping_stores_the_checkpoint(void **state)
     assert_string_equal(info_of(scene->bus, "a").checkpoint_event_id, receipt.id);
 }
 
-static void closing_stores_it_and_nothing_comes_again(void **state)
+static void closing_stores_the_checkpoint_and_no_event_comes_again(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -192,7 +192,7 @@ static hf_verdict fail_first(const hf_event *event, hf_delivery *delivery,
     return event->position == 1 && hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
 }
 
-static void what_was_processed_ahead_is_remembered_over_a_restart(void **state)
+static void events_done_above_the_checkpoint_are_remembered_over_a_restart(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_first);
@@ -235,15 +235,15 @@ static void lag_is_the_distance_to_the_newest_position(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(with_one_the_checkpoint_follows_each_event),
-    scene_test(with_one_a_transactional_retry_does_not_stop_the_others),
-    scene_test(with_one_and_many_workers_a_slow_event_does_not_stop_the_others),
+    scene_test(with_checkpoint_events_1_the_checkpoint_follows_each_event),
+    scene_test(with_checkpoint_events_1_a_transactional_retry_stops_no_other_event),
+    scene_test(with_checkpoint_events_1_and_many_workers_a_slow_event_stops_no_other),
     scene_test(the_checkpoint_never_passes_an_event_that_runs),
-    scene_test(a_batched_checkpoint_is_stored_after_so_many_events),
-    scene_test(a_batched_checkpoint_is_stored_after_the_time),
+    scene_test(a_batched_checkpoint_is_stored_after_checkpoint_events),
+    scene_test(a_batched_checkpoint_is_stored_after_checkpoint_ms),
     scene_test(stopping_stores_the_checkpoint),
-    scene_test(closing_stores_it_and_nothing_comes_again),
-    scene_test(what_was_processed_ahead_is_remembered_over_a_restart),
+    scene_test(closing_stores_the_checkpoint_and_no_event_comes_again),
+    scene_test(events_done_above_the_checkpoint_are_remembered_over_a_restart),
     scene_test(lag_is_the_distance_to_the_newest_position),
 };
 

@@ -53,7 +53,7 @@ static struct recorder *slow_recorder(struct scene *scene)
 }
 
 /* The first one waits at a door: all others run. */
-static void what_waits_behind_a_slow_handler_is_run_by_others(void **state)
+static void deliveries_behind_a_slow_handler_are_run_by_other_workers(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, wait_at_first);
@@ -69,7 +69,7 @@ static void what_waits_behind_a_slow_handler_is_run_by_others(void **state)
 
 /* A worker has taken its first deliveries and stands before the handler of the first one, when the
  * other has nothing left to do. */
-static void what_waits_behind_a_handler_that_has_not_begun_is_run_by_others(void **state)
+static void deliveries_behind_a_handler_that_has_not_begun_are_run_by_other_workers(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -86,7 +86,7 @@ static void what_waits_behind_a_handler_that_has_not_begun_is_run_by_others(void
 
 /* A worker has done all that it took, and stands before it says so. It took one: of several it
  * might have to leave some, if their time is over, and those are its own until it says so. */
-static void what_is_done_counts_before_its_worker_says_so(void **state)
+static void a_delivery_counts_as_done_before_its_worker_reports_it(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -104,7 +104,7 @@ static void what_is_done_counts_before_its_worker_says_so(void **state)
 }
 
 /* One worker takes "a" to "d" and stands in "b" when the other comes to the later ones of "a". */
-static void the_key_of_what_is_done_goes_on_beside_a_slow_handler(void **state)
+static void the_key_of_a_finished_delivery_goes_on_beside_a_slow_handler(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = slow_recorder(scene);
@@ -129,7 +129,7 @@ static bool four_are_stored(void *ctx)
 }
 
 /* The only worker has taken all of them. */
-static void what_is_done_is_stored_beside_a_slow_handler(void **state)
+static void finished_deliveries_are_stored_beside_a_slow_handler(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = slow_recorder(scene);
@@ -148,7 +148,7 @@ static void what_is_done_is_stored_beside_a_slow_handler(void **state)
 }
 
 /* The only worker of a process has claimed and taken all of them: the other process gets them. */
-static void another_process_gets_what_waits_behind_a_slow_handler(void **state)
+static void another_process_gets_the_events_behind_a_slow_handler(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = slow_recorder(scene);
@@ -174,7 +174,7 @@ static void another_process_gets_what_waits_behind_a_slow_handler(void **state)
 /* The handlers have changed under a worker and none takes the delivery of its turn: it is about to
  * give that back, when the runner, who has looked before, comes to the end of its time. Only one of
  * them may. */
-static void what_no_handler_took_is_not_given_up_as_well(void **state)
+static void a_delivery_without_a_handler_is_given_back_once(void **state)
 {
     static struct slot slot;
     static struct slot *slots[] = {&slot};
@@ -196,13 +196,13 @@ static void what_no_handler_took_is_not_given_up_as_well(void **state)
 #define chunks_test(test) cmocka_unit_test_setup_teardown(test, scene_setup, chunks_teardown)
 
 static const struct CMUnitTest tests[] = {
-    chunks_test(what_waits_behind_a_slow_handler_is_run_by_others),
-    chunks_test(what_waits_behind_a_handler_that_has_not_begun_is_run_by_others),
-    chunks_test(what_is_done_counts_before_its_worker_says_so),
-    chunks_test(the_key_of_what_is_done_goes_on_beside_a_slow_handler),
-    chunks_test(what_is_done_is_stored_beside_a_slow_handler),
-    chunks_test(another_process_gets_what_waits_behind_a_slow_handler),
-    cmocka_unit_test(what_no_handler_took_is_not_given_up_as_well),
+    chunks_test(deliveries_behind_a_slow_handler_are_run_by_other_workers),
+    chunks_test(deliveries_behind_a_handler_that_has_not_begun_are_run_by_other_workers),
+    chunks_test(a_delivery_counts_as_done_before_its_worker_reports_it),
+    chunks_test(the_key_of_a_finished_delivery_goes_on_beside_a_slow_handler),
+    chunks_test(finished_deliveries_are_stored_beside_a_slow_handler),
+    chunks_test(another_process_gets_the_events_behind_a_slow_handler),
+    cmocka_unit_test(a_delivery_without_a_handler_is_given_back_once),
 };
 
 SCENE_MAIN(tests)

@@ -95,17 +95,17 @@ static void work_through_jumps(struct scene *scene, hf_mode mode)
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
 }
 
-static void ordered_delivery_does_not_care_for_jumps(void **state)
+static void ordered_delivery_survives_jumps_of_the_clock(void **state)
 {
     work_through_jumps(*state, HF_MODE_ORDERED);
 }
 
-static void shared_delivery_does_not_care_for_jumps(void **state)
+static void shared_delivery_survives_jumps_of_the_clock(void **state)
 {
     work_through_jumps(*state, HF_MODE_SHARED);
 }
 
-static void a_jump_does_not_change_the_owner(void **state)
+static void a_jump_of_the_clock_does_not_change_the_owner(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -132,7 +132,7 @@ static void a_jump_does_not_change_the_owner(void **state)
     assert_int_equal(recorder_count(standby), 0);
 }
 
-static void a_jump_does_not_time_a_handler_out(void **state)
+static void a_jump_of_the_clock_does_not_time_a_handler_out(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -395,10 +395,10 @@ static void schedules_fire_each_planned_time_once_through_jumps(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    clock_test(ordered_delivery_does_not_care_for_jumps),
-    clock_test(shared_delivery_does_not_care_for_jumps),
-    clock_test(a_jump_does_not_change_the_owner),
-    clock_test(a_jump_does_not_time_a_handler_out),
+    clock_test(ordered_delivery_survives_jumps_of_the_clock),
+    clock_test(shared_delivery_survives_jumps_of_the_clock),
+    clock_test(a_jump_of_the_clock_does_not_change_the_owner),
+    clock_test(a_jump_of_the_clock_does_not_time_a_handler_out),
     clock_test(a_waiting_retry_comes_early_at_worst_after_a_jump_forward),
     clock_test(a_waiting_retry_does_not_wait_for_a_jump_back),
     clock_test(a_claimed_lease_does_not_outlast_a_jump_back),

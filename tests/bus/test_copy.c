@@ -61,7 +61,7 @@ static void furnish(struct scene *scene)
     assert_ok(hf_subscription_create(scene->bus, "shared", all, 2, &options, NULL));
 }
 
-static void what_arrives_is_what_was_there(void **state)
+static void a_copy_has_everything_that_its_source_has(void **state)
 {
     struct scene *scene = *state;
     hf_copy_report report;
@@ -288,7 +288,7 @@ static void a_source_in_use_is_refused(void **state)
     assert_same(scene->url, there);
 }
 
-static void a_target_with_anything_in_it_is_refused(void **state)
+static void a_target_that_is_not_empty_is_refused(void **state)
 {
     struct scene *scene = *state;
     hf_bus *bus = NULL;
@@ -316,7 +316,7 @@ static void must_be_refused(struct scene *scene)
     assert_int_equal(content_of(scene->url).count, 0);
 }
 
-static void a_target_with_an_empty_log_is_refused_if_it_has_anything(void **state)
+static void a_target_with_an_empty_log_and_other_rows_is_refused(void **state)
 {
     struct scene *scene = *state;
     hf_schedule schedule = HF_SCHEDULE_INIT;
@@ -462,7 +462,7 @@ static int intrude(const hf_copy_progress *progress, void *ctx)
     return 0;
 }
 
-static void what_came_meanwhile_is_seen_and_copied_by_the_next_run(void **state)
+static void events_published_during_a_copy_are_copied_by_the_next_run(void **state)
 {
     struct scene *scene = *state;
     struct intruder intruder = {scene->url, 1, "state"};
@@ -566,7 +566,7 @@ static void a_copy_that_is_not_the_same_is_not_opened(void **state)
 }
 
 /* As retention would, while the copy is on its way: first half of them, then all that are left. */
-static void what_a_live_source_forgets_meanwhile_is_in_the_copy(void **state)
+static void events_that_retention_deletes_during_a_live_copy_are_in_the_copy(void **state)
 {
     static const char *const file_sql[] = {"DELETE FROM holdfast_events WHERE place % 16 <= 5",
                                            "DELETE FROM holdfast_events"};
@@ -622,7 +622,7 @@ static int compete(const hf_copy_progress *progress, void *ctx)
     return 0;
 }
 
-static void the_later_of_two_copies_goes_on(void **state)
+static void of_two_copies_at_once_the_later_goes_on(void **state)
 {
     static const char *const phases[] = {"events", "state", "verify"};
     struct scene *scene = *state;
@@ -660,7 +660,7 @@ static int note_gapless(const hf_namespace_info *info, void *ctx)
 }
 
 /* The earlier one has marked the target when the later one marks it, too. */
-static void the_later_of_two_copies_that_have_marked_goes_on(void **state)
+static void of_two_copies_that_have_marked_the_source_the_later_goes_on(void **state)
 {
     struct scene *scene = *state;
     struct stopped_copy earlier = {scene->url, there, HF_OK};
@@ -722,22 +722,22 @@ static void a_gapless_namespace_stays_gapless(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    copy_test(what_arrives_is_what_was_there),
+    copy_test(a_copy_has_everything_that_its_source_has),
     copy_test(an_id_that_was_copied_is_not_published_again),
     copy_test(consumers_go_on_where_they_were),
     copy_test(a_copy_that_is_killed_anywhere_goes_on),
     copy_test(a_copy_that_was_stopped_can_be_removed_or_gone_on_with),
     copy_test(a_source_in_use_is_refused),
-    copy_test(a_target_with_anything_in_it_is_refused),
-    copy_test(a_target_with_an_empty_log_is_refused_if_it_has_anything),
+    copy_test(a_target_that_is_not_empty_is_refused),
+    copy_test(a_target_with_an_empty_log_and_other_rows_is_refused),
     copy_test(a_copy_that_is_refused_while_it_marks_removes_its_marks),
     copy_test(the_unfinished_copy_of_another_is_refused),
-    copy_test(what_came_meanwhile_is_seen_and_copied_by_the_next_run),
+    copy_test(events_published_during_a_copy_are_copied_by_the_next_run),
     copy_test(a_live_copy_is_one_moment_of_its_source),
     copy_test(a_copy_that_is_not_the_same_is_not_opened),
-    copy_test(what_a_live_source_forgets_meanwhile_is_in_the_copy),
-    copy_test(the_later_of_two_copies_goes_on),
-    copy_test(the_later_of_two_copies_that_have_marked_goes_on),
+    copy_test(events_that_retention_deletes_during_a_live_copy_are_in_the_copy),
+    copy_test(of_two_copies_at_once_the_later_goes_on),
+    copy_test(of_two_copies_that_have_marked_the_source_the_later_goes_on),
     copy_test(whether_a_source_can_be_copied_is_answered_without_a_target),
     copy_test(a_gapless_namespace_stays_gapless),
 };

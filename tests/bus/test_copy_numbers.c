@@ -217,7 +217,7 @@ static void numbers_that_the_target_has_used_are_not_used_again(void **state)
 
 /* The copy has not seen the checkpoint move: it does not say that it stands still. It is known
  * again after 30 seconds, in which a machine can copy this. */
-static void how_fast_a_subscription_is_is_not_known_in_a_fresh_copy(void **state)
+static void a_fresh_copy_shows_no_rate_of_a_subscription(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -254,7 +254,7 @@ int main(void)
         copy_test(positions_of_a_log_that_is_empty_go_on),
         copy_test(the_number_of_a_dead_letter_is_never_used_again),
         copy_test(numbers_that_the_target_has_used_are_not_used_again),
-        copy_test(how_fast_a_subscription_is_is_not_known_in_a_fresh_copy),
+        copy_test(a_fresh_copy_shows_no_rate_of_a_subscription),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,17 +178,17 @@ static void an_event_that_kills_the_process_is_dead_after_attempts_max(void **st
     expect_poison_dies_alone(*state, quick_options(), "kill", "x");
 }
 
-static void leaving_the_process_counts_as_well(void **state)
+static void a_handler_that_exits_the_process_counts_as_a_crash(void **state)
 {
     expect_poison_dies_alone(*state, quick_options(), "exit", "x");
 }
 
-static void a_fault_counts_as_well(void **state)
+static void a_fatal_signal_counts_as_a_crash(void **state)
 {
     expect_poison_dies_alone(*state, quick_options(), "trap", "x");
 }
 
-static void neighbours_that_run_at_that_moment_do_not_die_with_it(void **state)
+static void events_that_run_beside_a_crashing_event_do_not_die(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -196,7 +196,7 @@ static void neighbours_that_run_at_that_moment_do_not_die_with_it(void **state)
     expect_poison_dies_alone(*state, options, "kill", "slow");
 }
 
-static void neighbours_in_strict_order_do_not_die_with_it(void **state)
+static void events_beside_a_crashing_event_in_strict_order_do_not_die(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -204,7 +204,7 @@ static void neighbours_in_strict_order_do_not_die_with_it(void **state)
     expect_poison_dies_alone(*state, options, "kill", "x");
 }
 
-static void shared_neighbours_that_run_at_that_moment_do_not_die_with_it(void **state)
+static void shared_events_that_run_beside_a_crashing_event_do_not_die(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -212,7 +212,7 @@ static void shared_neighbours_that_run_at_that_moment_do_not_die_with_it(void **
     expect_poison_dies_alone(*state, options, "kill", "x");
 }
 
-static void neighbours_with_many_shared_workers_do_not_die_with_it(void **state)
+static void with_many_shared_workers_events_beside_a_crashing_event_do_not_die(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -244,17 +244,17 @@ static void expect_others_live(struct scene *scene, hf_mode mode)
     assert_int_equal(info_of(scene->bus, "b").dead, 0);
 }
 
-static void ordered_neighbours_in_another_subscription_do_not_die_with_it(void **state)
+static void ordered_events_of_another_subscription_do_not_die_in_a_crash(void **state)
 {
     expect_others_live(*state, HF_MODE_ORDERED);
 }
 
-static void shared_neighbours_in_another_subscription_do_not_die_with_it(void **state)
+static void shared_events_of_another_subscription_do_not_die_in_a_crash(void **state)
 {
     expect_others_live(*state, HF_MODE_SHARED);
 }
 
-static void a_transactional_one_leaves_no_effect_and_its_neighbours_one_each(void **state)
+static void a_crashing_transactional_event_leaves_no_effect_and_the_others_one_each(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -267,7 +267,7 @@ static void a_transactional_one_leaves_no_effect_and_its_neighbours_one_each(voi
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects WHERE position = 6"), 0);
 }
 
-static void two_of_them_each_have_their_own_count(void **state)
+static void two_crashing_events_have_their_own_counts_of_attempts(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -285,7 +285,7 @@ static void two_of_them_each_have_their_own_count(void **state)
     assert_int_equal(diary_count(diary_path, "D x 3 1"), 1);
 }
 
-static void with_one_attempt_it_is_dead_after_the_first_crash(void **state)
+static void with_one_attempt_a_crashing_event_is_dead_after_the_first_crash(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -303,17 +303,17 @@ static void with_one_attempt_it_is_dead_after_the_first_crash(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(an_event_that_kills_the_process_is_dead_after_attempts_max),
-    scene_test(leaving_the_process_counts_as_well),
-    scene_test(a_fault_counts_as_well),
-    scene_test(neighbours_that_run_at_that_moment_do_not_die_with_it),
-    scene_test(neighbours_in_strict_order_do_not_die_with_it),
-    scene_test(shared_neighbours_that_run_at_that_moment_do_not_die_with_it),
-    scene_test(neighbours_with_many_shared_workers_do_not_die_with_it),
-    scene_test(ordered_neighbours_in_another_subscription_do_not_die_with_it),
-    scene_test(shared_neighbours_in_another_subscription_do_not_die_with_it),
-    scene_test(a_transactional_one_leaves_no_effect_and_its_neighbours_one_each),
-    scene_test(two_of_them_each_have_their_own_count),
-    scene_test(with_one_attempt_it_is_dead_after_the_first_crash),
+    scene_test(a_handler_that_exits_the_process_counts_as_a_crash),
+    scene_test(a_fatal_signal_counts_as_a_crash),
+    scene_test(events_that_run_beside_a_crashing_event_do_not_die),
+    scene_test(events_beside_a_crashing_event_in_strict_order_do_not_die),
+    scene_test(shared_events_that_run_beside_a_crashing_event_do_not_die),
+    scene_test(with_many_shared_workers_events_beside_a_crashing_event_do_not_die),
+    scene_test(ordered_events_of_another_subscription_do_not_die_in_a_crash),
+    scene_test(shared_events_of_another_subscription_do_not_die_in_a_crash),
+    scene_test(a_crashing_transactional_event_leaves_no_effect_and_the_others_one_each),
+    scene_test(two_crashing_events_have_their_own_counts_of_attempts),
+    scene_test(with_one_attempt_a_crashing_event_is_dead_after_the_first_crash),
 };
 
 ACTOR_MAIN(tests, parts)

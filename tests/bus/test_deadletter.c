@@ -119,7 +119,7 @@ static void a_dead_letter_is_complete(void **state)
     assert_int_equal(calls, 3);
 }
 
-static void the_newest_comes_first_a_hundred_by_default_and_pages_follow(void **state)
+static void dead_letters_are_listed_newest_first_a_hundred_a_page(void **state)
 {
     struct scene *scene = *state;
     create(scene->bus, "s", "job.*");
@@ -153,7 +153,7 @@ static void the_newest_comes_first_a_hundred_by_default_and_pages_follow(void **
     assert_int_equal(stopped.count, 3);
 }
 
-static void filters_select(void **state)
+static void filters_of_a_list_select_dead_letters(void **state)
 {
     struct scene *scene = *state;
     create(scene->bus, "s", "job.*");
@@ -263,7 +263,7 @@ static int check_unchanged(const hf_event *event, void *ctx)
     return 0;
 }
 
-static void the_payload_can_be_edited_and_the_log_is_not_changed(void **state)
+static void a_retried_payload_can_be_edited_and_the_log_is_not_changed(void **state)
 {
     struct scene *scene = *state;
     hf_batch *batch;
@@ -318,7 +318,7 @@ static void bury_many(hf_bus *bus)
     assert_int_equal(bury_all(bus, "s", "x"), LARGE);
 }
 
-static void all_that_match_are_retried_in_steps(void **state)
+static void all_matching_dead_letters_are_retried_in_steps(void **state)
 {
     struct scene *scene = *state;
     int64_t count = -1;
@@ -356,7 +356,7 @@ static hf_verdict always_dead(const hf_event *event, hf_delivery *delivery,
     return HF_DEAD;
 }
 
-static void what_dies_again_meanwhile_is_not_retried_for_ever(void **state)
+static void dead_letters_that_die_again_during_a_retry_of_all_are_not_retried_again(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -465,7 +465,7 @@ static void a_resolved_letter_is_not_retried_and_keeps_its_note(void **state)
     assert_ok(hf_dead_get(scene->bus, resolved, check_resolved, NULL));
 }
 
-static void purging_deletes_what_matches(void **state)
+static void purging_deletes_the_dead_letters_that_match(void **state)
 {
     struct scene *scene = *state;
     int64_t count = -1;
@@ -489,7 +489,7 @@ static void purging_deletes_what_matches(void **state)
     assert_int_equal(count, 0);
 }
 
-static void purging_includes_what_failed_exactly_then(void **state)
+static void purging_includes_letters_that_failed_exactly_at_the_given_time(void **state)
 {
     struct scene *scene = *state;
     int64_t count = -1;
@@ -511,19 +511,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         scene_test(a_dead_letter_is_complete),
-        scene_test(the_newest_comes_first_a_hundred_by_default_and_pages_follow),
-        scene_test(filters_select),
+        scene_test(dead_letters_are_listed_newest_first_a_hundred_a_page),
+        scene_test(filters_of_a_list_select_dead_letters),
         scene_test(bad_filters_are_refused_and_nothing_is_called),
         scene_test(a_retried_letter_is_delivered_again_with_a_clean_record),
-        scene_test(the_payload_can_be_edited_and_the_log_is_not_changed),
+        scene_test(a_retried_payload_can_be_edited_and_the_log_is_not_changed),
         scene_test(a_letter_of_a_removed_subscription_cannot_be_retried),
-        scene_test(all_that_match_are_retried_in_steps),
-        scene_test(what_dies_again_meanwhile_is_not_retried_for_ever),
+        scene_test(all_matching_dead_letters_are_retried_in_steps),
+        scene_test(dead_letters_that_die_again_during_a_retry_of_all_are_not_retried_again),
         scene_test(a_resolved_letter_stays_but_is_not_open),
         scene_test(a_resolved_letter_and_its_note_stay_when_the_event_dies_again),
         scene_test(a_resolved_letter_is_not_retried_and_keeps_its_note),
-        scene_test(purging_deletes_what_matches),
-        scene_test(purging_includes_what_failed_exactly_then),
+        scene_test(purging_deletes_the_dead_letters_that_match),
+        scene_test(purging_includes_letters_that_failed_exactly_at_the_given_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

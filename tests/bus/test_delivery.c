@@ -55,7 +55,7 @@ static void each_pattern_gets_exactly_its_types(void **state)
     expect_types(scene, "all", "*", TYPES, COUNTED(TYPES));
 }
 
-static void what_does_not_match_is_not_for_it_and_does_not_hold_up_the_checkpoint(void **state)
+static void events_that_do_not_match_are_not_for_it_and_do_not_stop_the_checkpoint(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -169,7 +169,7 @@ static void a_handler_sees_every_field_as_it_was_published(void **state)
     assert_null(exhibit.sqlite);
 }
 
-static void what_was_not_given_is_absent_and_the_producer_is_the_node(void **state)
+static void fields_that_were_not_given_are_absent_and_the_producer_is_the_node(void **state)
 {
     static struct exhibit exhibit;
     struct scene *scene = *state;
@@ -275,7 +275,7 @@ static void a_subscription_made_before_gets_its_handler_later(void **state)
     assert_int_equal(recorder_count(recorder), 2);
 }
 
-static void what_was_done_does_not_come_again_after_a_restart(void **state)
+static void a_settled_event_does_not_come_again_after_a_restart(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -372,7 +372,7 @@ static void handlers_fail_as_one_and_later_ones_do_not_run(void **state)
     assert_int_equal(recorder_get(third, 0).attempt, 2);
 }
 
-static void a_failure_in_one_subscription_does_not_concern_another(void **state)
+static void a_failure_in_one_subscription_does_not_affect_another(void **state)
 {
     struct scene *scene = *state;
     struct recorder *failing = scene_recorder(scene, fail_once);
@@ -537,19 +537,19 @@ static void a_handler_may_unsubscribe_itself(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(each_pattern_gets_exactly_its_types),
-    scene_test(what_does_not_match_is_not_for_it_and_does_not_hold_up_the_checkpoint),
+    scene_test(events_that_do_not_match_are_not_for_it_and_do_not_stop_the_checkpoint),
     scene_test(a_handler_sees_every_field_as_it_was_published),
-    scene_test(what_was_not_given_is_absent_and_the_producer_is_the_node),
+    scene_test(fields_that_were_not_given_are_absent_and_the_producer_is_the_node),
     scene_test(nothing_is_delivered_before_the_start),
     scene_test(starting_before_subscribing_loses_nothing),
     scene_test(starting_twice_is_the_same_as_once),
     scene_test(a_new_subscription_must_say_where_it_starts),
     scene_test(a_subscription_made_before_gets_its_handler_later),
-    scene_test(what_was_done_does_not_come_again_after_a_restart),
+    scene_test(a_settled_event_does_not_come_again_after_a_restart),
     scene_test(namespaces_do_not_see_each_other),
     scene_test(handlers_of_a_subscription_run_in_the_order_of_registration),
     scene_test(handlers_fail_as_one_and_later_ones_do_not_run),
-    scene_test(a_failure_in_one_subscription_does_not_concern_another),
+    scene_test(a_failure_in_one_subscription_does_not_affect_another),
     scene_test(a_slow_subscription_does_not_slow_another),
     scene_test(unsubscribing_ends_delivery_and_keeps_the_subscription),
     scene_test(only_the_handler_with_the_id_is_unsubscribed),

@@ -387,7 +387,7 @@ static void a_file_that_is_no_database_is_corrupt(void **state)
     assert_int_not_equal(hf_errmsg()[0], 0);
 }
 
-static void damaged_pages_are_told_and_not_delivered(void **state)
+static void damaged_pages_are_reported_and_not_delivered(void **state)
 {
     struct scene *scene = *state;
     struct stat info;
@@ -500,7 +500,7 @@ static void a_file_that_may_not_be_written_is_denied(void **state)
     assert_status((hf_status)WEXITSTATUS(status), HF_DENIED);
 }
 
-static void what_is_missing_is_said(void **state)
+static void a_missing_database_or_directory_cannot_be_opened(void **state)
 {
     struct scene *scene = *state;
     hf_options options = HF_OPTIONS_INIT;
@@ -607,11 +607,11 @@ static const struct CMUnitTest tests[] = {
     bare_test(a_full_disk_is_no_space_and_settling_goes_on),
     bare_test(the_doctor_warns_of_a_disk_that_is_nearly_full),
     bare_test(a_file_that_is_no_database_is_corrupt),
-    bare_test(damaged_pages_are_told_and_not_delivered),
+    bare_test(damaged_pages_are_reported_and_not_delivered),
     bare_test(a_newer_schema_is_refused),
     bare_test(an_applications_own_file_is_joined_and_its_tables_are_left_alone),
     bare_test(a_file_that_may_not_be_written_is_denied),
-    bare_test(what_is_missing_is_said),
+    bare_test(a_missing_database_or_directory_cannot_be_opened),
     bare_test(a_publish_into_a_removed_file_is_not_acknowledged),
     bare_test(a_foreign_lock_ends_in_a_timeout_within_the_deadline),
     bare_test(a_foreign_lock_is_waited_for),

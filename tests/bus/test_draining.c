@@ -229,7 +229,7 @@ static bool has_published(void *ctx)
     return recorder_get(recorder, 0).end_us > 0;
 }
 
-static void what_a_handler_is_refused_after_the_deadline_does_not_count(void **state)
+static void a_publish_refused_after_the_deadline_of_a_stop_uses_no_attempt(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = one_attempt();
@@ -243,7 +243,7 @@ static void what_a_handler_is_refused_after_the_deadline_does_not_count(void **s
     assert_delivered_again(scene, recorder);
 }
 
-static void what_a_handler_is_refused_does_not_count_although_the_dispatcher_is_late(void **state)
+static void a_refused_publish_uses_no_attempt_although_the_dispatcher_is_late(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = one_attempt();
@@ -335,8 +335,8 @@ static const struct CMUnitTest tests[] = {
     draining_test(a_handler_publishes_while_a_shutdown_waits_for_it),
     draining_test(a_shared_handler_publishes_while_a_shutdown_waits_for_it),
     draining_test(a_transactional_handler_publishes_while_a_shutdown_waits_for_it),
-    draining_test(what_a_handler_is_refused_after_the_deadline_does_not_count),
-    draining_test(what_a_handler_is_refused_does_not_count_although_the_dispatcher_is_late),
+    draining_test(a_publish_refused_after_the_deadline_of_a_stop_uses_no_attempt),
+    draining_test(a_refused_publish_uses_no_attempt_although_the_dispatcher_is_late),
     draining_test(a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhile),
     draining_test(a_handler_that_starts_the_bus_does_not_hold_up_its_stop),
 };

@@ -288,7 +288,7 @@ static void stop_before_tx(struct scene *scene, const struct kind *kind)
     judge_kind(scene, kind, id, 2);
 }
 
-static void a_process_that_was_stopped_before_its_transaction_does_not_run_in_it(void **state)
+static void a_process_frozen_before_its_transaction_began_runs_no_handler_in_it(void **state)
 {
     struct scene *scene = *state;
 
@@ -304,7 +304,7 @@ static void a_process_that_was_stopped_before_its_transaction_does_not_run_in_it
 static const struct CMUnitTest tests[] = {
     scene_test(a_process_that_was_stopped_and_goes_on_can_neither_acknowledge_nor_overwrite),
 #ifdef HF_FAULTS
-    scene_test(a_process_that_was_stopped_before_its_transaction_does_not_run_in_it),
+    scene_test(a_process_frozen_before_its_transaction_began_runs_no_handler_in_it),
 #endif
 };
 

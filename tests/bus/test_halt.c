@@ -212,7 +212,7 @@ static void the_pause_is_stored_with_the_death(void **state)
 }
 
 /* A store that refuses once does not make the pause be forgotten. */
-static void a_failing_store_does_not_make_it_forget_the_pause(void **state)
+static void a_halt_is_stored_although_the_store_refuses_once(void **state)
 {
     struct scene *scene = *state;
     char url[600];
@@ -247,7 +247,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(burying_a_claimed_event_pauses_the_subscription),
     scene_test(the_last_nack_pauses_the_subscription),
     scene_test(the_pause_is_stored_with_the_death),
-    scene_test(a_failing_store_does_not_make_it_forget_the_pause),
+    scene_test(a_halt_is_stored_although_the_store_refuses_once),
 };
 
 ACTOR_MAIN(tests, parts)

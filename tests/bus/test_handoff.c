@@ -116,7 +116,7 @@ static void an_ordered_subscription_that_starts_late_misses_and_doubles_nothing(
     start_late(*state, HF_MODE_ORDERED, 4, 1);
 }
 
-static void with_batches_it_misses_and_doubles_nothing(void **state)
+static void a_subscription_with_batches_that_starts_late_misses_and_doubles_nothing(void **state)
 {
     start_late(*state, HF_MODE_ORDERED, 1, 16);
 }
@@ -195,7 +195,7 @@ static void stopping_and_starting_again_misses_and_doubles_nothing(void **state)
     assert_int_equal(recorder_overlaps(recorder), 0);
 }
 
-static void changing_hands_misses_and_doubles_nothing(void **state)
+static void a_change_of_the_owner_misses_and_doubles_nothing(void **state)
 {
     static struct crew crew;
     struct scene *scene = *state;
@@ -254,11 +254,11 @@ static void a_rare_type_is_found_in_a_long_log(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(an_ordered_subscription_that_starts_late_misses_and_doubles_nothing),
-    scene_test(with_batches_it_misses_and_doubles_nothing),
+    scene_test(a_subscription_with_batches_that_starts_late_misses_and_doubles_nothing),
     scene_test(a_shared_subscription_that_starts_late_misses_and_doubles_nothing),
     scene_test(several_subscriptions_each_get_everything),
     scene_test(stopping_and_starting_again_misses_and_doubles_nothing),
-    scene_test(changing_hands_misses_and_doubles_nothing),
+    scene_test(a_change_of_the_owner_misses_and_doubles_nothing),
     scene_test(a_rare_type_is_found_in_a_long_log),
 };
 

@@ -208,7 +208,7 @@ static void no_hostile_key_waits_for_another(void **state)
 }
 
 /* What SQL computes is what C has stored, for whatever is published by either. */
-static void sql_and_c_agree(void **state)
+static void sql_and_c_hash_hostile_keys_alike(void **state)
 {
     struct scene *scene = *state;
 
@@ -238,7 +238,7 @@ static const struct CMUnitTest tests[] = {
     key_test(one_byte_more_than_64_kib_is_refused),
     key_test(hostile_keys_have_versions_of_their_own),
     key_test(no_hostile_key_waits_for_another),
-    key_test(sql_and_c_agree),
+    key_test(sql_and_c_hash_hostile_keys_alike),
 };
 
 SCENE_MAIN(tests)

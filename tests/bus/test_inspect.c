@@ -128,7 +128,7 @@ static const struct rule rules[] = {
      HF_STATE_DONE},
 };
 
-static void states_follow_from_facts(void **state)
+static void states_of_deliveries_follow_from_the_stored_facts(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNTED(rules); i++) {
@@ -146,7 +146,7 @@ static void states_follow_from_facts(void **state)
     }
 }
 
-static void states_have_names(void **state)
+static void every_state_of_a_delivery_has_a_name(void **state)
 {
     (void)state;
     const char *names[] = {"not_for_it", "pending", "processing", "retrying",
@@ -520,7 +520,7 @@ static void subscriptions_are_listed_by_name(void **state)
     assert_int_equal(names.count, 0);
 }
 
-static void a_new_subscription_tells_everything(void **state)
+static void a_new_subscription_shows_all_its_fields(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options shared = shared_options();
@@ -569,7 +569,7 @@ static void an_ordered_subscription_without_a_process_says_so(void **state)
     assert_why(scene->bus, "no worker is running for it");
 }
 
-static void only_retries_left_is_said(void **state)
+static void a_subscription_with_only_retries_left_reports_that(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options shared = shared_options();
@@ -710,8 +710,8 @@ static void the_doctor_looks_at_the_engine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_follow_from_facts),
-        cmocka_unit_test(states_have_names),
+        cmocka_unit_test(states_of_deliveries_follow_from_the_stored_facts),
+        cmocka_unit_test(every_state_of_a_delivery_has_a_name),
         scene_test(an_unknown_event_is_not_found),
         scene_test(an_event_has_a_state_in_every_subscription),
         scene_test(the_life_of_a_shared_delivery_can_be_followed),
@@ -722,9 +722,9 @@ int main(void)
         scene_test(reading_waits_for_what_is_published),
         scene_test(bad_reads_are_refused),
         scene_test(subscriptions_are_listed_by_name),
-        scene_test(a_new_subscription_tells_everything),
+        scene_test(a_new_subscription_shows_all_its_fields),
         scene_test(an_ordered_subscription_without_a_process_says_so),
-        scene_test(only_retries_left_is_said),
+        scene_test(a_subscription_with_only_retries_left_reports_that),
         scene_test(an_open_breaker_is_shown_and_resuming_closes_it),
         scene_test(the_namespaces_numbers_add_up),
         scene_test(stats_of_an_older_program_are_not_overrun),

@@ -152,7 +152,7 @@ static void assert_in_order(struct recorder *recorder, size_t events)
 
 /* Those behind it are stored as held after its transaction has found nothing behind it, and before
  * its worker says so. */
-static void what_is_held_while_a_retry_commits_is_not_overtaken(void **state)
+static void events_held_while_a_retry_commits_are_not_overtaken(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, once);
@@ -244,7 +244,7 @@ static void start_with(struct scene *scene, struct recorder *recorder,
 /* The failure is reported when the dispatcher has stored what had ended and is about to store the
  * checkpoint: what is held behind it does not go with that. Alone in its lane it would be due at
  * once, before the failed one. It is looked at when the first of both has been stored. */
-static void what_is_held_is_not_stored_before_the_failure(void **state)
+static void held_events_are_not_stored_before_the_failure_that_holds_them(void **state)
 {
     struct scene *scene = *state;
     static struct door *doors[DOORS];
@@ -278,7 +278,7 @@ static void what_is_held_is_not_stored_before_the_failure(void **state)
 }
 
 /* It has been stored, but the answer is lost: it is loaded again, and comes once, in its place. */
-static void what_is_held_comes_in_order_when_the_answer_is_lost(void **state)
+static void held_events_come_in_order_when_the_answer_is_lost(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, once);
@@ -304,7 +304,7 @@ static void what_is_held_comes_in_order_when_the_answer_is_lost(void **state)
 }
 
 /* Nothing else ends, and enough is left to be done: it does not wait for that. */
-static void what_is_held_is_stored_soon_also_while_handlers_take_long(void **state)
+static void held_events_are_stored_soon_while_handlers_run_long(void **state)
 {
     struct scene *scene = *state;
     static struct door *doors[DOORS];
@@ -338,11 +338,11 @@ static void what_is_held_is_stored_soon_also_while_handlers_take_long(void **sta
 #define lanes_test(test) cmocka_unit_test_setup_teardown(test, lanes_setup, lanes_teardown)
 
 static const struct CMUnitTest tests[] = {
-    lanes_test(what_is_held_while_a_retry_commits_is_not_overtaken),
+    lanes_test(events_held_while_a_retry_commits_are_not_overtaken),
     lanes_test(events_behind_a_retry_whose_commit_got_lost_come_in_order),
-    lanes_test(what_is_held_is_not_stored_before_the_failure),
-    lanes_test(what_is_held_comes_in_order_when_the_answer_is_lost),
-    lanes_test(what_is_held_is_stored_soon_also_while_handlers_take_long),
+    lanes_test(held_events_are_not_stored_before_the_failure_that_holds_them),
+    lanes_test(held_events_come_in_order_when_the_answer_is_lost),
+    lanes_test(held_events_are_stored_soon_while_handlers_run_long),
 };
 
 SCENE_MAIN(tests)

@@ -75,7 +75,7 @@ static void a_callback_that_has_had_enough_is_not_called_again(void **state)
     }
 }
 
-static void what_is_removed_while_it_is_listed_hides_nothing(void **state)
+static void schedules_removed_during_a_listing_hide_no_others(void **state)
 {
     struct scene *scene = *state;
     struct listed listed = {.bus = scene->bus, .removes = true};
@@ -161,7 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         scene_test(the_list_of_large_schedules_is_whole),
         scene_test(a_callback_that_has_had_enough_is_not_called_again),
-        scene_test(what_is_removed_while_it_is_listed_hides_nothing),
+        scene_test(schedules_removed_during_a_listing_hide_no_others),
         scene_test(large_schedules_that_are_due_together_fire_once_each),
         scene_test(large_schedules_that_cannot_be_read_delay_no_others),
     };

@@ -86,7 +86,7 @@ static int64_t move(hf_bus *bus, const char *id, int64_t delay_us)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static void what_waits_is_listed_in_the_order_of_its_times(void **state)
+static void delayed_events_are_listed_in_the_order_of_their_times(void **state)
 {
     struct scene *scene = *state;
     keep(scene->bus, "b.two", "k", 2 * HOUR_US);
@@ -113,7 +113,7 @@ static void what_waits_is_listed_in_the_order_of_its_times(void **state)
     assert_string_equal(seen.ids[0], first.id);
 }
 
-static void pages_go_on_behind_the_last_one(void **state)
+static void the_next_page_of_delayed_events_begins_after_the_last(void **state)
 {
     struct scene *scene = *state;
     hf_later_filter filter = HF_LATER_FILTER_INIT;
@@ -141,7 +141,7 @@ static void pages_go_on_behind_the_last_one(void **state)
     assert_int_equal(list(scene->bus, &filter).count, 0);
 }
 
-static void one_is_shown_with_its_payload(void **state)
+static void a_delayed_event_is_shown_with_its_payload(void **state)
 {
     struct scene *scene = *state;
     struct seen_later seen = {0};
@@ -158,7 +158,7 @@ static void one_is_shown_with_its_payload(void **state)
     assert_said("waits for its time");
 }
 
-static void what_is_wrong_with_a_question_is_said(void **state)
+static void bad_arguments_of_a_listing_are_named(void **state)
 {
     struct scene *scene = *state;
     hf_later_filter filter = HF_LATER_FILTER_INIT;
@@ -186,7 +186,7 @@ static void what_is_wrong_with_a_question_is_said(void **state)
 
 /* ---- Cancelling and moving ------------------------------------------------------------------- */
 
-static void what_is_cancelled_never_comes(void **state)
+static void a_cancelled_delayed_event_is_never_delivered(void **state)
 {
     struct scene *scene = *state;
     hf_receipt receipt = keep(scene->bus, "t", NULL, -SECOND_US);
@@ -206,7 +206,7 @@ static void what_is_cancelled_never_comes(void **state)
     assert_int_equal(receipt.position, 1);
 }
 
-static void what_is_in_the_log_cannot_be_cancelled_or_moved(void **state)
+static void an_event_in_the_log_cannot_be_cancelled_or_moved(void **state)
 {
     struct scene *scene = *state;
     publish(scene->bus, "other", NULL, NULL);
@@ -217,7 +217,7 @@ static void what_is_in_the_log_cannot_be_cancelled_or_moved(void **state)
     assert_int_equal(head(scene->bus), 2);
 }
 
-static void what_is_moved_comes_at_its_new_time(void **state)
+static void a_moved_delayed_event_is_delivered_at_its_new_time(void **state)
 {
     struct scene *scene = *state;
     hf_receipt late = keep(scene->bus, "late", NULL, -SECOND_US);
@@ -280,13 +280,13 @@ static void of_a_cancel_and_a_tick_exactly_one_wins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        scene_test(what_waits_is_listed_in_the_order_of_its_times),
-        scene_test(pages_go_on_behind_the_last_one),
-        scene_test(one_is_shown_with_its_payload),
-        scene_test(what_is_wrong_with_a_question_is_said),
-        scene_test(what_is_cancelled_never_comes),
-        scene_test(what_is_in_the_log_cannot_be_cancelled_or_moved),
-        scene_test(what_is_moved_comes_at_its_new_time),
+        scene_test(delayed_events_are_listed_in_the_order_of_their_times),
+        scene_test(the_next_page_of_delayed_events_begins_after_the_last),
+        scene_test(a_delayed_event_is_shown_with_its_payload),
+        scene_test(bad_arguments_of_a_listing_are_named),
+        scene_test(a_cancelled_delayed_event_is_never_delivered),
+        scene_test(an_event_in_the_log_cannot_be_cancelled_or_moved),
+        scene_test(a_moved_delayed_event_is_delivered_at_its_new_time),
         scene_test(moving_wakes_a_process_that_sleeps_until_the_old_time),
         scene_test(of_a_cancel_and_a_tick_exactly_one_wins),
     };

@@ -308,7 +308,7 @@ static void the_order_of_a_key_is_judged_where_it_is_promised(void **state)
     assert_true(judge_promise(*state, promise, order) > 0);
 }
 
-static void what_is_before_the_start_must_not_come_and_the_rest_must(void **state)
+static void events_before_the_start_must_not_come_and_the_rest_must(void **state)
 {
     const int rest[EVENTS] = {2, 3, -1};
     struct ledger_subscription promise = {.name = "o", .attempts_max = 3, .after = 2};
@@ -316,7 +316,7 @@ static void what_is_before_the_start_must_not_come_and_the_rest_must(void **stat
     assert_int_equal(judge_promise(*state, promise, rest), 0);
 }
 
-static void what_comes_from_before_the_start_is_found(void **state)
+static void an_event_from_before_the_start_is_found(void **state)
 {
     const int all[EVENTS] = {0, 1, 2, 3};
     struct ledger_subscription promise = {.name = "o", .attempts_max = 3, .after = 2};
@@ -361,8 +361,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(the_order_of_positions_is_judged_where_it_is_promised),
     scene_test(events_that_were_sent_at_once_may_come_in_any_order),
     scene_test(the_order_of_a_key_is_judged_where_it_is_promised),
-    scene_test(what_is_before_the_start_must_not_come_and_the_rest_must),
-    scene_test(what_comes_from_before_the_start_is_found),
+    scene_test(events_before_the_start_must_not_come_and_the_rest_must),
+    scene_test(an_event_from_before_the_start_is_found),
     scene_test(too_many_attempts_are_found),
     scene_test(a_joined_event_without_its_row_is_found),
 };

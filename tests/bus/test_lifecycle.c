@@ -83,7 +83,7 @@ static void a_result_that_comes_after_the_stop_timed_out_is_refused(void **state
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
 }
 
-static void a_stop_tells_running_handlers_to_return(void **state)
+static void a_stop_cancels_running_handlers(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, until_cancelled);
@@ -276,12 +276,12 @@ static void a_stop_while_the_database_is_locked_says_so_in_time(void **state)
     stop_while_locked(*state, HF_MODE_ORDERED, false);
 }
 
-static void what_a_stop_could_not_give_back_is_given_back_by_the_next(void **state)
+static void ordered_work_that_a_stop_could_not_give_back_is_given_back_by_the_next(void **state)
 {
     stop_while_locked(*state, HF_MODE_ORDERED, true);
 }
 
-static void shared_work_too_is_given_back_by_the_next_stop(void **state)
+static void shared_work_that_a_stop_could_not_give_back_is_given_back_by_the_next(void **state)
 {
     stop_while_locked(*state, HF_MODE_SHARED, true);
 }
@@ -396,7 +396,7 @@ static void a_shutdown_answers_all_asynchronous_publishes(void **state)
 
 /* ---- Close ----------------------------------------------------------------------------------- */
 
-static void closing_sets_the_pointer_to_null_and_twice_is_safe(void **state)
+static void closing_sets_the_pointer_to_null_and_may_be_repeated(void **state)
 {
     struct scene *scene = *state;
 
@@ -632,19 +632,19 @@ static const struct CMUnitTest tests[] = {
     scene_test(after_a_stop_nothing_is_delivered_and_publishing_works),
     scene_test(stopping_a_bus_that_never_started_is_fine),
     scene_test(a_result_that_comes_after_the_stop_timed_out_is_refused),
-    scene_test(a_stop_tells_running_handlers_to_return),
+    scene_test(a_stop_cancels_running_handlers),
     scene_test(the_events_in_hand_at_a_stop_are_not_lost),
     scene_test(many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one),
     scene_test(closing_with_nothing_in_hand_does_not_wait_for_a_locked_database),
     scene_test(a_stop_while_the_database_is_locked_says_so_in_time),
-    scene_test(what_a_stop_could_not_give_back_is_given_back_by_the_next),
-    scene_test(shared_work_too_is_given_back_by_the_next_stop),
+    scene_test(ordered_work_that_a_stop_could_not_give_back_is_given_back_by_the_next),
+    scene_test(shared_work_that_a_stop_could_not_give_back_is_given_back_by_the_next),
     scene_test(a_stop_of_shared_work_while_it_is_locked_strands_nothing),
     scene_test(after_a_shutdown_publishing_and_subscribing_are_refused),
     scene_test(a_shutdown_finishes_what_runs),
     scene_test(a_shutdown_spends_its_time_once),
     scene_test(a_shutdown_answers_all_asynchronous_publishes),
-    scene_test(closing_sets_the_pointer_to_null_and_twice_is_safe),
+    scene_test(closing_sets_the_pointer_to_null_and_may_be_repeated),
     scene_test(closing_waits_for_handlers_and_settles_them),
     scene_test(stopping_and_closing_inside_a_handler_are_misuse),
     scene_test(a_handler_that_outlives_the_close_keeps_its_memory),

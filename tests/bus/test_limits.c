@@ -78,7 +78,7 @@ static void the_smallest_bounds_deliver_everything(void **state)
     assert_int_equal(recorder_count(shared), 60);
 }
 
-static void concurrency_can_be_changed_while_it_runs(void **state)
+static void concurrency_can_be_changed_while_handlers_run(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -331,7 +331,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(no_more_than_inflight_max_events_are_ahead_of_the_checkpoint),
     scene_test(no_more_than_concurrency_handlers_run),
     scene_test(the_smallest_bounds_deliver_everything),
-    scene_test(concurrency_can_be_changed_while_it_runs),
+    scene_test(concurrency_can_be_changed_while_handlers_run),
     scene_test(two_hundred_subscriptions_work_in_one_process),
     scene_test(events_of_any_allowed_size_arrive_whole),
     scene_test(memory_does_not_grow_with_the_backlog),

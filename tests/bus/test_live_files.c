@@ -134,7 +134,7 @@ static void live_files_deleted_once_cost_no_attempt_of_an_ordered_subscription(v
     consume_beside_a_cleaner(*state, "ordered", 1);
 }
 
-static void live_files_deleted_again_and_again_cost_no_attempt_of_an_ordered_one(void **state)
+static void live_files_deleted_repeatedly_cost_no_attempt_of_ordered_work(void **state)
 {
     consume_beside_a_cleaner(*state, "ordered", EVENTS);
 }
@@ -144,7 +144,7 @@ static void live_files_deleted_once_cost_no_attempt_of_a_shared_subscription(voi
     consume_beside_a_cleaner(*state, "shared", 1);
 }
 
-static void live_files_deleted_again_and_again_cost_no_attempt_of_a_shared_one(void **state)
+static void live_files_deleted_repeatedly_cost_no_attempt_of_shared_work(void **state)
 {
     consume_beside_a_cleaner(*state, "shared", EVENTS);
 }
@@ -153,9 +153,9 @@ static const struct part parts[] = {{"consume", consume}};
 
 static const struct CMUnitTest tests[] = {
     scene_test(live_files_deleted_once_cost_no_attempt_of_an_ordered_subscription),
-    scene_test(live_files_deleted_again_and_again_cost_no_attempt_of_an_ordered_one),
+    scene_test(live_files_deleted_repeatedly_cost_no_attempt_of_ordered_work),
     scene_test(live_files_deleted_once_cost_no_attempt_of_a_shared_subscription),
-    scene_test(live_files_deleted_again_and_again_cost_no_attempt_of_a_shared_one),
+    scene_test(live_files_deleted_repeatedly_cost_no_attempt_of_shared_work),
 };
 
 ACTOR_MAIN(tests, parts)

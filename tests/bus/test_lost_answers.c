@@ -198,7 +198,7 @@ static void assert_found(hf_bus *bus, const char *id)
     assert_int_equal(found, 1);
 }
 
-static void an_unknown_outcome_tells_the_id_that_was_tried(void **state)
+static void a_publish_of_unknown_outcome_returns_the_id_that_was_tried(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = HF_NEW_EVENT_INIT;
@@ -219,7 +219,7 @@ static void an_unknown_outcome_tells_the_id_that_was_tried(void **state)
     assert_int_equal(again.duplicate, 1);
 }
 
-static void an_unknown_outcome_of_many_tells_all_ids(void **state)
+static void a_publish_many_of_unknown_outcome_returns_all_ids(void **state)
 {
     struct scene *scene = *state;
     hf_new_event events[3] = {HF_NEW_EVENT_INIT, HF_NEW_EVENT_INIT, HF_NEW_EVENT_INIT};
@@ -236,7 +236,7 @@ static void an_unknown_outcome_of_many_tells_all_ids(void **state)
     }
 }
 
-static void a_delayed_event_with_an_unknown_outcome_tells_its_id(void **state)
+static void a_delayed_publish_of_unknown_outcome_returns_its_id(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = HF_NEW_EVENT_INIT;
@@ -260,9 +260,9 @@ static const struct CMUnitTest tests[] = {
     trouble_test(an_edited_payload_survives_a_lost_answer),
     trouble_test(an_edited_payload_survives_an_answer_that_is_lost_while_stopping),
     trouble_test(a_schedule_that_was_run_is_found_by_its_id),
-    trouble_test(an_unknown_outcome_tells_the_id_that_was_tried),
-    trouble_test(an_unknown_outcome_of_many_tells_all_ids),
-    trouble_test(a_delayed_event_with_an_unknown_outcome_tells_its_id),
+    trouble_test(a_publish_of_unknown_outcome_returns_the_id_that_was_tried),
+    trouble_test(a_publish_many_of_unknown_outcome_returns_all_ids),
+    trouble_test(a_delayed_publish_of_unknown_outcome_returns_its_id),
 };
 
 SCENE_MAIN(tests)

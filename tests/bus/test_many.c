@@ -126,7 +126,7 @@ static void many_subscriptions_have_few_threads(void **state)
 }
 
 /* After a stop there is none either, and the next start has all that it needs. */
-static void a_stop_ends_all_of_them(void **state)
+static void a_stop_ends_the_threads_of_all_subscriptions(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -209,7 +209,7 @@ static int hang_until_killed(int argc, char **argv)
 
 /* Nothing rings for that, and many subscriptions do not look by themselves every second: whose
  * lease it is is looked at again by its own clock. */
-static void what_a_killed_process_had_comes_although_there_are_many(void **state)
+static void the_lease_of_a_killed_process_is_taken_over_by_one_of_many_subscriptions(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -236,9 +236,9 @@ static const struct part parts[] = {{"hang", hang_until_killed}};
 
 static const struct CMUnitTest tests[] = {
     scene_test(many_subscriptions_have_few_threads),
-    scene_test(a_stop_ends_all_of_them),
+    scene_test(a_stop_ends_the_threads_of_all_subscriptions),
     scene_test(slow_subscriptions_do_not_slow_the_others),
-    scene_test(what_a_killed_process_had_comes_although_there_are_many),
+    scene_test(the_lease_of_a_killed_process_is_taken_over_by_one_of_many_subscriptions),
 };
 
 ACTOR_MAIN(tests, parts)

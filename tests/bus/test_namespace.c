@@ -102,7 +102,7 @@ static void a_namespace_is_made_once_with_its_settings(void **state)
     assert_ok(try_open(scene, "shop"));
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void bad_and_missing_namespaces_are_refused(void **state)
 {
     struct scene *scene = *state;
     hf_namespace_options options = HF_NAMESPACE_OPTIONS_INIT;
@@ -258,7 +258,7 @@ static void removing_takes_everything_and_nothing_else(void **state)
     assert_int_equal(look_at(scene->bus, "b").subscriptions, 2);
 }
 
-static void processes_that_have_a_namespace_open_are_asked_first(void **state)
+static void a_namespace_that_processes_have_open_is_not_removed(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -295,11 +295,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         scene_test(a_namespace_is_made_once_with_its_settings),
-        scene_test(what_cannot_be_is_refused),
+        scene_test(bad_and_missing_namespaces_are_refused),
         scene_test(a_bus_without_a_namespace_serves_namespaces_only),
         scene_test(hostile_names_are_names_like_any_other),
         scene_test(removing_takes_everything_and_nothing_else),
-        scene_test(processes_that_have_a_namespace_open_are_asked_first),
+        scene_test(a_namespace_that_processes_have_open_is_not_removed),
     };
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);

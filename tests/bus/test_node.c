@@ -178,7 +178,7 @@ static void change_rows(struct scene *scene, const char *on_sqlite, const char *
 
 /* ---- What a node says about itself ----------------------------------------------------------- */
 
-static void an_open_bus_is_a_node_with_what_it_says_about_itself(void **state)
+static void an_open_bus_is_a_node_with_its_id_and_metadata(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -288,7 +288,7 @@ static hf_status open_with(struct scene *scene, const hf_options *options)
     return status;
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void bad_ids_and_settings_of_a_node_are_refused(void **state)
 {
     struct scene *scene = *state;
     char longest[HF_NODE_METADATA_BYTES_MAX + 16];
@@ -422,7 +422,7 @@ static void a_killed_node_is_gone_at_once_and_its_id_is_free(void **state)
     assert_int_not_equal(looked.stopped_at_us, -1);
 }
 
-static void what_a_killed_node_had_in_hand_goes_on_elsewhere(void **state)
+static void events_in_flight_on_a_killed_node_go_to_another_node(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -511,7 +511,7 @@ static void an_idle_bus_shows_heartbeats_and_on_sqlite_writes_nothing(void **sta
     }
 }
 
-static void a_server_that_was_not_heard_of_has_stale_nodes(void **state)
+static void a_node_of_a_server_without_heartbeats_is_stale(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -580,7 +580,7 @@ static void *open_now(void *ctx)
     return NULL;
 }
 
-static void one_of_several_processes_that_open_with_one_id_at_once_gets_it(void **state)
+static void of_several_processes_that_open_with_one_id_one_gets_it(void **state)
 {
     struct scene *scene = *state;
     struct opener openers[OPENERS];
@@ -630,21 +630,21 @@ static void a_removed_namespace_takes_its_nodes_along(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(an_open_bus_is_a_node_with_what_it_says_about_itself),
+    scene_test(an_open_bus_is_a_node_with_its_id_and_metadata),
     scene_test(a_generated_id_is_unlike_any_other),
     scene_test(hostile_ids_become_harmless_and_stay_different_and_are_found),
-    scene_test(what_cannot_be_is_refused),
+    scene_test(bad_ids_and_settings_of_a_node_are_refused),
     scene_test(a_clean_stop_is_listed_with_its_time_until_the_node_comes_again),
     scene_test(a_node_that_comes_and_goes_without_an_id_leaves_no_trace),
     scene_test(a_node_that_is_gone_is_forgotten_after_a_day),
     scene_test(only_the_last_thousand_that_are_gone_are_kept),
     scene_test(a_killed_node_is_gone_at_once_and_its_id_is_free),
-    scene_test(what_a_killed_node_had_in_hand_goes_on_elsewhere),
+    scene_test(events_in_flight_on_a_killed_node_go_to_another_node),
     scene_test(a_frozen_node_is_stale_until_it_wakes_up),
     scene_test(an_idle_bus_shows_heartbeats_and_on_sqlite_writes_nothing),
-    scene_test(a_server_that_was_not_heard_of_has_stale_nodes),
+    scene_test(a_node_of_a_server_without_heartbeats_is_stale),
     scene_test(a_second_live_node_of_one_id_is_refused_with_the_name_of_the_first),
-    scene_test(one_of_several_processes_that_open_with_one_id_at_once_gets_it),
+    scene_test(of_several_processes_that_open_with_one_id_one_gets_it),
     scene_test(a_removed_namespace_takes_its_nodes_along),
 };
 

@@ -72,7 +72,7 @@ static void defaults_are_those_of_the_header(void **state)
     assert_ok(options_check(&o));
 }
 
-static void nothing_given_changes_nothing(void **state)
+static void absent_options_change_nothing(void **state)
 {
     (void)state;
     hf_subscription_options given = HF_SUBSCRIPTION_OPTIONS_INIT;
@@ -82,7 +82,7 @@ static void nothing_given_changes_nothing(void **state)
     assert_same(&before, &after);
 }
 
-static void what_is_given_replaces_field_by_field(void **state)
+static void given_options_replace_field_by_field(void **state)
 {
     (void)state;
     hf_subscription_options given = HF_SUBSCRIPTION_OPTIONS_INIT;
@@ -243,7 +243,7 @@ static void retry_max_below_base_is_refused(void **state)
     assert_ok(options_check(&o));
 }
 
-static void places_are_checked(void **state)
+static void places_in_the_log_are_checked(void **state)
 {
     (void)state;
     hf_subscription_options o = defaults();
@@ -387,8 +387,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_header),
-        cmocka_unit_test(nothing_given_changes_nothing),
-        cmocka_unit_test(what_is_given_replaces_field_by_field),
+        cmocka_unit_test(absent_options_change_nothing),
+        cmocka_unit_test(given_options_replace_field_by_field),
         cmocka_unit_test(options_are_equal_by_value_and_not_by_padding),
         cmocka_unit_test(limits_of_every_option_are_exact_and_named),
         cmocka_unit_test(every_word_of_an_option_has_its_number),
@@ -396,7 +396,7 @@ int main(void)
         cmocka_unit_test(extreme_values_are_refused_and_not_wrapped),
         cmocka_unit_test(a_multiplier_that_is_no_number_is_refused),
         cmocka_unit_test(retry_max_below_base_is_refused),
-        cmocka_unit_test(places_are_checked),
+        cmocka_unit_test(places_in_the_log_are_checked),
         cmocka_unit_test(written_options_read_back_as_they_were),
         cmocka_unit_test(missing_members_get_defaults_and_unknown_ones_are_ignored),
         cmocka_unit_test(stored_nonsense_is_corrupt_and_leaves_the_target_alone),

@@ -38,7 +38,7 @@ static void one_process_works_for_all_partitions(void **state)
 }
 
 /* Each partition knows the last event of its own; which of those was the last is not known. */
-static void no_event_of_several_partitions_is_called_the_last_one(void **state)
+static void with_several_partitions_no_event_is_shown_as_the_last(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -226,7 +226,7 @@ static void two_processes_share_the_partitions_and_keep_every_key_in_order(void 
 
 /* As after a drop of all that was in hand: the store says that a partition belongs to a process
  * that has its share without it, and no other may take it. */
-static void what_a_process_owns_beyond_its_share_is_given_back(void **state)
+static void a_partition_owned_beyond_the_share_is_given_back(void **state)
 {
     struct scene *scene = *state;
     struct pair pair = {.one = scene_recorder(scene, NULL), .two = scene_recorder(scene, NULL)};
@@ -282,7 +282,7 @@ static hf_verdict hold_some(const hf_event *event, hf_delivery *delivery, struct
 }
 
 /* A partition that is to be given back waits for its handlers, and the log is read meanwhile. */
-static void what_comes_while_a_partition_is_given_back_is_not_lost(void **state)
+static void events_that_come_while_a_partition_is_given_back_are_not_lost(void **state)
 {
     struct scene *scene = *state;
     struct pair pair = {.one = scene_recorder(scene, hold_some),
@@ -329,7 +329,7 @@ static void *leave(void *ctx)
 
 /* The first of a key waits at the door, the second has not begun behind it, another key's is done:
  * the handler goes, and comes back. */
-static void what_is_done_above_what_has_not_begun_is_not_done_again(void **state)
+static void events_done_above_one_that_has_not_begun_are_not_done_again(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL), *after = scene_recorder(scene, NULL);
@@ -425,17 +425,17 @@ static void a_frozen_process_loses_its_partitions_and_is_refused_afterwards(void
 
 static const struct CMUnitTest tests[] = {
     scene_test(one_process_works_for_all_partitions),
-    scene_test(no_event_of_several_partitions_is_called_the_last_one),
+    scene_test(with_several_partitions_no_event_is_shown_as_the_last),
     scene_test(progress_survives_a_restart),
     scene_test(a_failing_key_holds_back_only_itself),
     scene_test(a_poison_key_among_a_thousand_holds_back_only_itself),
     scene_test(a_seek_takes_all_partitions_back),
     scene_test(partitions_are_for_relaxed_ordered_subscriptions),
     scene_test(two_processes_share_the_partitions_and_keep_every_key_in_order),
-    scene_test(what_a_process_owns_beyond_its_share_is_given_back),
+    scene_test(a_partition_owned_beyond_the_share_is_given_back),
     scene_test(a_handler_that_runs_keeps_only_its_own_partition),
-    scene_test(what_comes_while_a_partition_is_given_back_is_not_lost),
-    scene_test(what_is_done_above_what_has_not_begun_is_not_done_again),
+    scene_test(events_that_come_while_a_partition_is_given_back_are_not_lost),
+    scene_test(events_done_above_one_that_has_not_begun_are_not_done_again),
     scene_test(the_partitions_of_a_killed_process_are_taken_over),
     scene_test(processes_that_come_and_go_cleanly_do_nothing_twice),
     scene_test(a_frozen_process_loses_its_partitions_and_is_refused_afterwards),

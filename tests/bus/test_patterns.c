@@ -77,7 +77,7 @@ static void a_handler_outside_the_patterns_widens_them(void **state)
     assert_string_equal(info.patterns[1], "order.*");
 }
 
-static void widening_concerns_a_process_that_already_runs(void **state)
+static void wider_patterns_reach_a_process_that_already_runs(void **state)
 {
     struct scene *scene = *state;
     struct recorder *old = scene_recorder(scene, NULL);
@@ -103,7 +103,7 @@ static void widening_concerns_a_process_that_already_runs(void **state)
 }
 
 /* Done, gone from the window, and no checkpoint tells it: the new patterns read from there. */
-static void what_is_done_does_not_come_again_when_the_patterns_change(void **state)
+static void settled_events_do_not_come_again_when_the_patterns_change(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -198,12 +198,12 @@ static void leave_without_a_handler(struct scene *scene, hf_mode mode)
     assert_int_equal(info_of(scene->bus, "a").dead, 0);
 }
 
-static void what_is_in_hand_of_a_pattern_that_was_removed_is_skipped(void **state)
+static void events_in_hand_of_a_removed_pattern_are_skipped(void **state)
 {
     leave_without_a_handler(*state, HF_MODE_ORDERED);
 }
 
-static void what_was_claimed_of_a_pattern_that_was_removed_is_skipped(void **state)
+static void claimed_events_of_a_removed_pattern_are_skipped(void **state)
 {
     leave_without_a_handler(*state, HF_MODE_SHARED);
 }
@@ -233,12 +233,12 @@ static void release_before_narrowing(struct scene *scene, hf_on_unhandled unhand
     assert_int_equal(info_of(scene->bus, "a").dead, dead);
 }
 
-static void what_was_given_back_of_a_pattern_that_was_removed_is_skipped(void **state)
+static void released_events_of_a_removed_pattern_are_skipped(void **state)
 {
     release_before_narrowing(*state, HF_UNHANDLED_SKIP, 0);
 }
 
-static void with_dead_letter_what_was_given_back_of_a_removed_pattern_dies(void **state)
+static void with_dead_letter_released_events_of_a_removed_pattern_die(void **state)
 {
     release_before_narrowing(*state, HF_UNHANDLED_DEAD_LETTER, 1);
 }
@@ -283,7 +283,7 @@ static void with_dead_letter_other_types_die_without_a_handler(void **state)
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DEAD);
 }
 
-static void with_dead_letter_a_shared_subscription_does_the_same(void **state)
+static void with_dead_letter_other_types_die_in_a_shared_subscription(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -308,17 +308,17 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_narrower_handler_does_not_cover_a_wider_pattern),
     scene_test(a_wider_handler_covers_all_patterns),
     scene_test(a_handler_outside_the_patterns_widens_them),
-    scene_test(widening_concerns_a_process_that_already_runs),
-    scene_test(what_is_done_does_not_come_again_when_the_patterns_change),
+    scene_test(wider_patterns_reach_a_process_that_already_runs),
+    scene_test(settled_events_do_not_come_again_when_the_patterns_change),
     scene_test(unsubscribing_one_of_two_patterns_makes_the_process_stand_by),
     scene_test(a_standby_says_why_it_does_not_move),
-    scene_test(what_is_in_hand_of_a_pattern_that_was_removed_is_skipped),
-    scene_test(what_was_claimed_of_a_pattern_that_was_removed_is_skipped),
-    scene_test(what_was_given_back_of_a_pattern_that_was_removed_is_skipped),
-    scene_test(with_dead_letter_what_was_given_back_of_a_removed_pattern_dies),
+    scene_test(events_in_hand_of_a_removed_pattern_are_skipped),
+    scene_test(claimed_events_of_a_removed_pattern_are_skipped),
+    scene_test(released_events_of_a_removed_pattern_are_skipped),
+    scene_test(with_dead_letter_released_events_of_a_removed_pattern_die),
     scene_test(by_default_other_types_are_skipped),
     scene_test(with_dead_letter_other_types_die_without_a_handler),
-    scene_test(with_dead_letter_a_shared_subscription_does_the_same),
+    scene_test(with_dead_letter_other_types_die_in_a_shared_subscription),
 };
 
 SCENE_MAIN(tests)

@@ -30,7 +30,7 @@ static void expect_from(struct scene *scene, const char *name, hf_place from, in
 
 /* ---- From ------------------------------------------------------------------------------------ */
 
-static void a_subscription_begins_where_it_says(void **state)
+static void a_subscription_begins_at_its_start_place(void **state)
 {
     struct scene *scene = *state;
     int64_t middle_us;
@@ -108,7 +108,7 @@ static void from_now_gets_everything_published_afterwards(void **state)
     assert_string_equal(recorder_get(recorder, 0).payload, "\"new\"");
 }
 
-static void the_place_counts_only_when_it_is_new(void **state)
+static void the_start_place_counts_only_for_a_new_subscription(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -486,10 +486,10 @@ static void removing_a_subscription_ends_its_delivery(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(a_subscription_begins_where_it_says),
+    scene_test(a_subscription_begins_at_its_start_place),
     scene_test(an_old_id_enters_the_log_now),
     scene_test(from_now_gets_everything_published_afterwards),
-    scene_test(the_place_counts_only_when_it_is_new),
+    scene_test(the_start_place_counts_only_for_a_new_subscription),
     scene_test(seeking_back_while_running_delivers_again),
     scene_test(a_replay_that_is_stopped_goes_on_with_all_that_is_left),
     scene_test(seeking_forward_skips),

@@ -127,7 +127,7 @@ static int check_plain(const hf_event *event, void *ctx)
     return 0;
 }
 
-static void what_is_not_given_is_filled_in(void **state)
+static void absent_fields_of_an_event_are_filled_in(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -265,7 +265,7 @@ static const struct refused refusals[] = {
     {"id without dashes", "id", GIVEN(.type = "a", .id = "018f0000x0000x7000x8000x0123456789ab")},
 };
 
-static void what_is_outside_the_rules_is_refused_and_named(void **state)
+static void texts_outside_the_rules_are_refused_and_named(void **state)
 {
     struct scene *scene = *state;
     for (size_t i = 0; i < COUNTED(refusals); i++) {
@@ -302,7 +302,7 @@ static void numbers_outside_the_rules_are_refused(void **state)
     assert_ok(hf_publish(scene->bus, &event, NULL));
 }
 
-static void nesting_has_its_limit(void **state)
+static void json_nesting_has_its_limit(void **state)
 {
     struct scene *scene = *state;
     char deep[2 * (HF_JSON_DEPTH_MAX + 1) + 1] = "";
@@ -417,7 +417,7 @@ static void a_key_has_versions(void **state)
 
 #define MANY 2500
 
-static void many_get_neighbouring_positions_in_order(void **state)
+static void publish_many_gets_neighbouring_positions_in_order(void **state)
 {
     struct scene *scene = *state;
     hf_new_event *events = calloc(MANY, sizeof *events);
@@ -436,7 +436,7 @@ static void many_get_neighbouring_positions_in_order(void **state)
     free(events);
 }
 
-static void many_are_all_or_none(void **state)
+static void publish_many_stores_all_or_none(void **state)
 {
     struct scene *scene = *state;
     hf_new_event events[20];
@@ -636,20 +636,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         scene_test(an_event_comes_back_as_it_was_published),
-        scene_test(what_is_not_given_is_filled_in),
+        scene_test(absent_fields_of_an_event_are_filled_in),
         scene_test(text_limits_are_exact_and_named),
         scene_test(metadata_has_its_limit),
         scene_test(the_payload_limit_is_exact_and_can_be_raised),
-        scene_test(what_is_outside_the_rules_is_refused_and_named),
+        scene_test(texts_outside_the_rules_are_refused_and_named),
         scene_test(numbers_outside_the_rules_are_refused),
-        scene_test(nesting_has_its_limit),
+        scene_test(json_nesting_has_its_limit),
         scene_test(null_arguments_are_named),
         scene_test(a_program_compiled_against_a_smaller_struct_is_served),
         scene_test(an_impossible_size_is_refused),
         scene_test(an_id_is_stored_once),
         scene_test(a_key_has_versions),
-        scene_test(many_get_neighbouring_positions_in_order),
-        scene_test(many_are_all_or_none),
+        scene_test(publish_many_gets_neighbouring_positions_in_order),
+        scene_test(publish_many_stores_all_or_none),
         scene_test(a_second_equal_id_in_one_call_is_a_duplicate),
         scene_test(publishing_no_events_is_fine_and_too_many_are_not),
         scene_test(threads_share_the_positions_without_gaps),

@@ -293,7 +293,7 @@ static void acknowledged_events_are_done(void **state)
     assert_status(hf_ack(scene->bus, "s", lease, NULL, 0), HF_STALE);
 }
 
-static void all_of_a_call_happens_or_nothing(void **state)
+static void a_call_settles_all_its_events_or_none(void **state)
 {
     struct scene *scene = *state;
     char lease[HF_LEASE_BYTES];
@@ -394,7 +394,7 @@ static void every_failed_attempt_is_logged_with_all_there_is(void **state)
     assert_string_equal(logged[1].error, "hf_nack was called without an error text");
 }
 
-static void nack_waits_by_the_policy_unless_told_otherwise(void **state)
+static void nack_waits_by_the_retry_policy_unless_a_delay_is_given(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = shared_options();
@@ -658,7 +658,7 @@ static void types_outside_the_patterns_die_if_the_subscription_says_so(void **st
     assert_int_equal(info_of(scene->bus, "s").lag, 0);
 }
 
-static void a_claim_looks_past_a_batch_of_nothing_but_strays(void **state)
+static void a_claim_reads_past_a_batch_of_events_outside_the_patterns(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = shared_options();
@@ -690,7 +690,7 @@ static void *nack_all(void *ctx)
     return NULL;
 }
 
-static void what_was_settled_while_a_nack_was_under_way_stays_settled(void **state)
+static void events_settled_while_a_nack_was_under_way_stay_settled(void **state)
 {
     struct scene *scene = *state;
     static struct nacking nacking;
@@ -744,11 +744,11 @@ int main(void)
         pull_test(a_waiting_claim_sees_a_retry_become_due),
         pull_test(shutdown_ends_a_waiting_claim),
         pull_test(acknowledged_events_are_done),
-        pull_test(all_of_a_call_happens_or_nothing),
+        pull_test(a_call_settles_all_its_events_or_none),
         pull_test(a_released_event_comes_again_as_the_same_attempt),
         pull_test(a_failed_event_comes_again_with_its_next_attempt),
         pull_test(every_failed_attempt_is_logged_with_all_there_is),
-        pull_test(nack_waits_by_the_policy_unless_told_otherwise),
+        pull_test(nack_waits_by_the_retry_policy_unless_a_delay_is_given),
         pull_test(a_buried_event_is_a_dead_letter_at_once),
         pull_test(settling_works_from_another_bus),
         pull_test(ten_thousand_can_be_claimed_and_failed_in_one_call),
@@ -759,8 +759,8 @@ int main(void)
         pull_test(touching_makes_a_lease_last),
         pull_test(closing_gives_a_bound_lease_back_and_keeps_a_detached_one),
         pull_test(types_outside_the_patterns_die_if_the_subscription_says_so),
-        pull_test(a_claim_looks_past_a_batch_of_nothing_but_strays),
-        pull_test(what_was_settled_while_a_nack_was_under_way_stays_settled),
+        pull_test(a_claim_reads_past_a_batch_of_events_outside_the_patterns),
+        pull_test(events_settled_while_a_nack_was_under_way_stay_settled),
         pull_test(a_seek_makes_leases_stale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

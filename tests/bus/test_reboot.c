@@ -118,12 +118,12 @@ static void go_down_and_come_back(struct scene *scene, hf_subscription_options o
     }
 }
 
-static void an_ordered_subscription_goes_on(void **state)
+static void an_ordered_subscription_goes_on_after_a_reboot(void **state)
 {
     go_down_and_come_back(*state, quick_options());
 }
 
-static void an_ordered_subscription_with_many_workers_goes_on(void **state)
+static void an_ordered_subscription_with_many_workers_goes_on_after_a_reboot(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -131,7 +131,7 @@ static void an_ordered_subscription_with_many_workers_goes_on(void **state)
     go_down_and_come_back(*state, options);
 }
 
-static void a_shared_subscription_goes_on(void **state)
+static void a_shared_subscription_goes_on_after_a_reboot(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -139,7 +139,7 @@ static void a_shared_subscription_goes_on(void **state)
     go_down_and_come_back(*state, options);
 }
 
-static void effects_are_exactly_once(void **state)
+static void effects_are_exactly_once_over_reboots(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -150,7 +150,7 @@ static void effects_are_exactly_once(void **state)
     assert_int_equal(tables_number(scene, "SELECT count(*) FROM effects"), 21);
 }
 
-static void effects_of_shared_work_are_exactly_once(void **state)
+static void effects_of_shared_work_are_exactly_once_over_reboots(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -214,12 +214,12 @@ static void keep_order_over_a_reboot(struct scene *scene, hf_subscription_option
     assert_true(line_of("D x 9 1") > line_of("D x 7 1"));
 }
 
-static void a_failing_event_holds_back_its_key(void **state)
+static void a_failing_event_holds_back_its_key_over_a_reboot(void **state)
 {
     keep_order_over_a_reboot(*state, quick_options());
 }
 
-static void a_failing_event_holds_back_its_key_in_transactions(void **state)
+static void a_failing_transactional_event_holds_back_its_key_over_a_reboot(void **state)
 {
     hf_subscription_options options = quick_options();
 
@@ -228,7 +228,7 @@ static void a_failing_event_holds_back_its_key_in_transactions(void **state)
 }
 
 /* "on SQLite none": at most one run that was not recorded if even the notes are lost. */
-static void an_event_that_brings_it_down_every_time_comes_to_an_end(void **state)
+static void an_event_that_brings_the_machine_down_every_time_is_dead_in_the_end(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -269,14 +269,14 @@ static void an_event_that_brings_it_down_every_time_comes_to_an_end(void **state
 }
 
 static const struct CMUnitTest tests[] = {
-    bare_test(an_ordered_subscription_goes_on),
-    bare_test(an_ordered_subscription_with_many_workers_goes_on),
-    bare_test(a_shared_subscription_goes_on),
-    bare_test(effects_are_exactly_once),
-    bare_test(effects_of_shared_work_are_exactly_once),
-    bare_test(a_failing_event_holds_back_its_key),
-    bare_test(a_failing_event_holds_back_its_key_in_transactions),
-    bare_test(an_event_that_brings_it_down_every_time_comes_to_an_end),
+    bare_test(an_ordered_subscription_goes_on_after_a_reboot),
+    bare_test(an_ordered_subscription_with_many_workers_goes_on_after_a_reboot),
+    bare_test(a_shared_subscription_goes_on_after_a_reboot),
+    bare_test(effects_are_exactly_once_over_reboots),
+    bare_test(effects_of_shared_work_are_exactly_once_over_reboots),
+    bare_test(a_failing_event_holds_back_its_key_over_a_reboot),
+    bare_test(a_failing_transactional_event_holds_back_its_key_over_a_reboot),
+    bare_test(an_event_that_brings_the_machine_down_every_time_is_dead_in_the_end),
 };
 
 ACTOR_MAIN(tests, parts)

@@ -32,7 +32,7 @@ static int take_state(const hf_event_state *found, void *ctx)
     return 0;
 }
 
-static void what_is_put_off_waits_for_its_time(void **state)
+static void an_event_released_for_later_waits_for_its_time(void **state)
 {
     struct scene *scene = *state;
     char lease[HF_LEASE_BYTES];
@@ -57,7 +57,7 @@ static void what_is_put_off_waits_for_its_time(void **state)
                     wall_us() + INT64_C(3601000000));
 }
 
-static void putting_off_counts_no_attempt_and_forgets_none(void **state)
+static void releasing_for_later_counts_no_attempt_and_forgets_none(void **state)
 {
     struct scene *scene = *state;
     char lease[HF_LEASE_BYTES];
@@ -78,7 +78,7 @@ static void putting_off_counts_no_attempt_and_forgets_none(void **state)
     }
 }
 
-static void putting_off_is_refused_as_a_release_is(void **state)
+static void releasing_for_later_is_refused_as_a_release_is(void **state)
 {
     struct scene *scene = *state;
     char lease[HF_LEASE_BYTES];
@@ -98,9 +98,9 @@ static void putting_off_is_refused_as_a_release_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        scene_test(what_is_put_off_waits_for_its_time),
-        scene_test(putting_off_counts_no_attempt_and_forgets_none),
-        scene_test(putting_off_is_refused_as_a_release_is),
+        scene_test(an_event_released_for_later_waits_for_its_time),
+        scene_test(releasing_for_later_counts_no_attempt_and_forgets_none),
+        scene_test(releasing_for_later_is_refused_as_a_release_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

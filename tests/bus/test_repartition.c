@@ -89,7 +89,7 @@ static void the_number_of_partitions_changes_at_once_if_no_process_works(void **
     assert_int_equal(info_of(scene->bus, "a").options.partitions, 1);
 }
 
-static void one_process_goes_up_and_down_under_load(void **state)
+static void partitions_of_one_process_grow_and_shrink_under_load(void **state)
 {
     static const int32_t counts[] = {8, 3, 1, HF_PARTITIONS_MAX, 5};
     struct scene *scene = *state;
@@ -119,7 +119,7 @@ static hf_verdict fail_twice(const hf_event *event, hf_delivery *delivery,
     return strcmp(event->key, "k3") == 0 && hf_delivery_attempt(delivery) < 3 ? HF_RETRY : HF_ACK;
 }
 
-static void a_failing_key_stays_in_order_over_the_change(void **state)
+static void a_failing_key_stays_in_order_over_a_change_of_partitions(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_twice);
@@ -145,7 +145,7 @@ static void a_failing_key_stays_in_order_over_the_change(void **state)
     }
 }
 
-static void a_running_handler_is_waited_for(void **state)
+static void a_change_of_partitions_waits_for_a_running_handler(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -185,7 +185,7 @@ static void a_change_that_waits_is_cancelled_by_the_old_number_and_replaced_by_a
     assert_in_order(recorder, NULL, (size_t)4 * KEYS);
 }
 
-static void a_pause_and_a_seek_in_the_middle_do_no_harm(void **state)
+static void a_pause_and_a_seek_during_a_change_of_partitions_do_no_harm(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -205,7 +205,7 @@ static void a_pause_and_a_seek_in_the_middle_do_no_harm(void **state)
     assert_int_equal(recorder_count(recorder), 3 * KEYS + 4 * KEYS);
 }
 
-static void two_processes_keep_every_key_in_order_over_changes(void **state)
+static void two_processes_keep_every_key_in_order_over_changes_of_partitions(void **state)
 {
     struct scene *scene = *state;
     struct recorder *one = scene_recorder(scene, NULL), *two = scene_recorder(scene, NULL);
@@ -251,22 +251,22 @@ static void die_at(struct scene *scene, const char *point)
     assert_true(mates_assert_done(scene, (int64_t)12 * KEYS) < (size_t)24 * KEYS);
 }
 
-static void a_process_that_dies_before_the_change_leaves_it_to_the_next(void **state)
+static void a_process_that_dies_before_repartitioning_leaves_it_to_the_next(void **state)
 {
     die_at(*state, "before_repartition");
 }
 
-static void a_process_that_dies_within_the_change_has_changed_nothing(void **state)
+static void a_process_that_dies_while_repartitioning_has_changed_nothing(void **state)
 {
     die_at(*state, "mid_repartition");
 }
 
-static void a_process_that_dies_after_the_change_has_changed_all(void **state)
+static void a_process_that_dies_after_repartitioning_has_changed_all(void **state)
 {
     die_at(*state, "after_repartition");
 }
 
-static void processes_that_are_killed_during_a_change_lose_nothing(void **state)
+static void processes_that_are_killed_while_repartitioning_lose_nothing(void **state)
 {
     struct scene *scene = *state;
     pid_t pids[3];
@@ -352,16 +352,16 @@ a_process_that_was_frozen_during_a_change_takes_its_share_of_the_new_partitions(
 
 static const struct CMUnitTest tests[] = {
     scene_test(the_number_of_partitions_changes_at_once_if_no_process_works),
-    scene_test(one_process_goes_up_and_down_under_load),
-    scene_test(a_failing_key_stays_in_order_over_the_change),
-    scene_test(a_running_handler_is_waited_for),
+    scene_test(partitions_of_one_process_grow_and_shrink_under_load),
+    scene_test(a_failing_key_stays_in_order_over_a_change_of_partitions),
+    scene_test(a_change_of_partitions_waits_for_a_running_handler),
     scene_test(a_change_that_waits_is_cancelled_by_the_old_number_and_replaced_by_another),
-    scene_test(a_pause_and_a_seek_in_the_middle_do_no_harm),
-    scene_test(two_processes_keep_every_key_in_order_over_changes),
-    scene_test(a_process_that_dies_before_the_change_leaves_it_to_the_next),
-    scene_test(a_process_that_dies_within_the_change_has_changed_nothing),
-    scene_test(a_process_that_dies_after_the_change_has_changed_all),
-    scene_test(processes_that_are_killed_during_a_change_lose_nothing),
+    scene_test(a_pause_and_a_seek_during_a_change_of_partitions_do_no_harm),
+    scene_test(two_processes_keep_every_key_in_order_over_changes_of_partitions),
+    scene_test(a_process_that_dies_before_repartitioning_leaves_it_to_the_next),
+    scene_test(a_process_that_dies_while_repartitioning_has_changed_nothing),
+    scene_test(a_process_that_dies_after_repartitioning_has_changed_all),
+    scene_test(processes_that_are_killed_while_repartitioning_lose_nothing),
     scene_test(a_process_that_was_frozen_during_a_change_takes_its_share_of_the_new_partitions),
 };
 static const struct part parts[] = {MATES_PART};

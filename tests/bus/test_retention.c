@@ -11,7 +11,7 @@
 
 /* ---- Age ------------------------------------------------------------------------------------- */
 
-static void what_is_old_goes_and_positions_go_on(void **state)
+static void old_events_are_deleted_and_positions_go_on(void **state)
 {
     struct scene *scene = *state;
 
@@ -39,7 +39,7 @@ static void what_is_old_goes_and_positions_go_on(void **state)
 }
 
 /* The plan reads 10000 of them at a time. */
-static void all_that_is_old_goes_in_one_run(void **state)
+static void all_old_events_are_deleted_in_one_run(void **state)
 {
     enum { MANY = 10100 };
     struct scene *scene = *state;
@@ -211,7 +211,7 @@ static void a_dead_letter_keeps_no_event_and_can_be_tried_again(void **state)
 
 /* ---- Namespaces ------------------------------------------------------------------------------ */
 
-static void a_namespace_does_not_touch_another(void **state)
+static void retention_of_a_namespace_does_not_touch_another(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -232,7 +232,7 @@ static void a_namespace_does_not_touch_another(void **state)
 
 /* ---- Size ------------------------------------------------------------------------------------ */
 
-static void what_is_too_much_goes_in_a_file_that_shrinks(void **state)
+static void events_above_the_size_limit_are_deleted_and_the_file_shrinks(void **state)
 {
     struct scene *scene = *state;
 
@@ -275,7 +275,7 @@ static void a_file_shrinks_although_the_process_that_freed_the_pages_stopped(voi
     assert_int_equal(tables_number(scene, "PRAGMA freelist_count"), 0);
 }
 
-static void a_file_that_is_not_ours_is_not_vacuumed(void **state)
+static void a_file_of_an_application_is_not_vacuumed(void **state)
 {
     struct scene *scene = *state;
     char path[512];
@@ -321,7 +321,7 @@ static int run_retention(int argc, char **argv)
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
-static void a_process_that_is_killed_while_it_deletes_leaves_nothing_undone(void **state)
+static void a_process_that_is_killed_while_it_deletes_leaves_the_rest_to_the_next(void **state)
 {
     static const char *const points[] = {"mid_retention", "mid_retain", "before_detach",
                                          "after_detach"};
@@ -390,7 +390,7 @@ static int clock_teardown(void **state)
     return result;
 }
 
-static void a_started_bus_does_it_by_itself_and_only_one(void **state)
+static void started_buses_apply_retention_one_at_a_time(void **state)
 {
     struct scene *scene = *state;
     hf_bus *other = scene_open(scene, NULL);
@@ -416,7 +416,7 @@ static void a_started_bus_does_it_by_itself_and_only_one(void **state)
 }
 
 /* On a server its own clock counts: tests/postgres/eight_months.sh. */
-static void eight_months_of_publishing_keep_two(void **state)
+static void after_eight_months_only_the_last_63_days_are_kept(void **state)
 {
     enum { MONTHS = 8, MONTHLY = 10 };
     const int64_t day_us = INT64_C(86400000000);
@@ -446,24 +446,24 @@ static void eight_months_of_publishing_keep_two(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        scene_test(what_is_old_goes_and_positions_go_on),
-        scene_test(all_that_is_old_goes_in_one_run),
+        scene_test(old_events_are_deleted_and_positions_go_on),
+        scene_test(all_old_events_are_deleted_in_one_run),
         scene_test(an_id_may_come_again_when_its_event_is_gone),
         scene_test(an_id_that_is_20_hours_old_does_not_make_its_event_old),
         scene_test(a_slow_subscription_keeps_its_events),
         scene_test(a_retry_keeps_its_event),
         scene_test(a_lease_keeps_its_events),
         scene_test(a_dead_letter_keeps_no_event_and_can_be_tried_again),
-        scene_test(a_namespace_does_not_touch_another),
-        scene_test(what_is_too_much_goes_in_a_file_that_shrinks),
+        scene_test(retention_of_a_namespace_does_not_touch_another),
+        scene_test(events_above_the_size_limit_are_deleted_and_the_file_shrinks),
         scene_test(a_file_shrinks_although_the_process_that_freed_the_pages_stopped),
-        scene_test(a_file_that_is_not_ours_is_not_vacuumed),
+        scene_test(a_file_of_an_application_is_not_vacuumed),
 #ifdef HF_FAULTS
-        scene_test(a_process_that_is_killed_while_it_deletes_leaves_nothing_undone),
+        scene_test(a_process_that_is_killed_while_it_deletes_leaves_the_rest_to_the_next),
 #endif
-        cmocka_unit_test_setup_teardown(eight_months_of_publishing_keep_two, scene_setup,
-                                        clock_teardown),
-        cmocka_unit_test_setup_teardown(a_started_bus_does_it_by_itself_and_only_one, scene_setup,
+        cmocka_unit_test_setup_teardown(after_eight_months_only_the_last_63_days_are_kept,
+                                        scene_setup, clock_teardown),
+        cmocka_unit_test_setup_teardown(started_buses_apply_retention_one_at_a_time, scene_setup,
                                         clock_teardown),
     };
 #ifdef HF_FAULTS

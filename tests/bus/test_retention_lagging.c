@@ -37,12 +37,12 @@ static void drop_beside_a_handler(struct scene *scene, hf_mode mode)
     assert_int_equal(info_of(scene->bus, "s").dead, 0);
 }
 
-static void an_ordered_one_that_lags_is_dropped_and_goes_on(void **state)
+static void an_ordered_subscription_that_lags_loses_events_and_goes_on(void **state)
 {
     drop_beside_a_handler(*state, HF_MODE_ORDERED);
 }
 
-static void a_shared_one_that_lags_is_dropped_and_goes_on(void **state)
+static void a_shared_subscription_that_lags_loses_events_and_goes_on(void **state)
 {
     drop_beside_a_handler(*state, HF_MODE_SHARED);
 }
@@ -58,7 +58,7 @@ static bool is_held(void *ctx)
 }
 
 /* The second event of a key waits for the first, which fails and is dropped. */
-static void what_waits_behind_a_dropped_one_goes_on(void **state)
+static void an_event_held_behind_a_dropped_one_is_delivered(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_first);
@@ -79,7 +79,7 @@ static void what_waits_behind_a_dropped_one_goes_on(void **state)
     assert_int_equal(info_of(scene->bus, "s").retrying, 0);
 }
 
-static void a_lease_of_what_is_dropped_is_refused(void **state)
+static void a_lease_of_dropped_events_is_refused(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -101,7 +101,7 @@ static void a_lease_of_what_is_dropped_is_refused(void **state)
 }
 
 /* What was done out of order below goes with the events, what was done above stays. */
-static void what_was_settled_goes_with_its_event(void **state)
+static void rows_of_settled_events_are_deleted_with_the_events(void **state)
 {
     struct scene *scene = *state;
     const char *dot = scene->path ? "_" : "_private.";
@@ -146,7 +146,7 @@ static int keep_for_ever(const hf_retention_info *info, void *ctx)
 }
 
 /* A step has moved the subscription; the next one finds that nothing is to go any more. */
-static void settings_count_that_changed_on_the_way(void **state)
+static void retention_settings_that_change_during_a_run_count(void **state)
 {
     struct scene *scene = *state;
 
@@ -165,7 +165,7 @@ static hf_verdict bury_first_once(const hf_event *event, hf_delivery *delivery,
     return event->position == 1 && recorder_calls(recorder, 1, NULL) == 1 ? HF_DEAD : HF_ACK;
 }
 
-static void what_waits_with_a_copy_outlives_the_drop(void **state)
+static void a_retried_dead_letter_outlives_the_drop_of_its_event(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, bury_first_once);
@@ -195,7 +195,7 @@ static void what_waits_with_a_copy_outlives_the_drop(void **state)
 
 /* A lease that has such a delivery among others keeps it, and can be settled. It makes the floor of
  * the subscription low for long; what is dropped above it is counted once. */
-static void a_lease_keeps_what_has_a_copy(void **state)
+static void a_lease_keeps_the_copy_of_a_retried_dead_letter(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -268,7 +268,7 @@ static int keep_longer(const hf_retention_info *info, void *ctx)
     return 0;
 }
 
-static void what_is_to_stay_longer_now_stays(void **state)
+static void events_whose_retention_was_extended_during_a_run_stay(void **state)
 {
     struct scene *scene = *state;
 
@@ -288,7 +288,7 @@ static int go_back(const hf_retention_info *info, void *ctx)
 }
 
 /* The plan had no subscription that needs these; on a server they all go with the first step. */
-static void a_subscription_that_goes_back_on_the_way_keeps_the_rest(void **state)
+static void a_subscription_that_seeks_back_during_a_run_keeps_the_rest(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -318,17 +318,17 @@ static void a_namespace_that_is_being_removed_is_left_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        scene_test(an_ordered_one_that_lags_is_dropped_and_goes_on),
-        scene_test(a_shared_one_that_lags_is_dropped_and_goes_on),
-        scene_test(what_waits_behind_a_dropped_one_goes_on),
-        scene_test(a_lease_of_what_is_dropped_is_refused),
-        scene_test(what_was_settled_goes_with_its_event),
-        scene_test(settings_count_that_changed_on_the_way),
-        scene_test(what_waits_with_a_copy_outlives_the_drop),
-        scene_test(a_lease_keeps_what_has_a_copy),
+        scene_test(an_ordered_subscription_that_lags_loses_events_and_goes_on),
+        scene_test(a_shared_subscription_that_lags_loses_events_and_goes_on),
+        scene_test(an_event_held_behind_a_dropped_one_is_delivered),
+        scene_test(a_lease_of_dropped_events_is_refused),
+        scene_test(rows_of_settled_events_are_deleted_with_the_events),
+        scene_test(retention_settings_that_change_during_a_run_count),
+        scene_test(a_retried_dead_letter_outlives_the_drop_of_its_event),
+        scene_test(a_lease_keeps_the_copy_of_a_retried_dead_letter),
         scene_test(a_partition_that_is_ahead_stays_where_it_is),
-        scene_test(what_is_to_stay_longer_now_stays),
-        scene_test(a_subscription_that_goes_back_on_the_way_keeps_the_rest),
+        scene_test(events_whose_retention_was_extended_during_a_run_stay),
+        scene_test(a_subscription_that_seeks_back_during_a_run_keeps_the_rest),
         scene_test(a_namespace_that_is_being_removed_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

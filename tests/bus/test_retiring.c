@@ -134,12 +134,12 @@ static void leave_nothing(struct scene *scene, hf_mode mode, bool remove)
     assert_no_more_than(before);
 }
 
-static void an_ordered_one_that_is_unsubscribed_costs_nothing(void **state)
+static void an_unsubscribed_ordered_subscription_costs_nothing(void **state)
 {
     leave_nothing(*state, HF_MODE_ORDERED, false);
 }
 
-static void a_shared_one_that_is_unsubscribed_costs_nothing(void **state)
+static void an_unsubscribed_shared_subscription_costs_nothing(void **state)
 {
     leave_nothing(*state, HF_MODE_SHARED, false);
 }
@@ -195,7 +195,7 @@ static void a_bus_that_is_not_started_keeps_nothing_of_removed_handlers(void **s
     assert_no_more_than(before);
 }
 
-static void coming_and_going_again_and_again_does_not_grow(void **state)
+static void subscribing_and_unsubscribing_repeatedly_does_not_grow_memory(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -280,7 +280,7 @@ static void a_subscription_that_gets_handlers_before_its_workers_end_goes_on(voi
     assert_int_equal(recorder_calls(recorder, 3, NULL), 1);
 }
 
-static void a_stop_waits_for_one_that_is_being_given_back(void **state)
+static void a_stop_waits_for_a_subscription_that_is_being_given_back(void **state)
 {
     struct scene *scene = *state;
     hf_bus *other;
@@ -323,7 +323,7 @@ static void *subscribe_batch(void *ctx)
     return NULL;
 }
 
-static void handlers_of_the_other_kind_wait_until_the_first_are_gone(void **state)
+static void batch_handlers_wait_until_the_single_handlers_are_gone(void **state)
 {
     struct scene *scene = *state;
     static struct batch_subscriber subscriber;
@@ -376,7 +376,7 @@ static void a_stop_waits_for_a_handler_that_has_unsubscribed_itself(void **state
     assert_true(mem_live() <= live);
 }
 
-static void what_a_running_handler_ends_with_is_stored(void **state)
+static void the_result_of_a_handler_that_runs_while_unsubscribing_is_stored(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, leave_and_wait);
@@ -397,7 +397,7 @@ static void what_a_running_handler_ends_with_is_stored(void **state)
     assert_int_equal(recorder_count(recorder), 1);
 }
 
-static void what_cannot_be_given_back_is_tried_again(void **state)
+static void an_unsubscribed_subscription_that_cannot_be_given_back_is_tried_again(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -445,7 +445,7 @@ static hf_verdict ack_batch(const hf_event *const *events, size_t count, hf_deli
 }
 
 /* One call has looked at all entries and still holds the lock that the other would need. */
-static void two_that_are_unsubscribed_at_once_are_both_taken_out(void **state)
+static void two_subscriptions_unsubscribed_at_once_are_both_taken_out(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -496,20 +496,20 @@ static void a_lease_that_becomes_shorter_meanwhile_is_not_forgotten(void **state
 }
 
 static const struct CMUnitTest tests[] = {
-    retiring_test(an_ordered_one_that_is_unsubscribed_costs_nothing),
-    retiring_test(a_shared_one_that_is_unsubscribed_costs_nothing),
+    retiring_test(an_unsubscribed_ordered_subscription_costs_nothing),
+    retiring_test(an_unsubscribed_shared_subscription_costs_nothing),
     retiring_test(a_subscription_that_was_removed_before_costs_nothing),
     retiring_test(a_removed_subscription_has_no_threads_although_it_has_handlers),
     retiring_test(a_bus_that_is_not_started_keeps_nothing_of_removed_handlers),
-    retiring_test(coming_and_going_again_and_again_does_not_grow),
+    retiring_test(subscribing_and_unsubscribing_repeatedly_does_not_grow_memory),
     retiring_test(a_subscription_that_gets_handlers_while_it_is_given_back_goes_on),
     retiring_test(a_subscription_that_gets_handlers_before_its_workers_end_goes_on),
-    retiring_test(a_stop_waits_for_one_that_is_being_given_back),
-    retiring_test(handlers_of_the_other_kind_wait_until_the_first_are_gone),
+    retiring_test(a_stop_waits_for_a_subscription_that_is_being_given_back),
+    retiring_test(batch_handlers_wait_until_the_single_handlers_are_gone),
     retiring_test(a_stop_waits_for_a_handler_that_has_unsubscribed_itself),
-    retiring_test(what_a_running_handler_ends_with_is_stored),
-    retiring_test(what_cannot_be_given_back_is_tried_again),
-    retiring_test(two_that_are_unsubscribed_at_once_are_both_taken_out),
+    retiring_test(the_result_of_a_handler_that_runs_while_unsubscribing_is_stored),
+    retiring_test(an_unsubscribed_subscription_that_cannot_be_given_back_is_tried_again),
+    retiring_test(two_subscriptions_unsubscribed_at_once_are_both_taken_out),
     retiring_test(a_lease_that_becomes_shorter_meanwhile_is_not_forgotten),
 };
 

@@ -123,7 +123,7 @@ static void a_schedule_is_kept_as_it_was_put(void **state)
     assert_int_equal(known.paused_at_us, -1);
 }
 
-static void what_is_wrong_with_a_schedule_is_said(void **state)
+static void mistakes_in_a_schedule_are_named(void **state)
 {
     struct scene *scene = *state;
     hf_schedule schedule = schedule_of("s", "0 25 * * *");
@@ -172,7 +172,7 @@ static void a_driver_that_is_not_there_is_refused_and_changes_nothing(void **sta
     assert_string_equal(known_of(scene->bus, "s").expression, "@daily");
 }
 
-static void putting_the_same_again_changes_nothing(void **state)
+static void putting_the_same_schedule_again_changes_nothing(void **state)
 {
     struct scene *scene = *state;
     hf_schedule schedule = schedule_of("s", "* * * * * *");
@@ -489,7 +489,7 @@ static void a_firing_brings_no_more_than_a_commit_should_carry(void **state)
 #ifdef HF_FAULTS
 /* How often the scheduler reads what is due is bounded, and another schedule fires to the second.
  * On a machine that is too slow to look more often this proves nothing. */
-static void a_schedule_that_is_held_is_looked_at_ever_less(void **state)
+static void a_schedule_that_another_process_holds_is_tried_ever_less_often(void **state)
 {
     struct scene *scene = *state;
     static struct events events;
@@ -573,7 +573,7 @@ static void make_history(struct scene *scene, struct events *events, hf_receipt 
     assert_ok(hf_schedule_run(scene->bus, "s", ret_receipt));
 }
 
-static void the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand(void **state)
+static void the_ledger_shows_firings_skipped_times_and_runs_by_hand(void **state)
 {
     struct scene *scene = *state;
     static struct events events;
@@ -717,9 +717,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         scene_test(a_schedule_is_kept_as_it_was_put),
-        scene_test(what_is_wrong_with_a_schedule_is_said),
+        scene_test(mistakes_in_a_schedule_are_named),
         scene_test(a_driver_that_is_not_there_is_refused_and_changes_nothing),
-        scene_test(putting_the_same_again_changes_nothing),
+        scene_test(putting_the_same_schedule_again_changes_nothing),
         scene_test(schedules_are_paused_run_by_hand_and_removed),
         scene_test(three_buses_fire_each_planned_time_once),
         scene_test(a_stopped_bus_fires_nothing_and_a_started_one_catches_up),
@@ -730,11 +730,12 @@ int main(void)
         scene_test(a_schedule_behind_one_that_cannot_be_read_is_on_time),
         scene_test(a_firing_brings_no_more_than_a_commit_should_carry),
 #ifdef HF_FAULTS
-        cmocka_unit_test_setup_teardown(a_schedule_that_is_held_is_looked_at_ever_less, scene_bare,
-                                        scene_teardown),
+        cmocka_unit_test_setup_teardown(
+            a_schedule_that_another_process_holds_is_tried_ever_less_often, scene_bare,
+            scene_teardown),
         scene_test(a_schedule_made_right_after_a_look_at_them_is_on_time),
 #endif
-        scene_test(the_ledger_tells_what_fired_what_was_skipped_and_what_was_run_by_hand),
+        scene_test(the_ledger_shows_firings_skipped_times_and_runs_by_hand),
         scene_test(the_ledger_is_read_in_pages_and_after_a_mistake_the_callback_is_not_called),
         scene_test(events_for_later_enter_in_the_order_of_their_times),
         scene_test(events_for_later_are_refused_where_they_make_no_sense),

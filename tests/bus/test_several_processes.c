@@ -120,7 +120,7 @@ static void expect_lines(const char *prefix, size_t count, pid_t one, pid_t two)
     fail_msg("%zu lines \"%s\", not %zu", diary_count(diary_path, prefix), prefix, count);
 }
 
-static void what_one_process_publishes_another_consumes(void **state)
+static void events_published_by_one_process_are_consumed_by_another(void **state)
 {
     struct scene *scene = *state;
     pid_t pid = consumer(scene, "first", "ordered", LEASE_MS, "coordinated");
@@ -321,7 +321,7 @@ static bool a_process_stands_by(void *ctx)
     return times_said(ctx, "stands by: ") > 0;
 }
 
-static void a_process_that_stands_by_logs_once_for_which_one(void **state)
+static void a_standby_logs_once_which_process_is_the_owner(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -427,11 +427,11 @@ static void many_processes_publish_and_consume_on_one_file(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(what_one_process_publishes_another_consumes),
+    scene_test(events_published_by_one_process_are_consumed_by_another),
     scene_test(only_one_process_works_and_the_other_stands_by),
     scene_test(a_standby_takes_over_at_once_when_the_owner_is_killed),
     scene_test(a_standby_notices_by_itself_that_the_owner_was_killed),
-    scene_test(a_process_that_stands_by_logs_once_for_which_one),
+    scene_test(a_standby_logs_once_which_process_is_the_owner),
     scene_test(in_single_mode_the_newest_process_takes_over_without_asking),
     scene_test(in_single_mode_the_older_process_gives_up),
     scene_test(the_work_of_a_frozen_owner_is_taken_over_within_a_lease),

@@ -220,7 +220,7 @@ static void publish_of_all_keys(hf_bus *bus, int keys)
 }
 
 /* Whichever allocation fails while it starts: a key that is not known to fail would be passed. */
-static void what_fails_is_known_before_anything_runs(void **state)
+static void failing_keys_are_loaded_before_anything_runs(void **state)
 {
     enum { KEYS = 40, ROUNDS = 60 };
     struct scene *scene = *state;
@@ -252,7 +252,7 @@ static void what_fails_is_known_before_anything_runs(void **state)
 /* ---- A famine -------------------------------------------------------------------------------- */
 
 /* Memory is missing for a while, everywhere. */
-static void a_long_famine_ends_with_everything_delivered(void **state)
+static void after_a_long_lack_of_memory_everything_is_delivered(void **state)
 {
     struct scene *scene = *state;
     struct recorder *ordered = scene_recorder(scene, mixed);
@@ -287,8 +287,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(ordered_delivery_survives_every_missing_allocation),
     scene_test(shared_delivery_survives_every_missing_allocation),
     scene_test(transactional_delivery_survives_every_missing_allocation),
-    scene_test(what_fails_is_known_before_anything_runs),
-    scene_test(a_long_famine_ends_with_everything_delivered),
+    scene_test(failing_keys_are_loaded_before_anything_runs),
+    scene_test(after_a_long_lack_of_memory_everything_is_delivered),
 };
 
 SCENE_MAIN(tests)

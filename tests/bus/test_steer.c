@@ -40,7 +40,7 @@ static int keep_entered(const hf_event *event, void *ctx)
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-static void places_become_positions(void **state)
+static void places_in_the_log_become_positions(void **state)
 {
     struct scene *scene = *state;
     assert_int_equal(located(scene->bus, HF_PLACE_START, 0), 0);
@@ -99,7 +99,7 @@ static void a_dry_run_counts_and_changes_nothing(void **state)
     assert_int_equal(info_of(scene->bus, "s").checkpoint, 0);
 }
 
-static void seeking_back_delivers_again_while_it_runs(void **state)
+static void seeking_back_while_handlers_run_delivers_again(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -137,7 +137,7 @@ static void bad_seeks_are_refused(void **state)
 
 /* ---- Pause ----------------------------------------------------------------------------------- */
 
-static void a_pause_says_who_and_why_and_keeps_the_first(void **state)
+static void a_pause_records_author_and_reason_and_a_second_one_keeps_them(void **state)
 {
     struct scene *scene = *state;
     hf_options options = scene->options;
@@ -236,7 +236,7 @@ static void waiting_for_one_event_does_not_wait_for_later_ones(void **state)
     assert_ok(hf_wait(scene->bus, "s", 2, PATIENCE_MS));
 }
 
-static void what_is_dead_or_not_for_it_is_settled(void **state)
+static void waiting_counts_dead_and_unmatched_events_as_settled(void **state)
 {
     struct scene *scene = *state;
     char lease[HF_LEASE_BYTES];
@@ -260,7 +260,7 @@ static void what_is_dead_or_not_for_it_is_settled(void **state)
     assert_status(hf_wait(scene->bus, "s", -1, 0), HF_TIMEOUT);
 }
 
-static void without_subscriptions_everything_is_settled(void **state)
+static void waiting_without_subscriptions_returns_at_once(void **state)
 {
     struct scene *scene = *state;
     publish_some(scene->bus, 1);
@@ -305,7 +305,7 @@ static void a_position_that_is_not_published_yet_is_waited_for(void **state)
     assert_int_equal(recorder_count(recorder), 1);
 }
 
-static void a_removed_subscription_ends_the_waiting(void **state)
+static void removing_a_subscription_ends_a_wait_for_it(void **state)
 {
     struct scene *scene = *state;
     create(scene->bus, "s", HF_MODE_ORDERED);
@@ -322,7 +322,7 @@ static void a_removed_subscription_ends_the_waiting(void **state)
     assert_int_equal(waiter.status, HF_NOTFOUND);
 }
 
-static void shutdown_ends_the_waiting(void **state)
+static void shutdown_ends_a_wait(void **state)
 {
     struct scene *scene = *state;
     create(scene->bus, "s", HF_MODE_ORDERED);
@@ -345,21 +345,21 @@ static void bad_waits_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        scene_test(places_become_positions),
+        scene_test(places_in_the_log_become_positions),
         scene_test(bad_places_are_refused),
         scene_test(a_dry_run_counts_and_changes_nothing),
-        scene_test(seeking_back_delivers_again_while_it_runs),
+        scene_test(seeking_back_while_handlers_run_delivers_again),
         scene_test(bad_seeks_are_refused),
-        scene_test(a_pause_says_who_and_why_and_keeps_the_first),
+        scene_test(a_pause_records_author_and_reason_and_a_second_one_keeps_them),
         scene_test(a_pause_stops_delivery_until_resumed),
         scene_test(bad_pauses_are_refused),
         scene_test(waiting_for_everything_includes_retries),
         scene_test(waiting_for_one_event_does_not_wait_for_later_ones),
-        scene_test(what_is_dead_or_not_for_it_is_settled),
-        scene_test(without_subscriptions_everything_is_settled),
+        scene_test(waiting_counts_dead_and_unmatched_events_as_settled),
+        scene_test(waiting_without_subscriptions_returns_at_once),
         scene_test(a_position_that_is_not_published_yet_is_waited_for),
-        scene_test(a_removed_subscription_ends_the_waiting),
-        scene_test(shutdown_ends_the_waiting),
+        scene_test(removing_a_subscription_ends_a_wait_for_it),
+        scene_test(shutdown_ends_a_wait),
         scene_test(bad_waits_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,7 @@ static void stop_without_an_answer(struct scene *scene, int64_t timeout_ms)
     assert_true(mono_us() - begin_us < LATE_US);
 }
 
-static void handlers_are_told_although_the_scheduler_waits_for_the_store(void **state)
+static void a_stop_cancels_handlers_although_the_scheduler_waits_for_the_store(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, until_cancelled);
@@ -89,7 +89,7 @@ static void a_dispatcher_that_waits_for_the_store_is_not_waited_for(void **state
     assert_int_equal(recorder_count(next), 1);
 }
 
-static void a_start_waits_for_those_that_the_stop_did_not_wait_for(void **state)
+static void a_start_waits_for_threads_that_the_stop_left_behind(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -197,7 +197,7 @@ static void *shut_down(void *ctx)
     return (void *)(intptr_t)hf_shutdown(scene->bus, PATIENCE_MS);
 }
 
-static void handlers_are_told_while_asynchronous_publishes_are_stored(void **state)
+static void a_stop_cancels_handlers_while_asynchronous_publishes_are_stored(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, until_cancelled);
@@ -224,7 +224,7 @@ static void handlers_are_told_while_asynchronous_publishes_are_stored(void **sta
 }
 
 /* A stop has its time once: a second try would only make it last longer. */
-static void what_a_stop_cannot_store_it_tries_once(void **state)
+static void a_stop_tries_once_to_store_results(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, wait_at_first);
@@ -293,14 +293,14 @@ static void after_a_stop_that_leaves_a_dispatcher_behind_handlers_still_time_out
 }
 
 static const struct CMUnitTest tests[] = {
-    trouble_test(handlers_are_told_although_the_scheduler_waits_for_the_store),
+    trouble_test(a_stop_cancels_handlers_although_the_scheduler_waits_for_the_store),
     trouble_test(a_dispatcher_that_waits_for_the_store_is_not_waited_for),
     trouble_test(a_worker_that_waits_for_its_transaction_is_not_waited_for),
-    trouble_test(a_start_waits_for_those_that_the_stop_did_not_wait_for),
+    trouble_test(a_start_waits_for_threads_that_the_stop_left_behind),
     trouble_test(a_scheduler_that_outlives_the_close_frees_the_bus),
     trouble_test(a_dispatcher_that_outlives_the_close_gives_back_and_frees_the_bus),
-    trouble_test(handlers_are_told_while_asynchronous_publishes_are_stored),
-    trouble_test(what_a_stop_cannot_store_it_tries_once),
+    trouble_test(a_stop_cancels_handlers_while_asynchronous_publishes_are_stored),
+    trouble_test(a_stop_tries_once_to_store_results),
     trouble_test(after_a_stop_that_leaves_a_dispatcher_behind_handlers_still_time_out),
 };
 

@@ -148,7 +148,7 @@ static void held_events_follow_a_dead_letter_that_is_purged(void **state)
     assert_calls(recorder, expected, COUNTED(expected));
 }
 
-static void the_order_cannot_be_changed_later(void **state)
+static void strict_order_cannot_be_changed_later(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -232,7 +232,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(held_events_follow_a_dead_letter_that_is_resolved),
     scene_test(held_events_follow_a_dead_letter_that_is_retried),
     scene_test(held_events_follow_a_dead_letter_that_is_purged),
-    scene_test(the_order_cannot_be_changed_later),
+    scene_test(strict_order_cannot_be_changed_later),
     scene_test(a_death_without_a_handler_does_not_free_a_failing_key),
     scene_test(events_behind_a_failing_one_are_not_stored_as_held),
 };

@@ -49,7 +49,7 @@ static void make_suspect(struct scene *scene)
     }
 }
 
-static void a_suspect_that_hangs_stops_no_other_event(void **state)
+static void a_crash_suspect_that_hangs_stops_no_other_event(void **state)
 {
     struct scene *scene = *state;
     struct recorder *suspect = scene_recorder(scene, NULL);
@@ -76,7 +76,7 @@ static void a_suspect_that_hangs_stops_no_other_event(void **state)
     assert_true(stopped == HF_TIMEOUT || stopped == HF_OK);
 }
 
-static void a_suspect_that_succeeds_is_done(void **state)
+static void a_crash_suspect_that_succeeds_is_done(void **state)
 {
     struct scene *scene = *state;
     struct recorder *suspect = scene_recorder(scene, NULL);
@@ -108,7 +108,7 @@ static hf_verdict count_inside(const hf_event *event, hf_delivery *delivery,
     return HF_ACK;
 }
 
-static void a_suspect_runs_alone(void **state)
+static void a_crash_suspect_runs_alone(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -128,9 +128,9 @@ static void a_suspect_runs_alone(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(a_suspect_that_hangs_stops_no_other_event),
-    scene_test(a_suspect_that_succeeds_is_done),
-    scene_test(a_suspect_runs_alone),
+    scene_test(a_crash_suspect_that_hangs_stops_no_other_event),
+    scene_test(a_crash_suspect_that_succeeds_is_done),
+    scene_test(a_crash_suspect_runs_alone),
 };
 
 ACTOR_MAIN(tests, parts)

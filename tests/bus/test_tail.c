@@ -143,7 +143,7 @@ static void followers_that_look_for_the_same_news_make_the_store_be_read_once(vo
     store_close(store);
 }
 
-static void what_the_store_refuses_is_read_by_the_next_one_that_looks(void **state)
+static void a_read_that_the_store_refuses_is_repeated_by_the_next_follower(void **state)
 {
     struct store *store = open_faulty(*state);
     struct tail *tail;
@@ -162,7 +162,7 @@ static void what_the_store_refuses_is_read_by_the_next_one_that_looks(void **sta
     store_close(store);
 }
 
-static void all_that_follow_are_told_when_what_is_known_is_not_true_any_more(void **state)
+static void all_followers_are_stale_when_their_reader_is(void **state)
 {
     struct store *store = open_faulty(*state);
     struct tail *tail;
@@ -235,8 +235,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(few_followers_read_alone),
 #ifdef HF_FAULTS
     CLAIM(followers_that_look_for_the_same_news_make_the_store_be_read_once),
-    CLAIM(what_the_store_refuses_is_read_by_the_next_one_that_looks),
-    CLAIM(all_that_follow_are_told_when_what_is_known_is_not_true_any_more),
+    CLAIM(a_read_that_the_store_refuses_is_repeated_by_the_next_follower),
+    CLAIM(all_followers_are_stale_when_their_reader_is),
     CLAIM(a_follower_is_closed_while_another_one_waits_for_the_store),
 #endif
 };

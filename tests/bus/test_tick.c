@@ -77,7 +77,7 @@ static void a_claim_brings_an_event_whose_time_has_come(void **state)
     assert_int_equal(claim(scene->bus, 0), 0);
 }
 
-static void a_claim_in_another_process_brings_it_too(void **state)
+static void a_claim_in_another_process_brings_an_event_whose_time_has_come(void **state)
 {
     struct scene *scene = *state;
     hf_bus *other = scene_open(scene, NULL);
@@ -98,7 +98,7 @@ static void a_waiting_claim_gets_an_event_when_it_is_due(void **state)
     assert_true(mono_us() - begun_us < PATIENCE_MS * INT64_C(1000) / 2);
 }
 
-static void a_waiting_claim_learns_of_what_is_kept_meanwhile(void **state)
+static void a_waiting_claim_gets_an_event_that_is_delayed_meanwhile(void **state)
 {
     struct scene *scene = *state;
     hf_bus *other = scene_open(scene, NULL);
@@ -116,7 +116,7 @@ static void a_claim_fires_a_schedule(void **state)
     assert_true(claim(scene->bus, PATIENCE_MS) > 0);
 }
 
-static void a_claim_that_finds_enough_work_brings_what_is_due_all_the_same(void **state)
+static void a_claim_that_finds_enough_work_brings_due_events_all_the_same(void **state)
 {
     struct scene *scene = *state;
     int64_t published = 0;
@@ -133,7 +133,7 @@ static void a_claim_that_finds_enough_work_brings_what_is_due_all_the_same(void 
     }
 }
 
-static void a_reader_that_waits_brings_what_is_due(void **state)
+static void a_reader_that_waits_brings_due_events(void **state)
 {
     struct scene *scene = *state;
     int64_t cursor = 0;
@@ -171,7 +171,7 @@ static void waiting_for_a_position_brings_its_event(void **state)
 
 /* ---- hf_tick --------------------------------------------------------------------------------- */
 
-static void a_tick_does_what_is_due_and_says_when_the_next_is(void **state)
+static void a_tick_does_all_that_is_due_and_returns_the_next_time(void **state)
 {
     struct scene *scene = *state;
     hf_tick_info info = tick(scene->bus);
@@ -206,7 +206,7 @@ static void a_tick_brings_more_than_one_portion(void **state)
     assert_int_equal(head(scene->bus), MANY);
 }
 
-static void a_tick_without_a_place_for_the_answer_is_one(void **state)
+static void a_tick_without_a_place_for_its_answer_works(void **state)
 {
     struct scene *scene = *state;
     hf_tick_info small = {.size = 8};
@@ -240,17 +240,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         scene_test(a_claim_brings_an_event_whose_time_has_come),
-        scene_test(a_claim_in_another_process_brings_it_too),
+        scene_test(a_claim_in_another_process_brings_an_event_whose_time_has_come),
         scene_test(a_waiting_claim_gets_an_event_when_it_is_due),
-        scene_test(a_waiting_claim_learns_of_what_is_kept_meanwhile),
+        scene_test(a_waiting_claim_gets_an_event_that_is_delayed_meanwhile),
         scene_test(a_claim_fires_a_schedule),
-        scene_test(a_claim_that_finds_enough_work_brings_what_is_due_all_the_same),
-        scene_test(a_reader_that_waits_brings_what_is_due),
+        scene_test(a_claim_that_finds_enough_work_brings_due_events_all_the_same),
+        scene_test(a_reader_that_waits_brings_due_events),
         scene_test(a_reader_that_does_not_wait_writes_nothing),
         scene_test(waiting_for_a_position_brings_its_event),
-        scene_test(a_tick_does_what_is_due_and_says_when_the_next_is),
+        scene_test(a_tick_does_all_that_is_due_and_returns_the_next_time),
         scene_test(a_tick_brings_more_than_one_portion),
-        scene_test(a_tick_without_a_place_for_the_answer_is_one),
+        scene_test(a_tick_without_a_place_for_its_answer_works),
         scene_test(a_schedule_that_this_machine_cannot_read_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -133,7 +133,7 @@ static hf_verdict obey_cancel(const hf_event *event, hf_delivery *delivery,
     return HF_ACK;
 }
 
-static void a_timed_out_handler_learns_that_it_is_cancelled(void **state)
+static void a_timed_out_handler_is_cancelled(void **state)
 {
     static atomic_bool cancelled;
     struct scene *scene = *state;
@@ -203,7 +203,7 @@ static bool is_paused(void *ctx)
     return info_of(ctx, "a").paused_at_us != -1;
 }
 
-static void too_many_stuck_handlers_pause_the_subscription_which_says_why(void **state)
+static void too_many_stuck_handlers_pause_the_subscription_with_a_reason(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, always_stuck);
@@ -240,7 +240,7 @@ static bool gets_through(void *ctx)
     return hf_wait(ctx, "a", -1, 500) == HF_OK;
 }
 
-static void after_the_stuck_handlers_have_returned_it_can_be_resumed(void **state)
+static void a_subscription_can_be_resumed_after_its_stuck_handlers_returned(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, always_stuck);
@@ -316,10 +316,10 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_timed_out_attempt_counts_as_failed_and_is_tried_again),
     scene_test(a_replacement_works_while_the_handler_is_stuck),
     scene_test(a_late_result_is_refused),
-    scene_test(a_timed_out_handler_learns_that_it_is_cancelled),
+    scene_test(a_timed_out_handler_is_cancelled),
     scene_test(a_handler_times_out_although_its_dispatcher_waits_for_the_store),
-    scene_test(too_many_stuck_handlers_pause_the_subscription_which_says_why),
-    scene_test(after_the_stuck_handlers_have_returned_it_can_be_resumed),
+    scene_test(too_many_stuck_handlers_pause_the_subscription_with_a_reason),
+    scene_test(a_subscription_can_be_resumed_after_its_stuck_handlers_returned),
     scene_test(timeouts_are_the_subscriptions_own),
     scene_test(a_handler_within_its_timeout_outlives_the_lease),
 };

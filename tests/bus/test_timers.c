@@ -94,7 +94,7 @@ static hf_verdict one_behind_the_other(const hf_event *event, hf_delivery *deliv
     return attempt < (is(event, "again") ? 3 : 2) ? HF_RETRY : HF_ACK;
 }
 
-static void a_retry_does_not_wait_for_a_slow_one_before_it(void **state)
+static void a_retry_does_not_wait_for_a_slow_retry_before_it(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = stage_recorder(scene, one_behind_the_other);
@@ -323,7 +323,7 @@ static bool have_died(void *ctx)
 }
 
 /* Two slow retries have the places that there are, when four more are due at once. */
-static void retries_that_find_no_room_come_when_there_is_some(void **state)
+static void retries_that_find_no_room_in_the_window_come_when_there_is_some(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = stage_recorder(scene, die_at_first);
@@ -362,7 +362,7 @@ static hf_verdict hang_later(const hf_event *event, hf_delivery *delivery,
     return hf_delivery_attempt(delivery) == 1 ? HF_RETRY : HF_ACK;
 }
 
-static void a_retry_that_hangs_is_noticed(void **state)
+static void a_retry_that_hangs_times_out(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = stage_recorder(scene, hang_later);
@@ -412,7 +412,7 @@ static void a_checkpoint_is_stored_in_time_while_handlers_run(void **state)
     settle_all(scene->bus, "a");
 }
 
-static void fewer_handlers_do_not_miss_the_next_event(void **state)
+static void after_concurrency_is_lowered_the_next_event_is_not_missed(void **state)
 {
     static const char *const patterns[] = {"*"};
     struct scene *scene = *state;
@@ -512,7 +512,7 @@ static bool wait_owner(hf_bus *bus, const char *name, hf_partition_state state)
 }
 
 /* The time stands still, so that only the handler's end can tell that its partition may go. */
-static void a_partition_goes_when_its_last_handler_ends(void **state)
+static void a_partition_is_given_back_when_its_last_handler_ends(void **state)
 {
     enum { EVENTS = 600 };
     static const int32_t first[] = {0};
@@ -549,19 +549,19 @@ static void a_partition_goes_when_its_last_handler_ends(void **state)
 #endif
 
 static const struct CMUnitTest tests[] = {
-    scene_test(a_retry_does_not_wait_for_a_slow_one_before_it),
+    scene_test(a_retry_does_not_wait_for_a_slow_retry_before_it),
     scene_test(retries_of_many_megabytes_come_one_after_the_other),
     scene_test(slow_retries_of_many_megabytes_hide_no_others),
     scene_test(a_unit_of_many_megabytes_comes_again_whole),
     scene_test(a_dead_letter_that_is_retried_finds_room_later),
     scene_test(any_number_of_retries_pass_a_slow_one),
-    scene_test(retries_that_find_no_room_come_when_there_is_some),
-    scene_test(a_retry_that_hangs_is_noticed),
+    scene_test(retries_that_find_no_room_in_the_window_come_when_there_is_some),
+    scene_test(a_retry_that_hangs_times_out),
     scene_test(a_checkpoint_is_stored_in_time_while_handlers_run),
-    scene_test(fewer_handlers_do_not_miss_the_next_event),
+    scene_test(after_concurrency_is_lowered_the_next_event_is_not_missed),
 #ifdef HF_FAULTS
-    cmocka_unit_test_setup_teardown(a_partition_goes_when_its_last_handler_ends, scene_setup,
-                                    fake_teardown),
+    cmocka_unit_test_setup_teardown(a_partition_is_given_back_when_its_last_handler_ends,
+                                    scene_setup, fake_teardown),
 #endif
 };
 

@@ -214,7 +214,7 @@ static hf_verdict publish_then(const hf_event *event, hf_delivery *delivery,
     return HF_ACK;
 }
 
-static void what_is_published_inside_exists_only_if_the_handler_succeeds(void **state)
+static void events_published_by_a_handler_exist_only_if_it_succeeds(void **state)
 {
     static hf_verdict first;
     struct scene *scene = *state;
@@ -235,7 +235,7 @@ static void what_is_published_inside_exists_only_if_the_handler_succeeds(void **
     assert_int_equal(tables_events(scene), 2);
 }
 
-static void what_a_rejected_handler_published_does_not_exist(void **state)
+static void events_published_by_a_handler_that_answers_dead_do_not_exist(void **state)
 {
     static hf_verdict first;
     struct scene *scene = *state;
@@ -561,40 +561,40 @@ static void pass_through(struct scene *scene, const struct trouble *trouble)
 
 #define RAISE(code) "DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '" code "'; END $$"
 
-static void a_serialization_failure_does_not_count(void **state)
+static void a_serialization_failure_uses_no_attempt(void **state)
 {
     pass_through(*state, &(struct trouble){RAISE("40001"), HF_RETRY});
 }
 
-static void a_deadlock_does_not_count(void **state)
+static void a_deadlock_uses_no_attempt(void **state)
 {
     pass_through(*state, &(struct trouble){RAISE("40P01"), HF_RETRY});
 }
 
-static void a_lock_timeout_does_not_count(void **state)
+static void a_lock_timeout_uses_no_attempt(void **state)
 {
     pass_through(*state, &(struct trouble){RAISE("55P03"), HF_RETRY});
 }
 
-static void a_lock_timeout_that_the_handler_overlooks_does_not_count(void **state)
+static void a_lock_timeout_that_the_handler_overlooks_uses_no_attempt(void **state)
 {
     pass_through(*state, &(struct trouble){RAISE("40P01"), HF_ACK});
 }
 
-static void a_lost_connection_does_not_count(void **state)
+static void a_lost_connection_uses_no_attempt(void **state)
 {
     pass_through(*state,
                  &(struct trouble){"SELECT pg_terminate_backend(pg_backend_pid())", HF_RETRY});
 }
 
-static void a_lost_connection_does_not_count_either_if_the_handler_overlooks_it(void **state)
+static void a_lost_connection_that_the_handler_overlooks_uses_no_attempt(void **state)
 {
     pass_through(*state,
                  &(struct trouble){"SELECT pg_terminate_backend(pg_backend_pid())", HF_ACK});
 }
 
 /* A sequence is not rolled back, so it can count commits that failed. */
-static void a_commit_that_fails_so_does_not_count(void **state)
+static void a_commit_that_fails_to_serialize_uses_no_attempt(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, effects_handle);
@@ -619,7 +619,7 @@ static void a_commit_that_fails_so_does_not_count(void **state)
 }
 
 /* The same with something that does not pass: then it is the event's fault. */
-static void another_failure_of_a_statement_counts(void **state)
+static void another_failure_of_a_statement_uses_an_attempt(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, meet_trouble);
@@ -711,22 +711,22 @@ static const struct CMUnitTest tests[] = {
     scene_test(shared_subscriptions_can_be_transactional),
     scene_test(with_concurrency_every_effect_is_there_once),
     scene_test(effects_are_exactly_once_over_restarts),
-    scene_test(what_is_published_inside_exists_only_if_the_handler_succeeds),
-    scene_test(what_a_rejected_handler_published_does_not_exist),
+    scene_test(events_published_by_a_handler_exist_only_if_it_succeeds),
+    scene_test(events_published_by_a_handler_that_answers_dead_do_not_exist),
     scene_test(positions_stay_gapless_and_unique_after_undone_publishes),
     scene_test(ending_the_transaction_and_changing_the_connection_are_refused),
     scene_test(a_statement_that_rolls_back_is_a_failed_attempt),
     scene_test(a_handler_that_ends_the_transaction_has_failed),
     scene_test(a_handler_that_leaves_the_connection_in_use_has_failed),
     scene_test(the_handlers_connection_is_of_the_bus_and_publishing_on_it_joins),
-    scene_test(a_serialization_failure_does_not_count),
-    scene_test(a_deadlock_does_not_count),
-    scene_test(a_lock_timeout_does_not_count),
-    scene_test(a_lock_timeout_that_the_handler_overlooks_does_not_count),
-    scene_test(a_lost_connection_does_not_count),
-    scene_test(a_lost_connection_does_not_count_either_if_the_handler_overlooks_it),
-    scene_test(a_commit_that_fails_so_does_not_count),
-    scene_test(another_failure_of_a_statement_counts),
+    scene_test(a_serialization_failure_uses_no_attempt),
+    scene_test(a_deadlock_uses_no_attempt),
+    scene_test(a_lock_timeout_uses_no_attempt),
+    scene_test(a_lock_timeout_that_the_handler_overlooks_uses_no_attempt),
+    scene_test(a_lost_connection_uses_no_attempt),
+    scene_test(a_lost_connection_that_the_handler_overlooks_uses_no_attempt),
+    scene_test(a_commit_that_fails_to_serialize_uses_no_attempt),
+    scene_test(another_failure_of_a_statement_uses_an_attempt),
     scene_test(handlers_that_deadlock_both_get_through),
     scene_test(a_transactional_handler_sees_what_others_committed),
 };

@@ -46,7 +46,7 @@ static void work_through(struct scene *scene, hf_mode mode, hf_toggle transactio
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static void a_failed_read_is_said_and_tried_again(void **state)
+static void a_failed_read_is_logged_and_tried_again(void **state)
 {
     struct scene *scene = *state;
 
@@ -167,7 +167,7 @@ static void a_transaction_that_cannot_begin_is_tried_again(void **state)
     work_through(*state, HF_MODE_ORDERED, HF_ON, FAULTY_TX_BEGIN, HF_BUSY, 2, false);
 }
 
-static void a_commit_that_fails_is_as_if_it_had_not_run(void **state)
+static void a_handler_whose_commit_fails_is_run_again(void **state)
 {
     work_through(*state, HF_MODE_ORDERED, HF_ON, FAULTY_TX_COMMIT, HF_IO, 2, false);
 }
@@ -184,7 +184,7 @@ static void a_shared_commit_whose_answer_is_lost_does_no_harm(void **state)
 
 /* ---- Long trouble ---------------------------------------------------------------------------- */
 
-static void after_a_long_outage_it_goes_on(void **state)
+static void delivery_goes_on_after_a_long_outage(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, trouble_handle);
@@ -232,7 +232,7 @@ static void a_stop_during_an_outage_comes_back(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    trouble_test(a_failed_read_is_said_and_tried_again),
+    trouble_test(a_failed_read_is_logged_and_tried_again),
     trouble_test(a_reader_that_cannot_be_opened_is_tried_again),
     trouble_test(retries_that_cannot_be_read_are_read_later),
     trouble_test(lanes_that_cannot_be_read_are_read_before_anything_runs),
@@ -245,10 +245,10 @@ static const struct CMUnitTest tests[] = {
     trouble_test(shared_work_survives_failing_changes),
     trouble_test(shared_work_survives_lost_answers),
     trouble_test(a_transaction_that_cannot_begin_is_tried_again),
-    trouble_test(a_commit_that_fails_is_as_if_it_had_not_run),
+    trouble_test(a_handler_whose_commit_fails_is_run_again),
     trouble_test(a_commit_whose_answer_is_lost_is_not_run_twice),
     trouble_test(a_shared_commit_whose_answer_is_lost_does_no_harm),
-    trouble_test(after_a_long_outage_it_goes_on),
+    trouble_test(delivery_goes_on_after_a_long_outage),
     trouble_test(a_stop_during_an_outage_comes_back),
 };
 

@@ -104,7 +104,7 @@ static bool was_read_twice(void *ctx)
 }
 
 /* A run of one key is read in part, and the store is away when it is to be read on. */
-static void a_unit_waits_for_the_store_without_waking_anybody(void **state)
+static void a_unit_that_waits_for_the_store_wakes_no_dispatcher(void **state)
 {
     static char payload[HUGE_BYTES + 1];
     struct scene *scene = *state;
@@ -147,7 +147,7 @@ static bool was_stored_in_vain(void *ctx)
 
 /* One handler is slow, the next event of its key waits for it, and what has failed meanwhile cannot
  * be stored: a free worker has nothing to do, and nothing to tell. */
-static void what_cannot_be_stored_keeps_no_dispatcher_awake(void **state)
+static void failures_that_cannot_be_stored_keep_no_dispatcher_awake(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_or_wait);
@@ -218,7 +218,7 @@ static int64_t reads_for_a_while(void)
 }
 
 /* One handler runs, and another event waits for it. */
-static void checkpoints_at_once_do_not_wake_anybody_while_a_handler_runs(void **state)
+static void a_checkpoint_ms_of_1_wakes_no_dispatcher_while_a_handler_runs(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -285,7 +285,7 @@ static bool breaker_is_not_closed(void *ctx)
 }
 
 /* All that has failed is dead, and the pause is over as soon as it has begun. */
-static void an_open_breaker_with_nothing_to_try_asks_the_store_nothing(void **state)
+static void an_open_breaker_without_events_makes_no_queries(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = turns_options(1);
@@ -389,7 +389,7 @@ static bool has_lost(void *ctx)
 
 /* One handler is slow, so that the partition stays in hand when it is lost; another has failed, and
  * an event of its key is held behind it. */
-static void what_is_held_of_a_lost_partition_keeps_no_dispatcher_awake(void **state)
+static void held_events_of_a_lost_partition_keep_no_dispatcher_awake(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, fail_or_wait);
@@ -417,15 +417,15 @@ static void what_is_held_of_a_lost_partition_keeps_no_dispatcher_awake(void **st
 #define turns_test(test) cmocka_unit_test_setup_teardown(test, turns_setup, turns_teardown)
 
 static const struct CMUnitTest tests[] = {
-    turns_test(a_unit_waits_for_the_store_without_waking_anybody),
-    turns_test(what_cannot_be_stored_keeps_no_dispatcher_awake),
+    turns_test(a_unit_that_waits_for_the_store_wakes_no_dispatcher),
+    turns_test(failures_that_cannot_be_stored_keep_no_dispatcher_awake),
     turns_test(a_full_window_is_not_asked_for_more_again_and_again),
-    turns_test(checkpoints_at_once_do_not_wake_anybody_while_a_handler_runs),
+    turns_test(a_checkpoint_ms_of_1_wakes_no_dispatcher_while_a_handler_runs),
     turns_test(short_timeouts_do_not_make_the_dispatcher_read),
-    turns_test(an_open_breaker_with_nothing_to_try_asks_the_store_nothing),
+    turns_test(an_open_breaker_without_events_makes_no_queries),
     turns_test(an_idle_subscription_does_not_ask_a_slow_server_again_and_again),
     turns_test(an_idle_subscription_writes_nothing_because_answers_are_late),
-    turns_test(what_is_held_of_a_lost_partition_keeps_no_dispatcher_awake),
+    turns_test(held_events_of_a_lost_partition_keep_no_dispatcher_awake),
 };
 
 SCENE_MAIN(tests)

@@ -130,7 +130,7 @@ static void time_is_up_without_dispatcher(struct scene *scene, hf_mode mode)
     assert_int_equal(tables_number(scene, "SELECT count(DISTINCT position) FROM effects"), 2);
 }
 
-static void past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store(void **state)
+static void past_tx_max_a_transaction_is_undone_although_the_dispatcher_waits(void **state)
 {
     time_is_up_without_dispatcher(*state, HF_MODE_ORDERED);
 }
@@ -308,7 +308,7 @@ static void a_statement_that_outlasts_a_stop_is_undone_when_it_ends(void **state
 
 static const struct CMUnitTest tests[] = {
     scene_test(past_tx_max_the_transaction_is_undone_and_others_go_on),
-    scene_test(past_tx_max_it_is_undone_although_the_dispatcher_waits_for_the_store),
+    scene_test(past_tx_max_a_transaction_is_undone_although_the_dispatcher_waits),
     scene_test(past_tx_max_a_shared_transaction_is_undone_although_the_dispatcher_waits),
     scene_test(a_tx_max_below_a_second_is_noticed_in_time),
     scene_test(a_tx_max_below_a_second_is_noticed_in_time_in_a_shared_subscription),

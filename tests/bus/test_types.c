@@ -72,7 +72,7 @@ static int64_t lacking(struct scene *scene)
                      "AND NOT i.indisunique)");
 }
 
-static void events_of_before_and_after_are_found(void **state)
+static void events_published_before_and_after_the_index_are_found(void **state)
 {
     struct scene *scene = *state;
     int64_t found[3];
@@ -116,7 +116,7 @@ static int run_set(int argc, char **argv)
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
-static void a_process_that_is_killed_while_it_builds_is_gone_on_with(void **state)
+static void an_index_whose_builder_is_killed_is_completed_by_the_next_process(void **state)
 {
     static const char *const points[] = {"mid_type_steps", "mid_types", "before_index",
                                          "after_index"};
@@ -153,9 +153,9 @@ static void a_process_that_is_killed_while_it_builds_is_gone_on_with(void **stat
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        scene_test(events_of_before_and_after_are_found),
+        scene_test(events_published_before_and_after_the_index_are_found),
 #ifdef HF_FAULTS
-        scene_test(a_process_that_is_killed_while_it_builds_is_gone_on_with),
+        scene_test(an_index_whose_builder_is_killed_is_completed_by_the_next_process),
 #endif
     };
 #ifdef HF_FAULTS

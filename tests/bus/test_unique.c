@@ -37,7 +37,7 @@ static void assert_same_event(const hf_receipt *second, const hf_receipt *first)
     assert_string_equal(second->id, first->id);
 }
 
-static void the_second_answers_position_and_id_of_the_first(void **state)
+static void a_second_publish_with_the_unique_key_returns_position_and_id_of_the_first(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = unique_event("k", HOUR_MS);
@@ -53,7 +53,7 @@ static void the_second_answers_position_and_id_of_the_first(void **state)
     assert_int_equal(stats.published, 1);
 }
 
-static void of_many_in_one_call_the_first_is_stored(void **state)
+static void of_many_events_with_one_unique_key_in_a_call_the_first_is_stored(void **state)
 {
     struct scene *scene = *state;
     hf_new_event events[4];
@@ -86,7 +86,7 @@ static void count_answer(hf_status status, const hf_receipt *receipt, const char
 
 static struct answers answers = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static void asynchronous_ones_are_one(void **state)
+static void of_asynchronous_publishes_with_one_unique_key_one_is_stored(void **state)
 {
     struct scene *scene = *state;
     char key[] = "k"; /* it is copied */
@@ -102,7 +102,7 @@ static void asynchronous_ones_are_one(void **state)
     assert_int_equal(answers.seconds, MANY - 1);
 }
 
-static void for_later_it_is_unique_while_it_waits_and_can_be_replaced(void **state)
+static void a_delayed_event_keeps_its_unique_key_while_it_waits_and_can_be_replaced(void **state)
 {
     struct scene *scene = *state;
     hf_new_event event = unique_event("k", -1);
@@ -127,7 +127,7 @@ static void for_later_it_is_unique_while_it_waits_and_can_be_replaced(void **sta
     assert_int_equal(fourth.duplicate + fourth.replaced, 0);
 }
 
-static void a_key_needs_a_time_and_has_its_limits(void **state)
+static void a_unique_key_needs_a_time_and_has_its_limits(void **state)
 {
     struct scene *scene = *state;
     char longest[HF_UNIQUE_BYTES_MAX + 2];
@@ -180,7 +180,7 @@ static hf_verdict publish_and_fail_once(const hf_event *event, hf_delivery *deli
 }
 
 /* An attempt that is rolled back leaves neither the event nor its key. */
-static void what_a_handlers_transaction_undoes_takes_no_key(void **state)
+static void a_publish_that_a_handler_rolls_back_takes_no_unique_key(void **state)
 {
     struct scene *scene = *state;
     static hf_receipt receipt;
@@ -202,12 +202,12 @@ static void what_a_handlers_transaction_undoes_takes_no_key(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        scene_test(the_second_answers_position_and_id_of_the_first),
-        scene_test(of_many_in_one_call_the_first_is_stored),
-        scene_test(asynchronous_ones_are_one),
-        scene_test(for_later_it_is_unique_while_it_waits_and_can_be_replaced),
-        scene_test(a_key_needs_a_time_and_has_its_limits),
-        scene_test(what_a_handlers_transaction_undoes_takes_no_key),
+        scene_test(a_second_publish_with_the_unique_key_returns_position_and_id_of_the_first),
+        scene_test(of_many_events_with_one_unique_key_in_a_call_the_first_is_stored),
+        scene_test(of_asynchronous_publishes_with_one_unique_key_one_is_stored),
+        scene_test(a_delayed_event_keeps_its_unique_key_while_it_waits_and_can_be_replaced),
+        scene_test(a_unique_key_needs_a_time_and_has_its_limits),
+        scene_test(a_publish_that_a_handler_rolls_back_takes_no_unique_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ static int publish_when_told(int argc, char **argv)
     return hf_close(&bus) == HF_OK ? 0 : 1;
 }
 
-static void another_process_wakes_it_in_milliseconds(void **state)
+static void another_process_wakes_a_handler_in_milliseconds(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -137,7 +137,7 @@ static void another_process_wakes_it_in_milliseconds(void **state)
     assert_woken(took_us);
 }
 
-static void a_retry_is_woken_by_its_time(void **state)
+static void a_waiting_retry_is_run_at_its_time(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = sleepy_options(HF_MODE_SHARED);
@@ -362,8 +362,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(an_ordered_handler_is_woken_in_milliseconds),
     scene_test(a_shared_handler_is_woken_in_milliseconds),
     scene_test(another_handle_of_the_process_wakes_a_handler),
-    scene_test(another_process_wakes_it_in_milliseconds),
-    scene_test(a_retry_is_woken_by_its_time),
+    scene_test(another_process_wakes_a_handler_in_milliseconds),
+    scene_test(a_waiting_retry_is_run_at_its_time),
     scene_test(a_subscription_that_is_being_made_delays_no_wakeup),
     scene_test(the_descriptor_becomes_readable_when_something_is_published),
     scene_test(an_idle_bus_writes_nothing),

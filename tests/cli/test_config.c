@@ -281,7 +281,7 @@ static void must_be_told(const char *file, int line, int column, const char *wor
     }
 }
 
-static void every_mistake_is_told_with_its_place(void **state)
+static void every_mistake_is_reported_with_its_place(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof bad_files / sizeof bad_files[0]; i++) {
@@ -291,7 +291,7 @@ static void every_mistake_is_told_with_its_place(void **state)
     }
 }
 
-static void every_mistake_in_a_schedule_is_told(void **state)
+static void every_mistake_in_a_schedule_is_reported(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof bad_members / sizeof bad_members[0]; i++) {
@@ -303,7 +303,7 @@ static void every_mistake_in_a_schedule_is_told(void **state)
     }
 }
 
-static void a_nul_byte_is_told(void **state)
+static void a_nul_byte_is_reported(void **state)
 {
     static const char bytes[] = "a: b\n\0c: d\n";
 
@@ -313,7 +313,7 @@ static void a_nul_byte_is_told(void **state)
     assert_non_null(strstr(problems.kept[0].text, "NUL byte"));
 }
 
-static void all_mistakes_are_told_in_the_order_of_the_file(void **state)
+static void all_mistakes_are_reported_in_the_order_of_the_file(void **state)
 {
     (void)state;
     assert_false(read_text("subscriptions:\n"
@@ -357,7 +357,7 @@ static void repeat(struct buf *text, const char *piece, size_t count)
     }
 }
 
-static void what_is_too_large_is_refused(void **state)
+static void a_configuration_file_that_is_too_large_is_refused(void **state)
 {
     struct buf text;
 
@@ -414,7 +414,7 @@ static void subscriptions_and_commands_have_a_limit(void **state)
     buf_release(&text);
 }
 
-static void without_memory_it_fails_and_leaks_nothing(void **state)
+static void without_memory_reading_a_configuration_fails_and_leaks_nothing(void **state)
 {
 #ifdef HF_FAULTS
     int64_t before = mem_live();
@@ -684,14 +684,14 @@ int main(void)
         cmocka_unit_test(a_section_may_be_one_word),
         cmocka_unit_test(a_breaker_that_is_described_is_on),
         cmocka_unit_test(a_byte_order_mark_and_crlf_do_no_harm),
-        cmocka_unit_test(every_mistake_is_told_with_its_place),
-        cmocka_unit_test(every_mistake_in_a_schedule_is_told),
-        cmocka_unit_test(a_nul_byte_is_told),
-        cmocka_unit_test(all_mistakes_are_told_in_the_order_of_the_file),
+        cmocka_unit_test(every_mistake_is_reported_with_its_place),
+        cmocka_unit_test(every_mistake_in_a_schedule_is_reported),
+        cmocka_unit_test(a_nul_byte_is_reported),
+        cmocka_unit_test(all_mistakes_are_reported_in_the_order_of_the_file),
         cmocka_unit_test(the_first_ten_of_many_mistakes_are_kept),
-        cmocka_unit_test(what_is_too_large_is_refused),
+        cmocka_unit_test(a_configuration_file_that_is_too_large_is_refused),
         cmocka_unit_test(subscriptions_and_commands_have_a_limit),
-        cmocka_unit_test(without_memory_it_fails_and_leaks_nothing),
+        cmocka_unit_test(without_memory_reading_a_configuration_fails_and_leaks_nothing),
         cmocka_unit_test(defaults_are_those_of_the_library),
         cmocka_unit_test(limits_are_those_of_the_library),
         cmocka_unit_test(every_field_of_the_options_is_in_the_table),

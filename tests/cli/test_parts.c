@@ -32,7 +32,7 @@ static void edit_distance_counts_edits_and_swaps(void **state)
     assert_int_equal(suggest_distance("abc", ""), 3);
 }
 
-static void the_nearest_word_is_suggested_if_it_is_near(void **state)
+static void the_nearest_word_is_suggested_if_it_is_close_enough(void **state)
 {
     struct suggest suggest;
 
@@ -149,7 +149,7 @@ static void numbers_are_digits_and_nothing_else(void **state)
     }
 }
 
-static void durations_and_sizes_are_told_in_words(void **state)
+static void durations_and_sizes_are_printed_with_units(void **state)
 {
     char words[OUT_WORDS_BYTES];
 
@@ -202,7 +202,7 @@ static void published_json_is_one_harmless_line(void **state)
     buf_release(&buf);
 }
 
-static void lines_come_whole_whatever_the_reads(void **state)
+static void lines_are_read_whole_however_the_input_is_cut(void **state)
 {
     struct lines lines;
     struct text line;
@@ -311,7 +311,7 @@ static void the_tables_are_well_formed(void **state)
 }
 
 /* The last test: a failure of the output stays. */
-static void a_line_that_cannot_be_made_is_output_that_failed(void **state)
+static void a_line_without_memory_counts_as_failed_output(void **state)
 {
     struct buf line;
 
@@ -329,20 +329,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edit_distance_counts_edits_and_swaps),
-        cmocka_unit_test(the_nearest_word_is_suggested_if_it_is_near),
+        cmocka_unit_test(the_nearest_word_is_suggested_if_it_is_close_enough),
         cmocka_unit_test(percentiles_are_at_most_one_bucket_too_high),
         cmocka_unit_test(an_empty_histogram_answers_zero),
         cmocka_unit_test(commands_end_before_their_subscription_times_out),
         cmocka_unit_test(places_are_read),
         cmocka_unit_test(numbers_are_digits_and_nothing_else),
-        cmocka_unit_test(durations_and_sizes_are_told_in_words),
+        cmocka_unit_test(durations_and_sizes_are_printed_with_units),
         cmocka_unit_test(a_benchmark_payload_has_its_size_and_its_number),
         cmocka_unit_test(published_json_is_one_harmless_line),
-        cmocka_unit_test(lines_come_whole_whatever_the_reads),
+        cmocka_unit_test(lines_are_read_whole_however_the_input_is_cut),
         cmocka_unit_test(a_line_needs_a_type_and_no_id),
         cmocka_unit_test(a_shown_url_has_no_password),
         cmocka_unit_test(the_tables_are_well_formed),
-        cmocka_unit_test(a_line_that_cannot_be_made_is_output_that_failed),
+        cmocka_unit_test(a_line_without_memory_counts_as_failed_output),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

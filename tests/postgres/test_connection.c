@@ -62,7 +62,7 @@ static bool has_lost(void *ctx)
  * retry: on another connection than the partition was taken on, so it is lost, and 3 is dropped
  * from the window. The reader has passed it, and must go back.
  */
-static void what_was_dropped_above_a_gap_comes_again(void **state)
+static void events_dropped_from_the_window_above_a_gap_come_again(void **state)
 {
     struct scene *scene = *state;
     if (scene->path) {
@@ -253,7 +253,7 @@ static void a_server_that_is_killed_and_started_again_loses_nothing(void **state
 }
 
 static const struct CMUnitTest tests[] = {
-    scene_test(what_was_dropped_above_a_gap_comes_again),
+    scene_test(events_dropped_from_the_window_above_a_gap_come_again),
     scene_test(a_listener_that_was_cut_listens_again),
     bare_test(a_standby_is_refused_as_read_only),
     scene_test(a_server_without_room_delivers_what_it_has),

@@ -38,7 +38,7 @@ static size_t claim_all(hf_bus *bus, int64_t *ret_first)
 
 /* Committed after a process has claimed what is behind it, and none has claimed since: more than
  * one lease may have, and some that the subscription does not want. */
-static void what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy(void **state)
+static void an_event_that_was_passed_before_its_commit_is_claimed_from_the_copy(void **state)
 {
     struct scene *scene = *state;
     hf_subscription_options options = quick_options();
@@ -75,7 +75,7 @@ static void what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy(voi
 }
 
 static const struct CMUnitTest tests[] = {
-    copy_test(what_was_passed_before_it_could_be_seen_is_claimed_from_the_copy),
+    copy_test(an_event_that_was_passed_before_its_commit_is_claimed_from_the_copy),
 };
 
 SCENE_MAIN(tests)

@@ -146,7 +146,7 @@ static void a_prepared_publish_is_waited_for_across_a_crash(void **state)
     scene_end(&s);
 }
 
-static void what_a_crash_interrupted_is_dead_and_nothing_else(void **state)
+static void only_holes_of_publishers_that_a_crash_interrupted_are_dead(void **state)
 {
     struct scene s = scene_of(*state, NULL);
     must_equal(1, publish(&s, s.b));
@@ -299,7 +299,7 @@ static void where_locks_are_hidden_only_the_timeout_passes_a_gap(void **state)
 
 static const struct CMUnitTest claims[] = {
     CLAIM(a_prepared_publish_is_waited_for_across_a_crash),
-    CLAIM(what_a_crash_interrupted_is_dead_and_nothing_else),
+    CLAIM(only_holes_of_publishers_that_a_crash_interrupted_are_dead),
     CLAIM(a_reader_does_not_go_on_from_positions_that_a_crash_has_taken_back),
     CLAIM(a_session_that_others_made_after_a_crash_does_not_deceive_readers),
     CLAIM(a_server_that_restarts_its_processes_begins_anew),

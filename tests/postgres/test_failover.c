@@ -155,7 +155,7 @@ static struct store *open_hasty(struct fixture *f)
 
 /* The row is there and can be seen; but a failover would take it away. So no process may say that
  * it is stored, also not who publishes the same id again. */
-static void what_may_not_be_on_the_standby_is_unknown_until_it_is(void **state)
+static void a_publish_is_of_unknown_outcome_until_the_standby_has_it(void **state)
 {
     struct fixture *f = *state;
     if (f->sqlite) {
@@ -263,7 +263,7 @@ static void sessions_of_two_servers_are_not_mixed(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(nothing_acknowledged_is_lost_in_a_failover),
     CLAIM(sessions_of_two_servers_are_not_mixed),
-    CLAIM(what_may_not_be_on_the_standby_is_unknown_until_it_is),
+    CLAIM(a_publish_is_of_unknown_outcome_until_the_standby_has_it),
 };
 
 FIXTURE_MAIN("failover", claims, NULL)

@@ -119,7 +119,7 @@ static void a_bad_url_is_invalid(void **state)
     must_answer(HF_INVALID, open_at(f, url_with(f, "nonsense=1"), PATIENCE_MS, HF_OPEN_CREATE));
 }
 
-static void a_role_without_rights_is_told_what_it_lacks(void **state)
+static void the_error_for_a_role_without_rights_names_the_missing_right(void **state)
 {
     struct fixture *f = *state;
     fixture_open(f, "first"); /* the schema exists */
@@ -394,7 +394,7 @@ static void a_keeper_gets_its_session_back_however_long_connecting_takes(void **
     must_hold(heard);
 }
 
-static void what_a_commit_refuses_is_not_stored(void **state)
+static void an_event_whose_commit_is_refused_is_not_stored(void **state)
 {
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "a");
@@ -545,7 +545,7 @@ static int64_t hesitating(struct fixture *f, const char *node, bool end)
 }
 
 /* What was sent together with a change that is in a hurry may belong to a caller that is not. */
-static void what_is_under_way_is_not_given_up_when_the_first_is_out_of_time(void **state)
+static void changes_sent_together_are_not_given_up_when_the_first_times_out(void **state)
 {
     struct fixture *f = *state;
     struct new_event events[] = {event_of("t", NULL), event_of("t", NULL)};
@@ -583,7 +583,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_missing_database_is_not_found),
     CLAIM(no_server_is_unavailable_at_once),
     CLAIM(a_bad_url_is_invalid),
-    CLAIM(a_role_without_rights_is_told_what_it_lacks),
+    CLAIM(the_error_for_a_role_without_rights_names_the_missing_right),
     CLAIM(a_read_only_server_is_unavailable),
     CLAIM(no_connection_left_is_unavailable),
     CLAIM(an_old_server_is_named_with_what_is_needed),
@@ -597,11 +597,11 @@ static const struct CMUnitTest claims[] = {
     CLAIM(appends_survive_sessions_that_are_ended_under_them),
     CLAIM(a_keeper_whose_session_was_ended_listens_again),
     CLAIM(a_keeper_gets_its_session_back_however_long_connecting_takes),
-    CLAIM(what_a_commit_refuses_is_not_stored),
+    CLAIM(an_event_whose_commit_is_refused_is_not_stored),
     CLAIM(a_session_that_was_ended_fails_no_publish),
     CLAIM(an_id_in_anothers_open_transaction_is_waited_for),
     CLAIM(a_locked_log_delays_only_processes_that_publish),
-    CLAIM(what_is_under_way_is_not_given_up_when_the_first_is_out_of_time),
+    CLAIM(changes_sent_together_are_not_given_up_when_the_first_times_out),
 };
 
 FIXTURE_MAIN("faults", claims, NULL)

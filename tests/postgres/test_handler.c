@@ -199,7 +199,7 @@ static void a_process_that_is_overtaken_while_the_handler_runs_keeps_nothing(voi
 }
 
 /* As after a crash of the server that lost the newest event, and gives its position again. */
-static void what_the_log_has_lost_is_not_settled_in_the_place_of_another(void **state)
+static void an_event_that_the_log_has_lost_is_not_settled_in_place_of_another(void **state)
 {
     struct scene s = scene_of(*state, "ab");
     const struct entry *lost = entry_at(*state, s.store, 2);
@@ -457,7 +457,7 @@ static void an_event_exists_if_and_only_if_the_applications_transaction_commits(
     scene_end(&s);
 }
 
-static void the_bus_can_begin_and_end_it(void **state)
+static void the_bus_can_begin_and_end_the_applications_transaction(void **state)
 {
     struct scene s = scene_of(*state, "a");
     for (int i = 0; i < 2; i++) {
@@ -592,7 +592,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(effects_are_kept_with_the_delivery_and_undone_with_it),
     CLAIM(effects_happen_exactly_once_however_often_it_is_tried),
     CLAIM(a_process_that_is_overtaken_while_the_handler_runs_keeps_nothing),
-    CLAIM(what_the_log_has_lost_is_not_settled_in_the_place_of_another),
+    CLAIM(an_event_that_the_log_has_lost_is_not_settled_in_place_of_another),
     CLAIM(a_running_handler_locks_nothing_of_ours),
     CLAIM(a_failed_statement_spoils_its_own_delivery_only),
     CLAIM(a_failed_statement_is_not_kept_though_the_handler_says_so),
@@ -603,7 +603,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(whatever_the_handler_does_after_an_abort_fails),
     CLAIM(an_abort_ends_a_statement_that_runs),
     CLAIM(an_event_exists_if_and_only_if_the_applications_transaction_commits),
-    CLAIM(the_bus_can_begin_and_end_it),
+    CLAIM(the_bus_can_begin_and_end_the_applications_transaction),
     CLAIM(a_refused_event_does_not_spoil_the_applications_transaction),
     CLAIM(a_connection_that_cannot_take_part_is_refused),
     CLAIM(joining_is_durable_and_changes_no_settings),

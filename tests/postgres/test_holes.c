@@ -487,7 +487,7 @@ static struct stage stage_bare(struct scene *scene)
                           .b = side_open_url(scene->url)};
 }
 
-static void what_is_done_above_a_hole_does_not_come_again_however_much_it_is(void **state)
+static void events_done_above_a_hole_do_not_come_again_however_many(void **state)
 {
     struct stage s = stage_bare(*state);
     struct recorder *recorder = run_above_a_hole(&s, HF_OFF);
@@ -501,7 +501,7 @@ static void what_is_done_above_a_hole_does_not_come_again_however_much_it_is(voi
 }
 
 /* The next process can know only the first of what was done. */
-static void what_was_done_above_a_hole_can_be_taken_over_however_much_it_is(void **state)
+static void events_done_above_a_hole_can_be_taken_over_however_many(void **state)
 {
     struct stage s = stage_bare(*state);
     struct recorder *before = run_above_a_hole(&s, HF_ON);
@@ -536,8 +536,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(checkpoints_in_batches_do_not_pass_a_hole),
     scene_test(shutting_down_stores_the_checkpoint_below_a_hole),
     scene_test(an_undecodable_event_is_passed_at_once_beside_a_hole),
-    bounds_test(what_is_done_above_a_hole_does_not_come_again_however_much_it_is),
-    bounds_test(what_was_done_above_a_hole_can_be_taken_over_however_much_it_is),
+    bounds_test(events_done_above_a_hole_do_not_come_again_however_many),
+    bounds_test(events_done_above_a_hole_can_be_taken_over_however_many),
 };
 
 SCENE_MAIN(tests)

@@ -160,7 +160,7 @@ static void a_process_that_stands_by_makes_about_one_query_a_second(void **state
 
 /* ---- Nothing waits for ever ------------------------------------------------------------------ */
 
-static void what_another_has_claimed_and_forgotten_comes_when_its_lease_ends(void **state)
+static void an_event_of_another_process_s_abandoned_lease_comes_when_it_ends(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
@@ -244,7 +244,7 @@ static void a_change_without_a_notification_is_found(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    bare_test(what_another_has_claimed_and_forgotten_comes_when_its_lease_ends),
+    bare_test(an_event_of_another_process_s_abandoned_lease_comes_when_it_ends),
     bare_test(a_keeper_that_lost_its_connection_misses_nothing),
     bare_test(a_change_without_a_notification_is_found),
     bare_test(a_process_that_stands_by_makes_about_one_query_a_second),

@@ -142,7 +142,7 @@ static void many_events_are_published_all_or_none(void **state)
     scene_end(&s);
 }
 
-static void what_a_savepoint_undoes_does_not_exist(void **state)
+static void an_event_that_a_savepoint_undoes_does_not_exist(void **state)
 {
     struct scene s = scene_of(*state);
     hf_receipt kept;
@@ -365,7 +365,7 @@ static hf_bus *listener(struct scene *s, struct ear *ear)
     return bus;
 }
 
-static void sleepers_are_told_of_a_commit(void **state)
+static void a_commit_of_a_joined_transaction_wakes_sleepers(void **state)
 {
     struct scene s = scene_of(*state);
     struct ear ear = {0};
@@ -388,7 +388,7 @@ static void sleepers_are_told_of_a_commit(void **state)
     scene_end(&s);
 }
 
-static void a_quiet_transaction_can_be_prepared_and_sleepers_are_told_in_the_end(void **state)
+static void a_prepared_transaction_without_notify_wakes_sleepers_in_the_end(void **state)
 {
     struct scene s = scene_of(*state);
     if (side_number(s.side, "SHOW max_prepared_transactions") == 0) {
@@ -490,15 +490,15 @@ static const struct CMUnitTest claims[] = {
     CLAIM(row_and_event_exist_both_or_neither),
     CLAIM(row_and_event_of_a_transaction_of_the_bus_exist_both_or_neither),
     CLAIM(many_events_are_published_all_or_none),
-    CLAIM(what_a_savepoint_undoes_does_not_exist),
+    CLAIM(an_event_that_a_savepoint_undoes_does_not_exist),
     CLAIM(after_a_failed_statement_nothing_is_published_until_it_is_undone),
     CLAIM(a_commit_that_a_constraint_refuses_keeps_nothing),
     CLAIM(any_kind_of_transaction_will_do),
     CLAIM(a_connection_that_is_lost_before_the_commit_leaves_nothing),
     CLAIM(a_commit_whose_answer_is_lost_is_unknown_and_the_id_tells),
     CLAIM(a_process_that_is_killed_leaves_row_and_event_or_neither),
-    CLAIM(sleepers_are_told_of_a_commit),
-    CLAIM(a_quiet_transaction_can_be_prepared_and_sleepers_are_told_in_the_end),
+    CLAIM(a_commit_of_a_joined_transaction_wakes_sleepers),
+    CLAIM(a_prepared_transaction_without_notify_wakes_sleepers_in_the_end),
     CLAIM(a_connection_of_the_other_engine_is_not_looked_at),
     CLAIM(a_connection_to_another_database_is_refused_and_goes_on),
     CLAIM(a_connection_that_is_in_use_is_refused),

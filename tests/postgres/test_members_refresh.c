@@ -43,7 +43,7 @@ static hf_status members_refresh_among(struct fixture *f, int others,
     return refresh(store, id, ret_members_refresh);
 }
 
-static void as_many_members_as_there_may_be_are_told(void **state)
+static void a_refresh_returns_as_many_members_as_there_may_be(void **state)
 {
     struct members_refresh seen;
     must_answer(HF_OK, members_refresh_among(*state, STORE_MEMBERS_MAX - 1, &seen));
@@ -58,7 +58,7 @@ static void more_members_than_there_may_be_are_refused(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(as_many_members_as_there_may_be_are_told),
+    CLAIM(a_refresh_returns_as_many_members_as_there_may_be),
     CLAIM(more_members_than_there_may_be_are_refused),
 };
 

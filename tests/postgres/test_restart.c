@@ -102,7 +102,7 @@ static void a_prepared_publish_that_is_rolled_back_after_a_crash_is_passed(void 
 
 /* ---- What a crash takes ---------------------------------------------------------------------- */
 
-static void what_a_crash_interrupted_is_passed(void **state)
+static void positions_of_publishers_that_a_crash_interrupted_are_passed(void **state)
 {
     struct stage s = stage_of(*state);
     assert_int_equal(stage_publish(s.b), 1);
@@ -325,7 +325,7 @@ static void crashes_under_load_lose_nothing_and_keep_the_order(void **state)
 static const struct CMUnitTest tests[] = {
     scene_test(a_prepared_publish_is_delivered_after_a_crash),
     scene_test(a_prepared_publish_that_is_rolled_back_after_a_crash_is_passed),
-    scene_test(what_a_crash_interrupted_is_passed),
+    scene_test(positions_of_publishers_that_a_crash_interrupted_are_passed),
     scene_test(names_of_transactions_from_before_a_crash_mean_nothing),
     scene_test(events_at_positions_that_a_crash_has_taken_back_are_delivered),
     scene_test(a_lease_that_a_crash_brings_back_is_not_kept_for_ever),

@@ -46,7 +46,7 @@ static hf_status open_with(struct fixture *f, const char *parameter, struct stor
 
 /* ---- The limit ------------------------------------------------------------------------------- */
 
-static void a_limit_that_makes_no_sense_is_refused(void **state)
+static void a_limit_of_sessions_out_of_range_is_refused(void **state)
 {
     static const char *const wrong[] = {"3", "0", "-1", "1001", "99999999999", "8x", "", "many"};
     struct fixture *f = *state;
@@ -94,7 +94,7 @@ static void take_turn(int index, void *ctx)
     }
 }
 
-static void those_who_wait_for_a_session_are_served_in_their_order(void **state)
+static void threads_that_wait_for_a_session_get_one_in_the_order_of_asking(void **state)
 {
     struct fixture *f = *state;
     static struct turns turns;
@@ -298,8 +298,8 @@ static void sessions_that_are_not_used_are_closed(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(a_limit_that_makes_no_sense_is_refused),
-    CLAIM(those_who_wait_for_a_session_are_served_in_their_order),
+    CLAIM(a_limit_of_sessions_out_of_range_is_refused),
+    CLAIM(threads_that_wait_for_a_session_get_one_in_the_order_of_asking),
     CLAIM(a_call_that_finds_no_session_in_time_says_what_to_do),
     CLAIM(a_session_that_comes_back_in_a_moment_is_waited_for),
     CLAIM(a_thread_that_has_waited_for_a_session_opens_another),

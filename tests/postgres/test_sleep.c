@@ -122,7 +122,7 @@ static void start_sleeping(struct sleeper *s)
 
 /* ---- The cases ------------------------------------------------------------------------------- */
 
-static void what_was_committed_before_the_flag_wakes(void **state)
+static void an_event_committed_before_the_sleep_flag_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     read_before_sleep(&s);
@@ -135,7 +135,7 @@ static void what_was_committed_before_the_flag_wakes(void **state)
 
 /* The keeper has seen the number when it was drawn, before anybody slept. When it looks again the
  * head is the same, and no publisher is under way any more. */
-static void what_was_seen_drawn_and_was_committed_before_the_flag_wakes(void **state)
+static void an_event_seen_when_drawn_and_committed_before_the_sleep_flag_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     int64_t id = subscribe_ordered(s.store, "s", 1);
@@ -159,7 +159,7 @@ static void what_was_seen_drawn_and_was_committed_before_the_flag_wakes(void **s
     sleeper_end(&s);
 }
 
-static void what_was_published_before_the_flag_and_is_committed_after_it_wakes(void **state)
+static void an_event_published_before_the_sleep_flag_and_committed_after_it_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     read_before_sleep(&s);
@@ -174,7 +174,7 @@ static void what_was_published_before_the_flag_and_is_committed_after_it_wakes(v
     sleeper_end(&s);
 }
 
-static void what_is_published_after_the_flag_wakes(void **state)
+static void an_event_published_after_the_sleep_flag_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     read_before_sleep(&s);
@@ -189,7 +189,7 @@ static void what_is_published_after_the_flag_wakes(void **state)
     sleeper_end(&s);
 }
 
-static void what_another_process_publishes_through_the_library_wakes(void **state)
+static void an_event_published_by_another_process_in_c_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     struct store *other = fixture_open(s.f, "other");
@@ -202,7 +202,7 @@ static void what_another_process_publishes_through_the_library_wakes(void **stat
 }
 
 /* Another session has taken the flag back, as in a flood; notified ones declare it anew. */
-static void a_flag_that_is_taken_back_is_declared_anew(void **state)
+static void a_sleep_flag_that_is_taken_back_is_declared_anew(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     read_before_sleep(&s);
@@ -315,7 +315,7 @@ static void end_crowd(PGconn *crowd[CROWD])
 
 /* Each commit that notifies waits for the one before it to be on disk, so publishers of whom many
  * are under way are spared, however few notifications come. */
-static void publishers_in_a_crowd_need_not_notify(void **state)
+static void many_publishers_at_once_need_not_notify(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     PGconn *crowd[CROWD];
@@ -327,7 +327,7 @@ static void publishers_in_a_crowd_need_not_notify(void **state)
 }
 
 /* The position was seen by a glance when it was drawn, and its commit is not notified of. */
-static void what_is_committed_late_in_a_crowd_wakes(void **state)
+static void an_event_committed_late_among_many_publishers_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);
     PGconn *crowd[CROWD];
@@ -362,16 +362,16 @@ static void a_process_that_ends_takes_its_sleep_flag_along(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(what_was_committed_before_the_flag_wakes),
-    CLAIM(what_was_seen_drawn_and_was_committed_before_the_flag_wakes),
-    CLAIM(what_was_published_before_the_flag_and_is_committed_after_it_wakes),
-    CLAIM(what_is_published_after_the_flag_wakes),
-    CLAIM(what_another_process_publishes_through_the_library_wakes),
-    CLAIM(a_flag_that_is_taken_back_is_declared_anew),
+    CLAIM(an_event_committed_before_the_sleep_flag_wakes),
+    CLAIM(an_event_seen_when_drawn_and_committed_before_the_sleep_flag_wakes),
+    CLAIM(an_event_published_before_the_sleep_flag_and_committed_after_it_wakes),
+    CLAIM(an_event_published_after_the_sleep_flag_wakes),
+    CLAIM(an_event_published_by_another_process_in_c_wakes),
+    CLAIM(a_sleep_flag_that_is_taken_back_is_declared_anew),
     CLAIM(a_keeper_that_loses_its_connection_wakes_the_sleepers),
     CLAIM(without_a_notification_an_event_is_late_and_not_lost),
-    CLAIM(publishers_in_a_crowd_need_not_notify),
-    CLAIM(what_is_committed_late_in_a_crowd_wakes),
+    CLAIM(many_publishers_at_once_need_not_notify),
+    CLAIM(an_event_committed_late_among_many_publishers_wakes),
     CLAIM(a_process_that_ends_takes_its_sleep_flag_along),
 };
 

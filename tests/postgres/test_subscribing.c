@@ -206,7 +206,7 @@ static void fill(char *text, size_t bytes, const char *unit)
     text[bytes] = '\0';
 }
 
-static void names_are_judged_alike(void **state)
+static void sql_and_c_accept_the_same_names(void **state)
 {
     struct scene s = scene_of(*state);
     static const char *const names[] = {
@@ -253,7 +253,7 @@ static void names_are_judged_alike(void **state)
     scene_end(&s);
 }
 
-static void patterns_are_judged_alike(void **state)
+static void sql_and_c_accept_the_same_patterns(void **state)
 {
     struct scene s = scene_of(*state);
     static const char *const patterns[] = {
@@ -311,7 +311,7 @@ static void patterns_are_judged_alike(void **state)
     scene_end(&s);
 }
 
-static void as_many_patterns_are_allowed(void **state)
+static void sql_and_c_allow_as_many_patterns(void **state)
 {
     struct scene s = scene_of(*state);
     static const size_t counts[] = {0, 1, HF_PATTERNS_MAX, HF_PATTERNS_MAX + 1};
@@ -405,7 +405,7 @@ static void word_is_judged_alike(struct scene *s, const struct option *option)
     must_contain(begin, sql.message);
 }
 
-static void options_have_the_same_limits(void **state)
+static void sql_and_c_have_the_same_limits_of_options(void **state)
 {
     struct scene s = scene_of(*state);
     PGresult *result = PQexec(s.pg, "SELECT name, low, high FROM holdfast.option_rows()");
@@ -448,7 +448,7 @@ static void a_value_of_the_wrong_type_is_refused_by_name(void **state)
     scene_end(&s);
 }
 
-static void options_have_the_same_names_in_the_same_order(void **state)
+static void sql_and_c_store_the_same_options_in_the_same_order(void **state)
 {
     struct scene s = scene_of(*state);
     struct wish wish = wish_of("o");
@@ -462,7 +462,7 @@ static void options_have_the_same_names_in_the_same_order(void **state)
     scene_end(&s);
 }
 
-static void fractions_are_stored_alike(void **state)
+static void sql_and_c_store_fractions_alike(void **state)
 {
     struct scene s = scene_of(*state);
     static const char *const values[] = {
@@ -479,7 +479,7 @@ static void fractions_are_stored_alike(void **state)
     scene_end(&s);
 }
 
-static void what_does_not_go_together_is_refused_alike(void **state)
+static void sql_and_c_refuse_the_same_combinations_of_options(void **state)
 {
     struct scene s = scene_of(*state);
     struct wish wish = wish_of("o");
@@ -521,7 +521,7 @@ static void what_does_not_go_together_is_refused_alike(void **state)
 
 /* ---- Changing -------------------------------------------------------------------------------- */
 
-static void what_exists_is_changed_alike(void **state)
+static void sql_and_c_change_an_existing_subscription_alike(void **state)
 {
     struct scene s = scene_of(*state);
     static const char *const others[] = {"x.*", "y", NULL};
@@ -564,7 +564,7 @@ static void what_exists_is_changed_alike(void **state)
     scene_end(&s);
 }
 
-static void each_leaves_alone_what_the_other_has_made(void **state)
+static void sql_and_c_leave_each_others_subscriptions_unchanged(void **state)
 {
     struct scene s = scene_of(*state);
     struct wish wish = wish_of("o");
@@ -607,7 +607,7 @@ static void one_place_is_found_alike(struct scene *s, hf_place place, const char
     must_be_alike(&wish, &c, &sql);
 }
 
-static void places_are_found_alike(void **state)
+static void sql_and_c_find_the_same_places(void **state)
 {
     struct scene s = scene_of(*state);
     for (int i = 0; i < 5; i++) {
@@ -649,17 +649,17 @@ static void places_are_found_alike(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(names_are_judged_alike),
-    CLAIM(patterns_are_judged_alike),
-    CLAIM(as_many_patterns_are_allowed),
-    CLAIM(options_have_the_same_limits),
+    CLAIM(sql_and_c_accept_the_same_names),
+    CLAIM(sql_and_c_accept_the_same_patterns),
+    CLAIM(sql_and_c_allow_as_many_patterns),
+    CLAIM(sql_and_c_have_the_same_limits_of_options),
     CLAIM(a_value_of_the_wrong_type_is_refused_by_name),
-    CLAIM(options_have_the_same_names_in_the_same_order),
-    CLAIM(fractions_are_stored_alike),
-    CLAIM(what_does_not_go_together_is_refused_alike),
-    CLAIM(what_exists_is_changed_alike),
-    CLAIM(each_leaves_alone_what_the_other_has_made),
-    CLAIM(places_are_found_alike),
+    CLAIM(sql_and_c_store_the_same_options_in_the_same_order),
+    CLAIM(sql_and_c_store_fractions_alike),
+    CLAIM(sql_and_c_refuse_the_same_combinations_of_options),
+    CLAIM(sql_and_c_change_an_existing_subscription_alike),
+    CLAIM(sql_and_c_leave_each_others_subscriptions_unchanged),
+    CLAIM(sql_and_c_find_the_same_places),
 };
 
 FIXTURE_MAIN("subscribing", claims, NULL)

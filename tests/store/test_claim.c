@@ -78,7 +78,7 @@ static void a_claim_never_passes_the_head(void **state)
     must_equal(3, progress_of(s.store, s.id).cursor);
 }
 
-static void what_does_not_match_is_passed_by_the_cursor(void **state)
+static void events_that_do_not_match_are_passed_by_the_cursor(void **state)
 {
     struct scene s = scene_of(*state, 0);
     append_one(s.store, "no", NULL);
@@ -302,7 +302,7 @@ static void a_lease_can_be_settled_by_another_process(void **state)
     must_answer(HF_OK, finish_all(other, &claim, T0));
 }
 
-static void a_failed_one_waits_and_comes_back_with_its_story(void **state)
+static void a_failed_event_waits_and_comes_back_with_its_story(void **state)
 {
     struct scene s = scene_of(*state, 3);
     struct claim claim = take(*state, s.store, s.id, 10, T0);
@@ -335,7 +335,7 @@ static void a_failed_one_waits_and_comes_back_with_its_story(void **state)
     must_equal(0, take(*state, s.store, s.id, 10, T0 + 100 * LEASE_US).batch->count);
 }
 
-static void a_buried_one_is_a_dead_letter(void **state)
+static void a_buried_event_is_a_dead_letter(void **state)
 {
     struct scene s = scene_of(*state, 3);
     struct claim claim = take(*state, s.store, s.id, 10, T0);
@@ -348,7 +348,7 @@ static void a_buried_one_is_a_dead_letter(void **state)
     must_equal(3, progress_of(s.store, s.id).checkpoint);
 }
 
-static void a_lease_whose_last_one_left_is_gone(void **state)
+static void a_lease_whose_last_event_is_settled_is_gone(void **state)
 {
     struct scene s = scene_of(*state, 2);
     struct claim claim = take(*state, s.store, s.id, 10, T0);
@@ -360,7 +360,7 @@ static void a_lease_whose_last_one_left_is_gone(void **state)
 
 /* ---- Releasing ------------------------------------------------------------------------------- */
 
-static void a_released_one_is_free_for_the_next_claim(void **state)
+static void a_released_event_is_free_for_the_next_claim(void **state)
 {
     struct scene s = scene_of(*state, 4);
     struct claim claim = take(*state, s.store, s.id, 3, T0);
@@ -584,7 +584,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_claim_takes_from_the_log_in_order_and_moves_the_cursor),
     CLAIM(an_empty_claim_makes_no_lease),
     CLAIM(a_claim_never_passes_the_head),
-    CLAIM(what_does_not_match_is_passed_by_the_cursor),
+    CLAIM(events_that_do_not_match_are_passed_by_the_cursor),
     CLAIM(unhandled_events_are_claimed_marked_if_asked_for),
     CLAIM(a_claim_stops_at_the_batchs_bytes),
     CLAIM(a_paused_subscription_gives_nothing),
@@ -598,10 +598,10 @@ static const struct CMUnitTest claims[] = {
     CLAIM(settling_all_does_not_look_at_outcomes),
     CLAIM(outcomes_of_one_settle_may_differ),
     CLAIM(a_lease_can_be_settled_by_another_process),
-    CLAIM(a_failed_one_waits_and_comes_back_with_its_story),
-    CLAIM(a_buried_one_is_a_dead_letter),
-    CLAIM(a_lease_whose_last_one_left_is_gone),
-    CLAIM(a_released_one_is_free_for_the_next_claim),
+    CLAIM(a_failed_event_waits_and_comes_back_with_its_story),
+    CLAIM(a_buried_event_is_a_dead_letter),
+    CLAIM(a_lease_whose_last_event_is_settled_is_gone),
+    CLAIM(a_released_event_is_free_for_the_next_claim),
     CLAIM(a_released_retry_keeps_its_story),
     CLAIM(everything_left_is_released_together),
     CLAIM(due_retries_come_first_then_orphans_then_the_log),

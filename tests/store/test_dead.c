@@ -196,7 +196,7 @@ static void numbers_of_dead_letters_are_never_used_again(void **state)
 
 /* ---- Again ----------------------------------------------------------------------------------- */
 
-static void a_retried_one_waits_with_a_clean_record_and_leaves_the_dead(void **state)
+static void a_retried_letter_waits_with_a_clean_record_and_is_not_listed(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     bury_all(&s, 3);
@@ -267,7 +267,7 @@ static void an_edited_payload_goes_with_its_delivery(void **state)
     must_read("{}", letter_of(s.store, dead_id_of(s.store, 2)).payload);
 }
 
-static void a_retried_one_of_a_shared_subscription_is_claimed(void **state)
+static void a_retried_letter_of_a_shared_subscription_is_claimed(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 3);
@@ -302,7 +302,7 @@ static int collect_id(const hf_dead_letter *letter, void *ctx)
     return 0;
 }
 
-static void many_are_retried_in_one_step_and_missing_ones_not_counted(void **state)
+static void many_letters_are_retried_in_one_step_and_missing_ones_not_counted(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", STORE_DEAD_STEP_MAX);
@@ -346,7 +346,7 @@ static void a_dead_letter_whose_subscription_is_gone_is_left(void **state)
     must_read("1", list_due(s.store, id, 0, T0 + SECOND));
 }
 
-static void a_retried_one_above_the_checkpoint_is_not_read_again(void **state)
+static void a_retried_letter_above_the_checkpoint_is_not_read_again(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     must_answer(HF_OK, SETTLE(&s.owner, 0, dead(2, "b")));
@@ -452,7 +452,7 @@ static void resolving_twice_conflicts(void **state)
     must_equal(T0 + 5, letter_of(s.store, dead_id).resolved_at_us);
 }
 
-static void purged_ones_are_gone_and_missing_ones_not_counted(void **state)
+static void purged_letters_are_gone_and_missing_ones_not_counted(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     bury_all(&s, 3);
@@ -500,20 +500,20 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_missing_dead_letter_is_not_found),
     CLAIM(an_event_has_one_open_letter_per_subscription),
     CLAIM(numbers_of_dead_letters_are_never_used_again),
-    CLAIM(a_retried_one_waits_with_a_clean_record_and_leaves_the_dead),
+    CLAIM(a_retried_letter_waits_with_a_clean_record_and_is_not_listed),
     CLAIM(an_edited_payload_is_delivered_and_the_log_keeps_the_old),
     CLAIM(an_edited_payload_goes_with_its_delivery),
-    CLAIM(a_retried_one_of_a_shared_subscription_is_claimed),
-    CLAIM(many_are_retried_in_one_step_and_missing_ones_not_counted),
+    CLAIM(a_retried_letter_of_a_shared_subscription_is_claimed),
+    CLAIM(many_letters_are_retried_in_one_step_and_missing_ones_not_counted),
     CLAIM(a_dead_letter_whose_subscription_is_gone_is_left),
-    CLAIM(a_retried_one_above_the_checkpoint_is_not_read_again),
+    CLAIM(a_retried_letter_above_the_checkpoint_is_not_read_again),
     CLAIM(a_retry_replaces_the_blocked_row_and_the_lane_goes_on_behind_it),
     CLAIM(resolving_frees_the_lane),
     CLAIM(purging_frees_the_lane),
     CLAIM(a_freed_event_above_the_checkpoint_is_not_delivered_again),
     CLAIM(an_old_letter_can_be_ended_without_harm_to_a_new_delivery),
     CLAIM(resolving_twice_conflicts),
-    CLAIM(purged_ones_are_gone_and_missing_ones_not_counted),
+    CLAIM(purged_letters_are_gone_and_missing_ones_not_counted),
     CLAIM(dead_letters_survive_their_subscription),
     CLAIM(dead_letters_of_another_namespace_are_out_of_reach),
 };

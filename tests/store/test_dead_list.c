@@ -142,7 +142,7 @@ static void limits_count_what_matches_and_not_what_is_skipped(void **state)
     must_read("1", list_dead(store, &query));
 }
 
-static void resolved_ones_are_listed_only_if_asked_for(void **state)
+static void resolved_letters_are_listed_only_if_asked_for(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     bury_all(&s, 3);
@@ -315,7 +315,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_listing_that_is_stopped_is_no_error),
     CLAIM(filters_narrow_the_list_and_the_count),
     CLAIM(limits_count_what_matches_and_not_what_is_skipped),
-    CLAIM(resolved_ones_are_listed_only_if_asked_for),
+    CLAIM(resolved_letters_are_listed_only_if_asked_for),
     CLAIM(every_mixture_of_filters_lists_what_the_model_lists),
 };
 

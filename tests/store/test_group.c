@@ -454,7 +454,7 @@ static void an_unknown_outcome_is_resolved_by_publishing_the_same_id_again(void 
 }
 
 /* However it came to the store: alone, or with others of its thread. */
-static void what_may_have_happened_is_never_said_not_to(void **state)
+static void a_change_that_may_have_happened_has_an_unknown_outcome(void **state)
 {
     struct store *store = open_faulty(*state);
     for (int i = 0; i < 2; i++) {
@@ -516,7 +516,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_commit_that_fails_is_answered_to_every_change_of_it),
     CLAIM(a_database_that_is_unavailable_leaves_every_change_unbegun),
     CLAIM(an_unknown_outcome_is_resolved_by_publishing_the_same_id_again),
-    CLAIM(what_may_have_happened_is_never_said_not_to),
+    CLAIM(a_change_that_may_have_happened_has_an_unknown_outcome),
 #endif
 };
 

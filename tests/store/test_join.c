@@ -67,7 +67,7 @@ static void a_commit_keeps_the_applications_rows_and_the_events(void **state)
     sqlite3_close(s.db);
 }
 
-static void a_rollback_keeps_neither(void **state)
+static void a_rollback_keeps_neither_the_applications_rows_nor_the_events(void **state)
 {
     struct scene s = scene_of(*state);
     must_answer(HF_OK, store_join_begin(s.store, s.db, soon()));
@@ -100,7 +100,7 @@ static void one_connection_can_join_again_and_again(void **state)
     sqlite3_close(s.db);
 }
 
-static void the_contract_of_append_holds_inside(void **state)
+static void the_contract_of_append_holds_in_a_joined_transaction(void **state)
 {
     struct scene s = scene_of(*state);
     struct new_event known = event_of("t", NULL);
@@ -128,7 +128,7 @@ static void the_contract_of_append_holds_inside(void **state)
     sqlite3_close(s.db);
 }
 
-static void the_commit_rings(void **state)
+static void the_commit_of_a_joined_transaction_rings(void **state)
 {
     struct scene s = scene_of(*state);
     struct store *other = fixture_open(*state, "b");
@@ -283,7 +283,7 @@ static void an_application_that_commits_itself_does_not_stop_the_others(void **s
     sqlite3_close(s.db);
 }
 
-static void an_application_that_rolls_back_itself_is_not_told_that_it_committed(void **state)
+static void an_end_after_the_application_rolled_back_does_not_report_a_commit(void **state)
 {
     struct scene s = scene_of(*state);
     must_answer(HF_OK, store_join_begin(s.store, s.db, soon()));
@@ -366,10 +366,10 @@ static void many_join_while_others_publish(void **state)
 
 static const struct CMUnitTest claims[] = {
     CLAIM(a_commit_keeps_the_applications_rows_and_the_events),
-    CLAIM(a_rollback_keeps_neither),
+    CLAIM(a_rollback_keeps_neither_the_applications_rows_nor_the_events),
     CLAIM(one_connection_can_join_again_and_again),
-    CLAIM(the_contract_of_append_holds_inside),
-    CLAIM(the_commit_rings),
+    CLAIM(the_contract_of_append_holds_in_a_joined_transaction),
+    CLAIM(the_commit_of_a_joined_transaction_rings),
     CLAIM(the_application_may_use_savepoints),
     CLAIM(a_connection_that_was_not_begun_is_misuse),
     CLAIM(another_connection_than_the_begun_one_is_misuse),
@@ -379,7 +379,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_same_file_by_another_name_is_the_same_file),
     CLAIM(changes_of_the_thread_that_joined_are_misuse),
     CLAIM(an_application_that_commits_itself_does_not_stop_the_others),
-    CLAIM(an_application_that_rolls_back_itself_is_not_told_that_it_committed),
+    CLAIM(an_end_after_the_application_rolled_back_does_not_report_a_commit),
     CLAIM(a_begin_that_cannot_have_the_database_times_out),
     CLAIM(many_join_while_others_publish),
 };

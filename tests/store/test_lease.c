@@ -94,7 +94,7 @@ static void an_expired_lease_is_good_until_it_is_handed_out_again(void **state)
     must_equal(4, progress_of(s.store, s.id).checkpoint);
 }
 
-static void what_was_handed_out_again_cannot_be_settled_by_the_first(void **state)
+static void an_event_that_was_handed_out_again_cannot_be_settled_by_the_first_lease(void **state)
 {
     struct scene s = scene_of(*state, 1);
     struct claim late = take(*state, s.store, s.id, 1, T0);
@@ -137,7 +137,7 @@ static void a_lease_can_be_shortened_and_settled_in_one_go(void **state)
 
 /* ---- Halves ---------------------------------------------------------------------------------- */
 
-static void an_expired_lease_of_several_comes_back_in_halves(void **state)
+static void an_expired_lease_of_several_events_comes_back_in_halves(void **state)
 {
     struct scene s = scene_of(*state, 8);
     take(*state, s.store, s.id, 8, T0);
@@ -157,7 +157,7 @@ static void an_expired_lease_of_several_comes_back_in_halves(void **state)
     must_equal(0, progress_of(s.store, s.id).retrying);
 }
 
-static void the_other_half_keeps_a_clean_record(void **state)
+static void the_other_half_of_an_expired_lease_keeps_a_clean_record(void **state)
 {
     struct scene s = scene_of(*state, 2);
     take(*state, s.store, s.id, 2, T0);
@@ -198,7 +198,7 @@ static void max_bounds_what_comes_back_of_a_lease(void **state)
     }
 }
 
-static void an_expired_lease_of_one_is_a_failed_attempt(void **state)
+static void an_expired_lease_of_one_event_is_a_failed_attempt(void **state)
 {
     struct scene s = scene_of(*state, 1);
     take(*state, s.store, s.id, 1, T0);
@@ -310,7 +310,7 @@ static void a_bound_lease_expires_by_time(void **state)
     child_finish(puppet);
 }
 
-static void notes_tell_which_of_a_dead_claimers_events_were_running(void **state)
+static void notes_show_which_events_of_a_dead_claimer_were_running(void **state)
 {
     struct scene s = scene_of(*state, 6);
     fixture_sqlite_only(*state); /* the engine that has notes */
@@ -574,20 +574,20 @@ static const struct role roles[] = {{"reaper", reaper_role}, {NULL, NULL}};
 static const struct CMUnitTest claims[] = {
     CLAIM(no_other_process_gets_leased_events_before_they_expire),
     CLAIM(an_expired_lease_is_good_until_it_is_handed_out_again),
-    CLAIM(what_was_handed_out_again_cannot_be_settled_by_the_first),
+    CLAIM(an_event_that_was_handed_out_again_cannot_be_settled_by_the_first_lease),
     CLAIM(an_extended_lease_lasts_until_the_new_time),
     CLAIM(a_lease_can_be_shortened_and_settled_in_one_go),
-    CLAIM(an_expired_lease_of_several_comes_back_in_halves),
-    CLAIM(the_other_half_keeps_a_clean_record),
+    CLAIM(an_expired_lease_of_several_events_comes_back_in_halves),
+    CLAIM(the_other_half_of_an_expired_lease_keeps_a_clean_record),
     CLAIM(only_what_is_left_of_a_lease_comes_back),
     CLAIM(max_bounds_what_comes_back_of_a_lease),
-    CLAIM(an_expired_lease_of_one_is_a_failed_attempt),
+    CLAIM(an_expired_lease_of_one_event_is_a_failed_attempt),
     CLAIM(a_retry_whose_lease_expires_keeps_its_story),
     CLAIM(a_poison_event_ends_up_alone_and_its_neighbours_stay_clean),
     CLAIM(a_bound_lease_ends_with_its_process),
     CLAIM(a_detached_lease_outlives_its_process),
     CLAIM(a_bound_lease_expires_by_time),
-    CLAIM(notes_tell_which_of_a_dead_claimers_events_were_running),
+    CLAIM(notes_show_which_events_of_a_dead_claimer_were_running),
     CLAIM(a_dead_claimers_failed_attempts_are_recorded_once),
     CLAIM(killed_claimers_lose_nothing_and_double_nothing),
     CLAIM(closing_a_store_frees_its_bound_leases),

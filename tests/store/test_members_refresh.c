@@ -105,7 +105,7 @@ static void a_change_of_the_members_rings(void **state)
     must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
 }
 
-static void whose_partitions_are_is_told(void **state)
+static void a_refresh_returns_the_owner_of_each_partition(void **state)
 {
     struct store *a = fixture_open(*state, "node-a");
     struct store *b = fixture_open(*state, "node-b");
@@ -297,7 +297,7 @@ static void marks_fold_what_was_settled_ahead(void **state)
 }
 
 /* Those of a mark that is left out are, too. One whose lane is empty waits instead, and says so. */
-static void held_ones_are_stored_with_their_marks(void **state)
+static void held_events_are_stored_with_their_marks(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 9);
@@ -365,7 +365,7 @@ static struct members_refresh members_refresh_for(struct store *store, int64_t i
     return refresh;
 }
 
-static void what_members_are_assigned_is_told_to_all(void **state)
+static void a_refresh_returns_the_assignments_of_all_members(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -503,7 +503,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(members_are_counted_in_the_order_of_joining),
     CLAIM(the_version_of_the_members_rises_only_when_they_change),
     CLAIM(a_change_of_the_members_rings),
-    CLAIM(whose_partitions_are_is_told),
+    CLAIM(a_refresh_returns_the_owner_of_each_partition),
     CLAIM(a_member_that_closes_is_gone),
     CLAIM(a_dead_member_is_struck_off_and_what_it_owned_is_free),
     CLAIM(a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_newest),
@@ -513,9 +513,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(checkpoints_of_several_partitions_move_at_once),
     CLAIM(a_mark_of_a_lost_partition_is_left_out),
     CLAIM(marks_fold_what_was_settled_ahead),
-    CLAIM(held_ones_are_stored_with_their_marks),
+    CLAIM(held_events_are_stored_with_their_marks),
     CLAIM(marks_of_older_patterns_or_going_back_change_nothing),
-    CLAIM(what_members_are_assigned_is_told_to_all),
+    CLAIM(a_refresh_returns_the_assignments_of_all_members),
     CLAIM(a_member_that_wants_something_else_is_the_newest),
     CLAIM(a_refresh_returns_members_partitions_and_dead_processes),
     CLAIM(a_reader_hands_up_only_what_is_of_the_wanted_partitions),

@@ -85,7 +85,7 @@ static void a_generated_id_is_kept_if_it_was_there_for_a_heartbeat(void **state)
 }
 
 /* As a full disk may do: the statement fails, and takes its whole transaction with it. */
-static void what_fails_to_remember_the_dead_fails_nothing_else(void **state)
+static void a_failure_to_record_past_nodes_fails_nothing_else(void **state)
 {
     struct fixture *fixture = *state;
     fixture_sqlite_only(fixture);
@@ -114,7 +114,7 @@ static void what_fails_to_remember_the_dead_fails_nothing_else(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(a_heartbeat_is_judged_by_a_clock_that_cannot_be_set),
     CLAIM(a_generated_id_is_kept_if_it_was_there_for_a_heartbeat),
-    CLAIM(what_fails_to_remember_the_dead_fails_nothing_else),
+    CLAIM(a_failure_to_record_past_nodes_fails_nothing_else),
 };
 
 FIXTURE_MAIN("node", claims, NULL)

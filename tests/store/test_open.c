@@ -60,7 +60,7 @@ static int64_t file_bytes(const char *path)
 
 /* ---- URLs ------------------------------------------------------------------------------------ */
 
-static void urls_that_name_nothing_are_invalid(void **state)
+static void urls_without_a_database_are_invalid(void **state)
 {
     must_equal(HF_INVALID, refused(*state, "", HF_OPEN_CREATE));
     must_equal(HF_INVALID, refused(*state, "sqlite:", HF_OPEN_CREATE));
@@ -68,7 +68,7 @@ static void urls_that_name_nothing_are_invalid(void **state)
     must_say("nosuchengine");
 }
 
-static void what_is_no_url_of_ours_is_refused_without_its_password(void **state)
+static void an_unsupported_url_is_refused_without_showing_its_password(void **state)
 {
     struct fixture *f = *state;
     static const char *const urls[] = {
@@ -382,7 +382,7 @@ static void a_program_that_a_migration_leaves_behind_can_write_no_more(void **st
 
 /* ---- Namespaces ------------------------------------------------------------------------------ */
 
-static void namespaces_know_nothing_of_each_other(void **state)
+static void namespaces_do_not_see_each_others_events(void **state)
 {
     struct fixture *f = *state;
     struct store *a = fixture_open(f, "a");
@@ -662,7 +662,7 @@ static void a_forked_child_does_not_keep_its_dead_parent_alive(void **state)
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-static void closing_nothing_is_allowed(void **state)
+static void closing_a_null_store_is_allowed(void **state)
 {
     (void)state;
     store_close(NULL);
@@ -696,8 +696,8 @@ static const struct role roles[] = {
 };
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(urls_that_name_nothing_are_invalid),
-    CLAIM(what_is_no_url_of_ours_is_refused_without_its_password),
+    CLAIM(urls_without_a_database_are_invalid),
+    CLAIM(an_unsupported_url_is_refused_without_showing_its_password),
     CLAIM(a_database_in_memory_is_refused),
     CLAIM(a_bare_path_is_a_sqlite_file),
     CLAIM(odd_characters_in_a_path_are_characters),
@@ -714,7 +714,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_newer_schema_is_refused_and_not_touched),
     CLAIM(a_newer_schema_that_takes_older_programs_is_used_as_it_is),
     CLAIM(a_program_that_a_migration_leaves_behind_can_write_no_more),
-    CLAIM(namespaces_know_nothing_of_each_other),
+    CLAIM(namespaces_do_not_see_each_others_events),
     CLAIM(many_namespaces_live_in_one_database),
     CLAIM(a_namespace_may_have_the_longest_and_oddest_name),
     CLAIM(processes_that_create_at_once_share_one_database),
@@ -722,7 +722,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_writer_that_dies_in_the_middle_does_not_block_the_others),
     CLAIM(a_forked_child_is_refused_and_does_not_disturb_its_parent),
     CLAIM(a_forked_child_does_not_keep_its_dead_parent_alive),
-    CLAIM(closing_nothing_is_allowed),
+    CLAIM(closing_a_null_store_is_allowed),
     CLAIM(opening_and_closing_leaves_no_descriptor_open),
 };
 

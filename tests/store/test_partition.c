@@ -52,7 +52,7 @@ static void a_partition_of_no_subscription_is_not_found(void **state)
     must_answer(HF_NOTFOUND, RUN(store, &acquire));
 }
 
-static void another_owner_is_busy_and_named(void **state)
+static void a_partition_of_another_owner_is_busy_and_the_owner_named(void **state)
 {
     struct store *a = fixture_open(*state, "node-of-a");
     struct store *b = fixture_open(*state, "node-of-b");
@@ -134,7 +134,7 @@ static void a_stale_settle_changes_nothing(void **state)
 
 /* ---- Giving back ----------------------------------------------------------------------------- */
 
-static void what_is_given_back_is_free_at_once(void **state)
+static void a_partition_that_is_given_back_is_free_at_once(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -297,7 +297,7 @@ static void an_owner_that_shows_life_keeps_its_partition(void **state)
     must_hold(stays);
 }
 
-static void signs_that_do_not_change_for_a_lease_mean_frost(void **state)
+static void a_process_whose_signs_of_life_stand_still_for_a_lease_is_frozen(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -326,7 +326,7 @@ static void the_wall_clock_does_not_decide_which_process_is_frozen(void **state)
     }
 }
 
-static void force_takes_over_at_once(void **state)
+static void a_forced_acquire_takes_over_at_once(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -584,21 +584,21 @@ static void a_seek_fences_the_owner_but_leaves_it_the_partition(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(a_free_partition_is_acquired),
     CLAIM(a_partition_of_no_subscription_is_not_found),
-    CLAIM(another_owner_is_busy_and_named),
+    CLAIM(a_partition_of_another_owner_is_busy_and_the_owner_named),
     CLAIM(partitions_have_owners_of_their_own),
     CLAIM(acquiring_again_gives_a_new_epoch_and_fences_the_old),
     CLAIM(a_settle_with_a_future_or_foreign_epoch_is_stale),
     CLAIM(a_stale_settle_changes_nothing),
-    CLAIM(what_is_given_back_is_free_at_once),
+    CLAIM(a_partition_that_is_given_back_is_free_at_once),
     CLAIM(giving_one_partition_back_keeps_the_others),
     CLAIM(closing_a_store_gives_back_what_it_owns),
     CLAIM(a_dead_owner_is_succeeded_at_once),
     CLAIM(an_owner_that_exits_without_closing_is_dead),
     CLAIM(a_frozen_owner_is_succeeded_after_its_lease_and_then_refused),
     CLAIM(an_owner_that_shows_life_keeps_its_partition),
-    CLAIM(signs_that_do_not_change_for_a_lease_mean_frost),
+    CLAIM(a_process_whose_signs_of_life_stand_still_for_a_lease_is_frozen),
     CLAIM(the_wall_clock_does_not_decide_which_process_is_frozen),
-    CLAIM(force_takes_over_at_once),
+    CLAIM(a_forced_acquire_takes_over_at_once),
     CLAIM(an_owner_that_took_over_gives_the_next_one_all_that_was_stored),
     CLAIM(handlers_that_ran_at_death_are_recorded_once_and_exactly),
     CLAIM(the_last_note_of_a_slot_counts),

@@ -51,7 +51,7 @@ static void the_checkpoint_is_the_lowest_of_the_partitions(void **state)
     must_equal(4, progress_of(store, id).checkpoint);
 }
 
-static void a_shared_ones_checkpoint_is_below_cursor_leases_and_retries(void **state)
+static void the_checkpoint_of_a_shared_subscription_is_below_cursor_leases_and_retries(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 9);
@@ -115,7 +115,7 @@ static void the_oldest_waiting_is_the_first_unsettled_event(void **state)
     must_equal(-1, oldest_of(store, id));
 }
 
-static void the_oldest_waiting_of_a_shared_one_may_be_leased(void **state)
+static void the_oldest_waiting_event_of_a_shared_subscription_may_be_leased(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_shared(store, "s");
@@ -176,7 +176,7 @@ static int hear(int64_t id, const struct progress *progress, void *ctx)
     return several->count == several->enough;
 }
 
-static void several_are_told_about_in_the_order_of_their_ids(void **state)
+static void several_subscriptions_are_described_in_the_order_of_their_ids(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 4);
@@ -270,7 +270,7 @@ static struct epochs epochs_of(struct store *store, int64_t id, int32_t partitio
     return (struct epochs){standing.generation, found.epoch};
 }
 
-static void generation_and_epoch_tell_changes_and_takeovers(void **state)
+static void generation_and_epoch_count_changes_and_takeovers(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -679,13 +679,13 @@ static void queries_of_many_threads_see_consistent_snapshots(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(a_fresh_ordered_subscription_has_done_nothing),
     CLAIM(the_checkpoint_is_the_lowest_of_the_partitions),
-    CLAIM(a_shared_ones_checkpoint_is_below_cursor_leases_and_retries),
+    CLAIM(the_checkpoint_of_a_shared_subscription_is_below_cursor_leases_and_retries),
     CLAIM(the_oldest_waiting_is_the_first_unsettled_event),
-    CLAIM(the_oldest_waiting_of_a_shared_one_may_be_leased),
+    CLAIM(the_oldest_waiting_event_of_a_shared_subscription_may_be_leased),
     CLAIM(the_owner_of_the_first_partition_that_has_one_is_shown),
-    CLAIM(several_are_told_about_in_the_order_of_their_ids),
+    CLAIM(several_subscriptions_are_described_in_the_order_of_their_ids),
     CLAIM(none_of_many_subscriptions_is_left_out),
-    CLAIM(generation_and_epoch_tell_changes_and_takeovers),
+    CLAIM(generation_and_epoch_count_changes_and_takeovers),
     CLAIM(where_there_is_no_partition_there_is_no_epoch),
     CLAIM(facts_of_an_untouched_event_are_empty),
     CLAIM(facts_of_a_shared_delivery_follow_its_life),

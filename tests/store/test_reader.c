@@ -153,7 +153,7 @@ static void a_batch_is_appended_to(void **state)
     must_read("1 2 3 4", list_batch(batch));
 }
 
-static void two_readers_do_not_know_each_other(void **state)
+static void two_readers_do_not_affect_each_other(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 6);
@@ -441,7 +441,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(max_bounds_a_call_and_more_tells_the_rest),
     CLAIM(a_reader_at_the_end_sees_what_comes_later),
     CLAIM(a_batch_is_appended_to),
-    CLAIM(two_readers_do_not_know_each_other),
+    CLAIM(two_readers_do_not_affect_each_other),
     CLAIM(a_reader_can_be_closed_in_the_middle),
     CLAIM(only_matching_events_come_and_the_floor_passes_the_others),
     CLAIM(the_floor_stays_below_what_was_not_handed_up),

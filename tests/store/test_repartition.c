@@ -69,7 +69,7 @@ static void move_to(struct store *store, int64_t id, int32_t partition, int64_t 
 
 /* ---- The wish -------------------------------------------------------------------------------- */
 
-static void a_wish_is_stored_and_changes_nothing_else(void **state)
+static void a_requested_number_is_stored_and_changes_nothing_else(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 9);
@@ -85,7 +85,7 @@ static void a_wish_is_stored_and_changes_nothing_else(void **state)
     must_equal(generation, generation_of(a, id));
 }
 
-static void a_new_wish_replaces_the_old_one_and_the_present_number_cancels_it(void **state)
+static void a_new_request_replaces_the_old_and_the_present_number_cancels_it(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(a, "s", 3);
@@ -101,7 +101,7 @@ static void a_new_wish_replaces_the_old_one_and_the_present_number_cancels_it(vo
     must_equal(false, changed);
 }
 
-static void after_a_seek_all_are_equally_far(void **state)
+static void after_a_seek_all_partitions_are_equally_far(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 9);
@@ -158,7 +158,7 @@ static void a_change_of_partitions_waits_for_live_owners_and_names_them(void **s
     must_be_wished(a, 4, 0);
 }
 
-static void a_dead_owner_does_not_hold_it_up(void **state)
+static void a_dead_owner_does_not_delay_a_change_of_partitions(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 3);
@@ -175,7 +175,7 @@ static void a_dead_owner_does_not_hold_it_up(void **state)
     must_equal(!store_takes_notes(a), acquire.ret_unclean);
 }
 
-static void what_a_dead_owner_ran_is_recorded_in_the_partition_it_is_of_now(void **state)
+static void events_that_a_dead_owner_ran_are_recorded_in_their_new_partition(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     if (!store_takes_notes(a)) {
@@ -194,7 +194,7 @@ static void what_a_dead_owner_ran_is_recorded_in_the_partition_it_is_of_now(void
     must_equal(1, facts_of(*state, a, id, 3, NULL).attempts);
 }
 
-static void a_frozen_owner_holds_it_up_for_a_lease_and_is_refused_afterwards(void **state)
+static void a_frozen_owner_delays_a_change_of_partitions_by_a_lease_and_is_refused(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 3);
@@ -214,7 +214,7 @@ static void a_frozen_owner_holds_it_up_for_a_lease_and_is_refused_afterwards(voi
     child_finish(puppet);
 }
 
-static void no_former_epoch_is_good_any_more(void **state)
+static void former_epochs_are_refused_after_a_change_of_partitions(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 3);
@@ -234,7 +234,7 @@ static void no_former_epoch_is_good_any_more(void **state)
     must_equal(0, own(a, id, 1).checkpoint);
 }
 
-static void retries_and_what_is_settled_go_where_their_events_belong(void **state)
+static void retries_and_settled_rows_move_to_the_partition_of_their_event(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_lanes(a, "abcdefghijab");
@@ -292,7 +292,7 @@ static void an_edited_dead_letter_that_waits_goes_by_its_copy(void **state)
     must_read("2", list_due(a, id, (int32_t)(entry_at(*state, a, 2)->hash % 7), T0));
 }
 
-static void members_stay_and_hear_of_it(void **state)
+static void members_stay_and_are_notified_of_a_change_of_partitions(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 3);
@@ -321,7 +321,7 @@ static void members_stay_and_hear_of_it(void **state)
     must_equal(4, refresh.ret_partitions);
 }
 
-static void what_has_no_partitions_of_its_own_is_refused(void **state)
+static void shared_and_missing_subscriptions_cannot_be_repartitioned(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     must_answer(HF_NOTFOUND, repartition(a, 4711));
@@ -332,19 +332,19 @@ static void what_has_no_partitions_of_its_own_is_refused(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(a_wish_is_stored_and_changes_nothing_else),
-    CLAIM(a_new_wish_replaces_the_old_one_and_the_present_number_cancels_it),
-    CLAIM(after_a_seek_all_are_equally_far),
+    CLAIM(a_requested_number_is_stored_and_changes_nothing_else),
+    CLAIM(a_new_request_replaces_the_old_and_the_present_number_cancels_it),
+    CLAIM(after_a_seek_all_partitions_are_equally_far),
     CLAIM(a_change_of_partitions_waits_until_all_are_equally_far),
     CLAIM(a_change_of_partitions_waits_for_live_owners_and_names_them),
-    CLAIM(a_dead_owner_does_not_hold_it_up),
-    CLAIM(what_a_dead_owner_ran_is_recorded_in_the_partition_it_is_of_now),
-    CLAIM(a_frozen_owner_holds_it_up_for_a_lease_and_is_refused_afterwards),
-    CLAIM(no_former_epoch_is_good_any_more),
-    CLAIM(retries_and_what_is_settled_go_where_their_events_belong),
+    CLAIM(a_dead_owner_does_not_delay_a_change_of_partitions),
+    CLAIM(events_that_a_dead_owner_ran_are_recorded_in_their_new_partition),
+    CLAIM(a_frozen_owner_delays_a_change_of_partitions_by_a_lease_and_is_refused),
+    CLAIM(former_epochs_are_refused_after_a_change_of_partitions),
+    CLAIM(retries_and_settled_rows_move_to_the_partition_of_their_event),
     CLAIM(an_edited_dead_letter_that_waits_goes_by_its_copy),
-    CLAIM(members_stay_and_hear_of_it),
-    CLAIM(what_has_no_partitions_of_its_own_is_refused),
+    CLAIM(members_stay_and_are_notified_of_a_change_of_partitions),
+    CLAIM(shared_and_missing_subscriptions_cannot_be_repartitioned),
 };
 
 FIXTURE_MAIN("repartition", claims, NULL)

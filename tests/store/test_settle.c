@@ -35,7 +35,7 @@ static void a_checkpoint_is_stored_with_event_and_time(void **state)
     must_hold(memcmp(id, progress.checkpoint_event_id, 16) == 0);
 }
 
-static void a_settle_without_checkpoint_leaves_it(void **state)
+static void a_settle_without_a_checkpoint_leaves_the_checkpoint(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     must_answer(HF_OK, settle(&s.owner, 2, NULL, 0));
@@ -101,7 +101,7 @@ static void a_settle_of_nothing_is_a_settle(void **state)
 
 /* ---- Settled above the checkpoint ------------------------------------------------------------ */
 
-static void what_is_done_above_the_checkpoint_is_remembered_until_it_passes(void **state)
+static void events_done_above_the_checkpoint_are_remembered_until_it_passes(void **state)
 {
     struct scene s = scene_of(*state, "abcdefg");
     must_answer(HF_OK, SETTLE(&s.owner, 1, done(3, "c"), done(6, "f"), dead(4, "d"), done(1, "a")));
@@ -116,7 +116,7 @@ static void what_is_done_above_the_checkpoint_is_remembered_until_it_passes(void
     must_read("", list_ahead(s.store, s.id, 0, 0));
 }
 
-static void ahead_is_only_what_is_above_the_given_checkpoint(void **state)
+static void only_events_above_the_given_checkpoint_are_listed_as_done_ahead(void **state)
 {
     struct scene s = scene_of(*state, "abcdef");
     must_answer(HF_OK,
@@ -208,7 +208,7 @@ static void a_retry_that_fails_again_has_the_newer_cause_and_unit(void **state)
     must_equal(CAUSE_DIED, facts_of(*state, s.store, s.id, 2, NULL).cause);
 }
 
-static void facts_tell_the_retry(void **state)
+static void facts_show_the_retry(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     must_answer(HF_OK, SETTLE(&s.owner, 1, retry(2, "b", T0 + 9)));
@@ -284,7 +284,7 @@ static void retries_that_are_in_hand_are_not_answered(void **state)
 
 /* The second and the third follow the first, which failed; one was stored before the first one's
  * next attempt was due, the other one after that. */
-static void what_follows_in_a_lane_waits_for_all_before_it_whenever_it_was_stored(void **state)
+static void an_event_waits_for_all_before_it_in_its_lane_whenever_it_was_stored(void **state)
 {
     struct scene s = scene_of(*state, "aaa");
     must_answer(HF_OK, SETTLE(&s.owner, -1, retry(1, "a", T0 + 40), retry(2, "a", 0)));
@@ -328,7 +328,7 @@ static void holding_replaces_the_row_of_its_position(void **state)
     must_read("1 2", list_due(s.store, s.id, 0, T0));
 }
 
-static void done_takes_the_retry_away(void **state)
+static void a_retry_that_is_done_is_removed(void **state)
 {
     struct scene s = scene_of(*state, "ab");
     must_answer(HF_OK, SETTLE(&s.owner, 2, retry(1, "a", T0)));
@@ -417,7 +417,7 @@ static void several_outcomes_of_a_lane_in_one_settle_promote_in_order(void **sta
     must_read("3", list_due(s.store, s.id, 0, T0));
 }
 
-static void a_held_one_whose_lane_is_free_waits_at_once(void **state)
+static void a_held_event_whose_lane_is_free_waits_at_once(void **state)
 {
     struct scene s = scene_of(*state, "aab");
     s.owner.now_us = T0 + 50;
@@ -442,7 +442,7 @@ static void promotion_and_holding_in_one_settle_agree(void **state)
 
 /* ---- Dead and blocked ------------------------------------------------------------------------ */
 
-static void a_dead_one_becomes_a_dead_letter_and_is_settled(void **state)
+static void a_dead_event_becomes_a_dead_letter_and_is_settled(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     s.owner.now_us = T0 + 11;
@@ -460,7 +460,7 @@ static void a_dead_one_becomes_a_dead_letter_and_is_settled(void **state)
     must_equal(2, facts.attempts);
 }
 
-static void a_blocked_one_is_dead_and_its_lane_waits(void **state)
+static void a_blocked_event_is_dead_and_its_lane_waits(void **state)
 {
     struct scene s = scene_of(*state, "aab");
     must_answer(HF_OK, SETTLE(&s.owner, 3, retry(1, "a", T0), held(2, "a")));
@@ -490,7 +490,7 @@ static void a_first_attempt_can_block_its_lane(void **state)
 
 /* ---- Partitions ------------------------------------------------------------------------------ */
 
-static void questions_about_a_partition_answer_for_it_alone(void **state)
+static void queries_of_a_partition_return_its_rows_only(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     const char *zero = key_in(0, 2, 0);
@@ -620,34 +620,34 @@ static void a_pause_comes_with_the_settle_of_a_lease(void **state)
 
 static const struct CMUnitTest claims[] = {
     CLAIM(a_checkpoint_is_stored_with_event_and_time),
-    CLAIM(a_settle_without_checkpoint_leaves_it),
+    CLAIM(a_settle_without_a_checkpoint_leaves_the_checkpoint),
     CLAIM(a_checkpoint_never_goes_back),
     CLAIM(the_present_generation_is_answered),
     CLAIM(a_settle_by_an_older_definition_conflicts_and_changes_nothing),
     CLAIM(a_settle_of_nothing_is_a_settle),
-    CLAIM(what_is_done_above_the_checkpoint_is_remembered_until_it_passes),
-    CLAIM(ahead_is_only_what_is_above_the_given_checkpoint),
+    CLAIM(events_done_above_the_checkpoint_are_remembered_until_it_passes),
+    CLAIM(only_events_above_the_given_checkpoint_are_listed_as_done_ahead),
     CLAIM(listings_can_be_stopped),
     CLAIM(a_retry_waits_with_its_story_until_it_is_due),
     CLAIM(a_retry_that_fails_again_has_the_newer_cause_and_unit),
-    CLAIM(facts_tell_the_retry),
+    CLAIM(facts_show_the_retry),
     CLAIM(due_retries_come_by_due_time_up_to_max),
     CLAIM(retries_that_are_in_hand_are_not_answered),
-    CLAIM(what_follows_in_a_lane_waits_for_all_before_it_whenever_it_was_stored),
+    CLAIM(an_event_waits_for_all_before_it_in_its_lane_whenever_it_was_stored),
     CLAIM(a_retry_replaces_the_row_of_its_position),
     CLAIM(holding_replaces_the_row_of_its_position),
-    CLAIM(done_takes_the_retry_away),
+    CLAIM(a_retry_that_is_done_is_removed),
     CLAIM(held_rows_wait_behind_their_lane),
     CLAIM(the_lanes_lowest_held_row_follows_what_is_done_or_dead),
     CLAIM(a_retry_of_the_first_keeps_the_others_held),
     CLAIM(lanes_do_not_promote_each_other),
     CLAIM(several_outcomes_of_a_lane_in_one_settle_promote_in_order),
-    CLAIM(a_held_one_whose_lane_is_free_waits_at_once),
+    CLAIM(a_held_event_whose_lane_is_free_waits_at_once),
     CLAIM(promotion_and_holding_in_one_settle_agree),
-    CLAIM(a_dead_one_becomes_a_dead_letter_and_is_settled),
-    CLAIM(a_blocked_one_is_dead_and_its_lane_waits),
+    CLAIM(a_dead_event_becomes_a_dead_letter_and_is_settled),
+    CLAIM(a_blocked_event_is_dead_and_its_lane_waits),
     CLAIM(a_first_attempt_can_block_its_lane),
-    CLAIM(questions_about_a_partition_answer_for_it_alone),
+    CLAIM(queries_of_a_partition_return_its_rows_only),
     CLAIM(the_most_outcomes_fit_in_one_settle),
     CLAIM(a_pause_comes_with_its_settle_or_not_at_all),
     CLAIM(a_pause_comes_with_the_settle_of_a_lease),

@@ -68,7 +68,7 @@ static bool bell_is_silent(const struct bell *bell)
         must_hold(tries > 0);                                                                      \
     } while (0)
 
-static void the_number_stands_still_while_nothing_happens(void **state)
+static void the_news_counter_stands_still_while_nothing_happens(void **state)
 {
     struct bell bell = bell_of(*state);
     append_one(bell.near, "t", NULL);
@@ -101,7 +101,7 @@ static void changes_of_a_subscription_ring_but_its_breaker_does_not(void **state
     must_ring(&bell, subscription_drop(bell.near, "s"));
 }
 
-static void what_is_given_back_rings(void **state)
+static void a_partition_that_is_given_back_rings(void **state)
 {
     struct bell bell = bell_of(*state);
     int64_t id = subscribe_ordered(bell.near, "s", 1);
@@ -125,7 +125,7 @@ static void a_release_and_a_retry_that_is_due_ring(void **state)
     must_ring(&bell, RUN(bell.near, &release));
 }
 
-static void what_is_done_to_dead_letters_rings(void **state)
+static void changes_of_dead_letters_ring(void **state)
 {
     struct bell bell = bell_of(*state);
     append_lanes(bell.near, "abc");
@@ -158,7 +158,7 @@ static void an_event_published_in_a_transaction_rings_when_it_commits(void **sta
     must_ring(&bell, tx_commit(tx));
 }
 
-static void a_ring_of_another_process_is_heard(void **state)
+static void a_ring_of_another_process_ends_a_wait(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct child *puppet = puppet_start(*state, "b");
@@ -206,7 +206,7 @@ static void waiting_for_an_old_number_returns_at_once(void **state)
     must_hold(mono_ms() - begun_ms < LONG_MS / 2);
 }
 
-static void waiting_in_silence_takes_its_time(void **state)
+static void waiting_without_news_lasts_until_the_deadline(void **state)
 {
     struct bell bell = bell_of(*state);
     struct store *store = bell.near;
@@ -464,17 +464,17 @@ static void a_process_that_dies_waiting_or_ringing_disturbs_no_other(void **stat
 static const struct role roles[] = {{"player", player_role}, {"noisy", noisy_role}, {NULL, NULL}};
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(the_number_stands_still_while_nothing_happens),
+    CLAIM(the_news_counter_stands_still_while_nothing_happens),
     CLAIM(an_append_rings),
     CLAIM(changes_of_a_subscription_ring_but_its_breaker_does_not),
-    CLAIM(what_is_given_back_rings),
+    CLAIM(a_partition_that_is_given_back_rings),
     CLAIM(a_release_and_a_retry_that_is_due_ring),
-    CLAIM(what_is_done_to_dead_letters_rings),
+    CLAIM(changes_of_dead_letters_ring),
     CLAIM(an_event_published_in_a_transaction_rings_when_it_commits),
-    CLAIM(a_ring_of_another_process_is_heard),
+    CLAIM(a_ring_of_another_process_ends_a_wait),
     CLAIM(news_of_events_alone_is_no_other_news),
     CLAIM(waiting_for_an_old_number_returns_at_once),
-    CLAIM(waiting_in_silence_takes_its_time),
+    CLAIM(waiting_without_news_lasts_until_the_deadline),
     CLAIM(a_foreign_program_that_writes_ends_a_wait),
     CLAIM(a_wake_ends_the_waits_of_the_stores_own_threads),
     CLAIM(a_ring_ends_the_waits_of_all_threads),

@@ -47,7 +47,7 @@ static void pending_events_are_counted_up_to_the_maximum(void **state)
     must_equal(true, pending_of(store, id, "*", 1).more);
 }
 
-static void what_was_claimed_is_not_pending(void **state)
+static void claimed_events_are_not_pending(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_shared(store, "s");
@@ -59,7 +59,7 @@ static void what_was_claimed_is_not_pending(void **state)
     must_equal(3, pending_of(store, id, "*", 100).count);
 }
 
-static void what_is_settled_ahead_or_retries_is_not_pending(void **state)
+static void events_settled_ahead_or_retrying_are_not_pending(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(store, "s", 1);
@@ -147,7 +147,7 @@ static struct seen leases_of(struct store *store, int64_t id, int64_t now_us)
     return seen;
 }
 
-static void a_lease_tells_who_has_which_events_since_when(void **state)
+static void a_lease_shows_its_owner_events_and_start(void **state)
 {
     struct store *store = fixture_open(*state, "node-a");
     int64_t id = subscribe_shared(store, "s");
@@ -182,7 +182,7 @@ static struct progress progress_at(struct store *store, int64_t id, int64_t now_
     return progress;
 }
 
-static void what_is_in_an_ended_lease_is_not_in_flight(void **state)
+static void events_in_an_ended_lease_are_not_in_flight(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_shared(store, "s");
@@ -202,7 +202,7 @@ static void what_is_in_an_ended_lease_is_not_in_flight(void **state)
     must_equal(1, leases_of(store, id, later_us).ended);
 }
 
-static void what_is_in_an_ended_lease_is_pending(void **state)
+static void events_in_an_ended_lease_are_pending(void **state)
 {
     struct store *store = fixture_open(*state, "node-a");
     int64_t id = subscribe_shared(store, "s");
@@ -213,7 +213,7 @@ static void what_is_in_an_ended_lease_is_pending(void **state)
     must_equal(true, facts.holder.ended);
 }
 
-static void facts_tell_who_has_an_event_since_when(void **state)
+static void facts_show_the_owner_of_an_events_lease_and_its_start(void **state)
 {
     struct store *store = fixture_open(*state, "node-a");
     int64_t id = subscribe_shared(store, "s");
@@ -259,7 +259,7 @@ static void a_lease_that_is_bound_ends_with_its_process(void **state)
 
 /* ---- What runs ------------------------------------------------------------------------------- */
 
-static void what_a_living_owner_runs_is_in_flight(void **state)
+static void events_that_a_living_owner_runs_are_in_flight(void **state)
 {
     struct store *store = fixture_open(*state, "node-a");
     int64_t id = subscribe_ordered(store, "s", 1);
@@ -290,19 +290,19 @@ static const struct role roles[] = {{"puppet", puppet_run}, {NULL, NULL}};
 static const struct CMUnitTest claims[] = {
     CLAIM(only_events_that_match_are_pending),
     CLAIM(pending_events_are_counted_up_to_the_maximum),
-    CLAIM(what_was_claimed_is_not_pending),
-    CLAIM(what_is_settled_ahead_or_retries_is_not_pending),
+    CLAIM(claimed_events_are_not_pending),
+    CLAIM(events_settled_ahead_or_retrying_are_not_pending),
     CLAIM(each_partition_counts_behind_its_own_checkpoint),
     CLAIM(events_outside_the_patterns_are_pending_if_they_are_to_die),
     CLAIM(pending_events_of_no_subscription_are_not_found),
-    CLAIM(a_lease_tells_who_has_which_events_since_when),
+    CLAIM(a_lease_shows_its_owner_events_and_start),
     CLAIM(leases_of_no_subscription_are_not_found),
-    CLAIM(what_is_in_an_ended_lease_is_not_in_flight),
-    CLAIM(what_is_in_an_ended_lease_is_pending),
-    CLAIM(facts_tell_who_has_an_event_since_when),
+    CLAIM(events_in_an_ended_lease_are_not_in_flight),
+    CLAIM(events_in_an_ended_lease_are_pending),
+    CLAIM(facts_show_the_owner_of_an_events_lease_and_its_start),
     CLAIM(a_claim_of_retries_alone_is_remembered),
     CLAIM(a_lease_that_is_bound_ends_with_its_process),
-    CLAIM(what_a_living_owner_runs_is_in_flight),
+    CLAIM(events_that_a_living_owner_runs_are_in_flight),
 };
 
 FIXTURE_MAIN("standing", claims, roles)

@@ -67,7 +67,7 @@ static hf_status put_breaker(struct store *store, int64_t id, const char *json)
 
 /* ---- Creating and changing ------------------------------------------------------------------- */
 
-static void a_missing_subscription_is_created_as_told(void **state)
+static void a_missing_subscription_is_created_as_requested(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 9);
@@ -109,7 +109,7 @@ static void every_partition_begins_at_the_start(void **state)
     must_equal(-1, progress.cursor);
 }
 
-static void a_shared_ones_cursor_begins_at_the_start(void **state)
+static void the_cursor_of_a_shared_subscription_begins_at_the_start(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     append_count(store, "t", 9);
@@ -294,7 +294,7 @@ static void an_empty_list_does_not_call_back(void **state)
     must_equal(0, calls);
 }
 
-static void what_is_missing_is_not_found(void **state)
+static void changes_of_a_missing_subscription_are_not_found(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(store, "s", 1);
@@ -379,7 +379,7 @@ static void a_pause_records_its_time_author_and_reason(void **state)
     must_read("because", row.paused_reason);
 }
 
-static void pausing_what_is_paused_keeps_the_first_pause(void **state)
+static void a_second_pause_keeps_the_first(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(store, "s", 1);
@@ -410,7 +410,7 @@ static void resuming_clears_the_pause_and_the_breaker(void **state)
     must_read("(absent)", row.breaker);
 }
 
-static void resuming_what_is_not_paused_clears_the_breaker(void **state)
+static void resuming_a_running_subscription_clears_the_breaker(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(store, "s", 1);
@@ -550,9 +550,9 @@ static void a_seek_beyond_the_head_is_invalid(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(a_missing_subscription_is_created_as_told),
+    CLAIM(a_missing_subscription_is_created_as_requested),
     CLAIM(every_partition_begins_at_the_start),
-    CLAIM(a_shared_ones_cursor_begins_at_the_start),
+    CLAIM(the_cursor_of_a_shared_subscription_begins_at_the_start),
     CLAIM(given_patterns_and_options_replace_the_stored_ones),
     CLAIM(absent_patterns_and_options_leave_the_stored_ones),
     CLAIM(another_mode_conflicts_and_changes_nothing),
@@ -563,13 +563,13 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_list_is_of_the_namespace_and_by_name),
     CLAIM(a_listing_that_is_stopped_is_no_error),
     CLAIM(an_empty_list_does_not_call_back),
-    CLAIM(what_is_missing_is_not_found),
+    CLAIM(changes_of_a_missing_subscription_are_not_found),
     CLAIM(odd_names_are_names),
     CLAIM(a_store_touches_only_its_own_namespace),
     CLAIM(a_pause_records_its_time_author_and_reason),
-    CLAIM(pausing_what_is_paused_keeps_the_first_pause),
+    CLAIM(a_second_pause_keeps_the_first),
     CLAIM(resuming_clears_the_pause_and_the_breaker),
-    CLAIM(resuming_what_is_not_paused_clears_the_breaker),
+    CLAIM(resuming_a_running_subscription_clears_the_breaker),
     CLAIM(a_pause_needs_neither_name_nor_reason),
     CLAIM(the_breaker_is_stored_replaced_and_removed),
     CLAIM(removal_takes_all_but_the_dead_letters),

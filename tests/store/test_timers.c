@@ -292,7 +292,7 @@ static struct text heavy_payload(void)
     return (struct text){payload, sizeof payload};
 }
 
-static void what_one_commit_fires_is_bounded(void **state)
+static void firings_of_one_commit_are_bounded(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct text payload = heavy_payload();
@@ -316,7 +316,7 @@ static void what_one_commit_fires_is_bounded(void **state)
 }
 
 /* PostgreSQL delays with a commit each anyway. */
-static void what_one_commit_delays_is_bounded(void **state)
+static void delayed_events_of_one_commit_are_bounded(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct text payload = heavy_payload();
@@ -587,8 +587,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_ledger_is_read_before_a_planned_time),
     CLAIM(each_of_many_schedules_that_fire_together_has_its_own_answer),
     CLAIM(schedules_with_old_ids_that_fire_together_have_their_own_answers),
-    CLAIM(what_one_commit_fires_is_bounded),
-    CLAIM(what_one_commit_delays_is_bounded),
+    CLAIM(firings_of_one_commit_are_bounded),
+    CLAIM(delayed_events_of_one_commit_are_bounded),
     CLAIM(the_ledger_keeps_the_newest_rows_and_what_was_left_out),
     CLAIM(delayed_events_enter_the_log_when_due_in_order_of_their_times),
     CLAIM(namespaces_have_schedules_and_delayed_events_of_their_own),

@@ -179,7 +179,7 @@ static void meddle(struct store *other, const struct shown *shown)
     add_schedule(other, shown->names[0], T0 + 20);
 }
 
-static void what_others_do_between_two_pages_of_due_ones_loses_none(void **state)
+static void changes_between_two_pages_of_due_schedules_lose_none(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct store *other = fixture_open(*state, "b");
@@ -204,7 +204,7 @@ static void what_others_do_between_two_pages_of_due_ones_loses_none(void **state
     }
 }
 
-static void what_others_do_between_two_pages_of_the_list_loses_none(void **state)
+static void changes_between_two_pages_of_the_list_lose_no_schedule(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct store *other = fixture_open(*state, "b");
@@ -311,12 +311,12 @@ static void a_page_of_the_list_holds_few_large_ones(struct fixture *fixture, enu
     must_be_cut_well(&shown);
 }
 
-static void a_page_of_due_ones_holds_few_large_payloads(void **state)
+static void a_page_of_due_schedules_holds_few_large_payloads(void **state)
 {
     a_page_of_due_ones_holds_few_large_ones(*state, PAYLOAD);
 }
 
-static void a_page_of_due_ones_holds_few_with_large_metadata(void **state)
+static void a_page_of_due_schedules_holds_few_with_large_metadata(void **state)
 {
     a_page_of_due_ones_holds_few_large_ones(*state, METADATA);
 }
@@ -357,11 +357,11 @@ static void a_schedule_that_is_larger_than_a_page_is_a_page(void **state)
 static const struct CMUnitTest claims[] = {
     CLAIM(due_schedules_come_once_whatever_a_page_holds),
     CLAIM(all_schedules_come_once_by_name_whatever_a_page_holds),
-    CLAIM(what_others_do_between_two_pages_of_due_ones_loses_none),
-    CLAIM(what_others_do_between_two_pages_of_the_list_loses_none),
+    CLAIM(changes_between_two_pages_of_due_schedules_lose_none),
+    CLAIM(changes_between_two_pages_of_the_list_lose_no_schedule),
     CLAIM(a_schedule_that_was_seen_on_two_pages_fires_each_time_once),
-    CLAIM(a_page_of_due_ones_holds_few_large_payloads),
-    CLAIM(a_page_of_due_ones_holds_few_with_large_metadata),
+    CLAIM(a_page_of_due_schedules_holds_few_large_payloads),
+    CLAIM(a_page_of_due_schedules_holds_few_with_large_metadata),
     CLAIM(a_page_of_the_list_holds_few_large_payloads),
     CLAIM(a_page_of_the_list_holds_few_with_large_metadata),
     CLAIM(a_page_of_the_list_holds_few_with_large_reasons),

@@ -139,7 +139,7 @@ static void many_deliveries_share_a_transaction_and_each_may_be_undone(void **st
     }
 }
 
-static void what_is_settled_already_conflicts_and_the_transaction_goes_on(void **state)
+static void a_settled_delivery_conflicts_and_the_transaction_goes_on(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     must_answer(HF_OK, SETTLE(&s.owner, 0, done(2, "b")));
@@ -154,7 +154,7 @@ static void what_is_settled_already_conflicts_and_the_transaction_goes_on(void *
     must_read("2 3", list_ahead(s.store, s.id, 0, 0));
 }
 
-static void what_is_below_the_checkpoint_conflicts(void **state)
+static void a_delivery_below_the_checkpoint_conflicts(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     must_answer(HF_OK, settle(&s.owner, 2, NULL, 0));
@@ -314,7 +314,7 @@ static void an_event_appended_inside_exists_if_and_only_if_it_commits(void **sta
     must_equal(6, append_one(other, "t", NULL));
 }
 
-static void the_contract_of_append_holds_inside(void **state)
+static void the_contract_of_append_holds_in_a_handlers_transaction(void **state)
 {
     struct scene s = scene_of(*state, "abc");
     struct new_event known = event_of("t", NULL);
@@ -759,8 +759,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_rolled_back_delivery_never_was),
     CLAIM(a_rollback_inside_a_delivery_undoes_it),
     CLAIM(many_deliveries_share_a_transaction_and_each_may_be_undone),
-    CLAIM(what_is_settled_already_conflicts_and_the_transaction_goes_on),
-    CLAIM(what_is_below_the_checkpoint_conflicts),
+    CLAIM(a_settled_delivery_conflicts_and_the_transaction_goes_on),
+    CLAIM(a_delivery_below_the_checkpoint_conflicts),
     CLAIM(a_stale_hold_is_refused),
     CLAIM(a_retry_row_goes_and_its_lane_is_promoted),
     CLAIM(an_undone_retry_waits_on),
@@ -768,7 +768,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_leased_delivery_is_taken_out_of_its_lease),
     CLAIM(a_lease_that_passed_to_others_is_stale),
     CLAIM(an_event_appended_inside_exists_if_and_only_if_it_commits),
-    CLAIM(the_contract_of_append_holds_inside),
+    CLAIM(the_contract_of_append_holds_in_a_handlers_transaction),
     CLAIM(changes_from_inside_a_transaction_are_misuse),
     CLAIM(reading_from_inside_a_transaction_is_allowed),
     CLAIM(a_database_that_is_held_answers_timeout_at_the_deadline),

@@ -105,7 +105,7 @@ static void must_be_kept(const struct new_event *event, bool replaced)
 
 /* ---- The window ------------------------------------------------------------------------------ */
 
-static void within_the_window_the_second_is_answered_with_the_first(void **state)
+static void within_its_time_a_unique_key_returns_the_first_event(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     struct store *b = fixture_open(*state, "b");
@@ -120,7 +120,7 @@ static void within_the_window_the_second_is_answered_with_the_first(void **state
     must_equal(2, log_count(*state, a));
 }
 
-static void when_the_window_is_over_the_next_one_is_stored(void **state)
+static void after_its_time_a_unique_key_stores_the_next_event(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = publish(store, "k", 5000);
@@ -136,7 +136,7 @@ static void when_the_window_is_over_the_next_one_is_stored(void **state)
     must_be_second(&last, &next, next.position);
 }
 
-static void two_of_one_append_are_one(void **state)
+static void two_events_with_one_unique_key_in_an_append_are_one(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event events[3] = {unique_event("k", HOUR), event_of("t", NULL),
@@ -150,7 +150,7 @@ static void two_of_one_append_are_one(void **state)
     must_equal(2, log_count(*state, store));
 }
 
-static void an_id_that_is_there_is_looked_at_before_the_key(void **state)
+static void a_stored_id_counts_before_the_unique_key(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = publish(store, "k", HOUR);
@@ -165,7 +165,7 @@ static void an_id_that_is_there_is_looked_at_before_the_key(void **state)
     must_be_stored(&free);
 }
 
-static void a_key_is_one_of_its_namespace(void **state)
+static void a_unique_key_belongs_to_its_namespace(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct store *other = fixture_open_other(*state, "b");
@@ -175,7 +175,7 @@ static void a_key_is_one_of_its_namespace(void **state)
     must_be_stored(&there);
 }
 
-static void a_version_that_is_refused_takes_no_key(void **state)
+static void a_publish_with_a_refused_version_takes_no_unique_key(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event event = unique_event("k", HOUR);
@@ -223,18 +223,18 @@ static void one_is_first(struct fixture *f, bool later)
     must_equal(later ? 1 : 0, waiting(rush.stores[0]));
 }
 
-static void of_32_publishers_at_once_one_stores_its_event(void **state)
+static void of_32_publishers_with_one_unique_key_one_stores_its_event(void **state)
 {
     one_is_first(*state, false);
 }
 
-static void of_32_that_publish_for_later_one_stores_its_event(void **state)
+static void of_32_delayed_publishes_with_one_unique_key_one_is_stored(void **state)
 {
     one_is_first(*state, true);
 }
 
 /* All find a window that has just ended: one of them begins the next. */
-static void the_end_of_a_window_is_found_by_one(void **state)
+static void of_many_publishers_after_the_time_of_a_unique_key_one_stores(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct rush rush = {.stores = {store, fixture_open(*state, "b")}};
@@ -293,12 +293,12 @@ static void end_while_another_waits(struct fixture *f, bool commit)
     must_equal(1, log_count(f, store));
 }
 
-static void what_is_rolled_back_has_taken_no_key(void **state)
+static void a_publish_that_is_rolled_back_takes_no_unique_key(void **state)
 {
     end_while_another_waits(*state, false);
 }
 
-static void who_waits_for_a_commit_is_second(void **state)
+static void a_publisher_that_waits_for_the_others_commit_gets_the_first_event(void **state)
 {
     end_while_another_waits(*state, true);
 }
@@ -315,7 +315,7 @@ static int publish_role(struct fixture *f, const char *argument)
 }
 
 /* Killed before its commit, it has not published; killed after it, it has. */
-static void a_publisher_that_is_killed_has_the_key_if_it_has_committed(void **state)
+static void a_killed_publisher_has_the_unique_key_only_if_it_has_committed(void **state)
 {
     struct fixture *f = *state;
     static const struct {
@@ -348,7 +348,7 @@ static void a_publisher_that_is_killed_has_the_key_if_it_has_committed(void **st
 
 /* ---- For later ------------------------------------------------------------------------------- */
 
-static void one_that_waits_has_its_key(void **state)
+static void a_delayed_event_has_its_unique_key(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = keep(store, "k", 0, HOUR, false);
@@ -361,7 +361,7 @@ static void one_that_waits_has_its_key(void **state)
     must_equal(0, log_count(*state, store));
 }
 
-static void when_it_was_brought_the_window_counts(void **state)
+static void after_a_delayed_event_entered_the_log_the_time_of_its_key_counts(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event brief = keep(store, "brief", 0, -SECOND, false);
@@ -376,7 +376,7 @@ static void when_it_was_brought_the_window_counts(void **state)
     must_hold(memcmp(entry_at(*state, store, second.position)->id, first.id, 16) == 0);
 }
 
-static void when_it_is_cancelled_its_key_is_free(void **state)
+static void the_unique_key_of_a_cancelled_event_is_free(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = keep(store, "k", HOUR, HOUR, false);
@@ -385,7 +385,7 @@ static void when_it_is_cancelled_its_key_is_free(void **state)
     must_be_stored(&next);
 }
 
-static void an_id_that_waits_is_looked_at_before_the_key(void **state)
+static void the_id_of_a_delayed_event_counts_before_the_unique_key(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = keep(store, "k", 0, HOUR, false);
@@ -410,7 +410,7 @@ static void an_id_that_waits_is_looked_at_before_the_key(void **state)
 
 /* ---- Replacing ------------------------------------------------------------------------------- */
 
-static void one_that_waits_is_replaced_and_its_time_moved(void **state)
+static void a_delayed_event_is_replaced_by_its_unique_key_and_its_time_moved(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = keep(store, "k", 0, -SECOND, true);
@@ -427,7 +427,7 @@ static void one_that_waits_is_replaced_and_its_time_moved(void **state)
     must_hold(memcmp(entry_at(*state, store, last_of(store))->id, third.id, 16) == 0);
 }
 
-static void what_was_brought_is_not_replaced(void **state)
+static void an_event_in_the_log_is_not_replaced_by_its_unique_key(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = keep(store, "k", HOUR, -SECOND, true);
@@ -458,7 +458,7 @@ static void fight(int index, void *ctx)
 }
 
 /* Whichever comes first: the old one is in the log or replaced, and the new one waits. */
-static void an_event_is_brought_or_replaced_and_never_both(void **state)
+static void a_delayed_event_enters_the_log_or_is_replaced_and_never_both(void **state)
 {
     struct duel duel = {.stores = {fixture_open(*state, "a"), fixture_open(*state, "b")}};
     int64_t logged = 0;
@@ -490,7 +490,7 @@ static void retain(struct store *store)
 }
 
 /* What retention takes are only keys whose time is over, and none whose event waits. */
-static void retention_takes_no_key_that_counts(void **state)
+static void retention_deletes_no_unique_key_that_counts(void **state)
 {
     struct store *store = fixture_open(*state, "a");
     struct new_event first = publish(store, "k", HOUR);
@@ -511,28 +511,28 @@ static void retention_takes_no_key_that_counts(void **state)
 }
 
 static const struct CMUnitTest claims[] = {
-    CLAIM(within_the_window_the_second_is_answered_with_the_first),
-    CLAIM(when_the_window_is_over_the_next_one_is_stored),
-    CLAIM(two_of_one_append_are_one),
-    CLAIM(an_id_that_is_there_is_looked_at_before_the_key),
-    CLAIM(a_key_is_one_of_its_namespace),
-    CLAIM(a_version_that_is_refused_takes_no_key),
-    CLAIM(of_32_publishers_at_once_one_stores_its_event),
-    CLAIM(of_32_that_publish_for_later_one_stores_its_event),
-    CLAIM(the_end_of_a_window_is_found_by_one),
-    CLAIM(what_is_rolled_back_has_taken_no_key),
-    CLAIM(who_waits_for_a_commit_is_second),
+    CLAIM(within_its_time_a_unique_key_returns_the_first_event),
+    CLAIM(after_its_time_a_unique_key_stores_the_next_event),
+    CLAIM(two_events_with_one_unique_key_in_an_append_are_one),
+    CLAIM(a_stored_id_counts_before_the_unique_key),
+    CLAIM(a_unique_key_belongs_to_its_namespace),
+    CLAIM(a_publish_with_a_refused_version_takes_no_unique_key),
+    CLAIM(of_32_publishers_with_one_unique_key_one_stores_its_event),
+    CLAIM(of_32_delayed_publishes_with_one_unique_key_one_is_stored),
+    CLAIM(of_many_publishers_after_the_time_of_a_unique_key_one_stores),
+    CLAIM(a_publish_that_is_rolled_back_takes_no_unique_key),
+    CLAIM(a_publisher_that_waits_for_the_others_commit_gets_the_first_event),
 #ifdef HF_FAULTS
-    CLAIM(a_publisher_that_is_killed_has_the_key_if_it_has_committed),
+    CLAIM(a_killed_publisher_has_the_unique_key_only_if_it_has_committed),
 #endif
-    CLAIM(one_that_waits_has_its_key),
-    CLAIM(when_it_was_brought_the_window_counts),
-    CLAIM(when_it_is_cancelled_its_key_is_free),
-    CLAIM(an_id_that_waits_is_looked_at_before_the_key),
-    CLAIM(one_that_waits_is_replaced_and_its_time_moved),
-    CLAIM(what_was_brought_is_not_replaced),
-    CLAIM(an_event_is_brought_or_replaced_and_never_both),
-    CLAIM(retention_takes_no_key_that_counts),
+    CLAIM(a_delayed_event_has_its_unique_key),
+    CLAIM(after_a_delayed_event_entered_the_log_the_time_of_its_key_counts),
+    CLAIM(the_unique_key_of_a_cancelled_event_is_free),
+    CLAIM(the_id_of_a_delayed_event_counts_before_the_unique_key),
+    CLAIM(a_delayed_event_is_replaced_by_its_unique_key_and_its_time_moved),
+    CLAIM(an_event_in_the_log_is_not_replaced_by_its_unique_key),
+    CLAIM(a_delayed_event_enters_the_log_or_is_replaced_and_never_both),
+    CLAIM(retention_deletes_no_unique_key_that_counts),
 };
 
 static const struct role roles[] = {

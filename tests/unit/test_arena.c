@@ -88,7 +88,7 @@ static size_t pieces_that_fit(struct arena *arena)
     return count;
 }
 
-static void what_fits_does_not_depend_on_the_blocks(void **state)
+static void the_room_in_an_arena_does_not_depend_on_its_blocks(void **state)
 {
     struct arena arena;
 
@@ -151,7 +151,7 @@ int main(void)
         cmocka_unit_test(pieces_do_not_overlap),
         cmocka_unit_test(absent_stays_absent_and_empty_stays_empty),
         cmocka_unit_test(the_maximum_is_exact_and_the_failure_sticks),
-        cmocka_unit_test(what_fits_does_not_depend_on_the_blocks),
+        cmocka_unit_test(the_room_in_an_arena_does_not_depend_on_its_blocks),
 #ifdef HF_FAULTS
         cmocka_unit_test(the_steady_state_is_one_block_and_allocates_nothing),
         cmocka_unit_test(out_of_memory_is_reported_and_nothing_leaks),

@@ -44,7 +44,7 @@ static void a_breaker_opens_only_above_the_percentage_and_with_enough_events(voi
     assert_true(report(&breaker, 0, 1, START_US));
 }
 
-static void retries_of_one_event_do_not_open_it(void **state)
+static void retries_of_one_event_do_not_open_the_breaker(void **state)
 {
     struct breaker breaker;
 
@@ -56,7 +56,7 @@ static void retries_of_one_event_do_not_open_it(void **state)
     assert_int_equal(breaker.state, BREAKER_CLOSED);
 }
 
-static void events_leave_the_window(void **state)
+static void attempts_leave_the_breakers_window(void **state)
 {
     struct breaker breaker;
 
@@ -227,8 +227,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_breaker_opens_only_above_the_percentage_and_with_enough_events),
-        cmocka_unit_test(retries_of_one_event_do_not_open_it),
-        cmocka_unit_test(events_leave_the_window),
+        cmocka_unit_test(retries_of_one_event_do_not_open_the_breaker),
+        cmocka_unit_test(attempts_leave_the_breakers_window),
         cmocka_unit_test(events_within_nine_tenths_of_the_window_count_together),
         cmocka_unit_test(while_open_everything_waits_then_exactly_one_probe_runs),
         cmocka_unit_test(a_good_probe_closes_and_forgets),

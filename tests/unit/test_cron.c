@@ -83,7 +83,7 @@ static void known_expressions_have_known_next_times(void **state)
     }
 }
 
-static void looking_back_is_the_mirror_image(void **state)
+static void previous_times_mirror_next_times(void **state)
 {
     (void)state;
     assert_previous("* * * * *", "2026-01-01T00:00:59Z", "2026-01-01T00:00:00Z");
@@ -95,7 +95,7 @@ static void looking_back_is_the_mirror_image(void **state)
     assert_previous("0 0 1 1 *", "1969-12-31T00:00:00Z", "1969-01-01T00:00:00Z");
 }
 
-static void words_stand_for_what_they_say(void **state)
+static void nicknames_of_expressions_mean_the_same_as_their_fields(void **state)
 {
     static const struct {
         const char *word;
@@ -384,8 +384,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_expressions_have_known_next_times),
-        cmocka_unit_test(looking_back_is_the_mirror_image),
-        cmocka_unit_test(words_stand_for_what_they_say),
+        cmocka_unit_test(previous_times_mirror_next_times),
+        cmocka_unit_test(nicknames_of_expressions_mean_the_same_as_their_fields),
         cmocka_unit_test(a_period_means_its_multiples_since_1970),
         cmocka_unit_test(a_period_outside_its_limits_is_refused),
         cmocka_unit_test(two_restricted_day_fields_need_only_one_match),

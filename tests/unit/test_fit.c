@@ -22,7 +22,7 @@ static enum fit fit(int64_t number, int64_t programs_from)
     return fit_of(&program, &schema);
 }
 
-static void one_works_on_its_own_schema(void **state)
+static void a_program_works_on_its_own_schema(void **state)
 {
     (void)state;
     assert_int_equal(fit(7, 7), FIT_WORKS);
@@ -31,7 +31,7 @@ static void one_works_on_its_own_schema(void **state)
     assert_int_equal(fit(7, 9), FIT_WORKS); /* two builds of a version that is being worked on */
 }
 
-static void a_newer_schema_says_whom_it_takes(void **state)
+static void a_newer_schema_says_which_older_programs_may_use_it(void **state)
 {
     (void)state;
     assert_int_equal(fit(8, 7), FIT_WORKS);
@@ -55,7 +55,7 @@ static void said(hf_status status, const char *part)
     assert_non_null(strstr(err_message(), part));
 }
 
-static void what_is_refused_names_both_versions_and_what_to_do(void **state)
+static void a_refusal_names_both_versions_and_what_to_do(void **state)
 {
     (void)state;
     struct fit_schema older = schema_of(4, 4);
@@ -91,10 +91,10 @@ static void advice_is_given_about_an_older_schema_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_works_on_its_own_schema),
-        cmocka_unit_test(a_newer_schema_says_whom_it_takes),
+        cmocka_unit_test(a_program_works_on_its_own_schema),
+        cmocka_unit_test(a_newer_schema_says_which_older_programs_may_use_it),
         cmocka_unit_test(a_program_says_which_older_schema_it_can_work_on),
-        cmocka_unit_test(what_is_refused_names_both_versions_and_what_to_do),
+        cmocka_unit_test(a_refusal_names_both_versions_and_what_to_do),
         cmocka_unit_test(advice_is_given_about_an_older_schema_only),
     };
     return cmocka_run_group_tests_name("fit", tests, NULL, NULL);

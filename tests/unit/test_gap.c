@@ -161,7 +161,7 @@ static void a_gap_times_out_only_if_that_was_asked_for_and_is_counted_apart(void
     gap_release(&gap);
 }
 
-static void what_is_proven_is_not_counted_as_a_timeout(void **state)
+static void a_hole_that_is_proven_dead_is_not_counted_as_a_timeout(void **state)
 {
     struct gap gap;
     (void)state;
@@ -173,7 +173,7 @@ static void what_is_proven_is_not_counted_as_a_timeout(void **state)
     gap_release(&gap);
 }
 
-static void what_was_processed_ahead_counts_when_the_gap_fills(void **state)
+static void events_processed_above_a_gap_count_when_it_fills(void **state)
 {
     struct gap gap;
     (void)state;
@@ -271,7 +271,7 @@ static void strict_order_waits_for_a_hole_and_relaxed_passes_it(void **state)
     gap_release(&gap);
 }
 
-static void what_was_not_read_again_is_not_decided(void **state)
+static void a_hole_that_was_not_read_again_is_not_decided(void **state)
 {
     struct gap gap;
     int64_t through = 0;
@@ -410,7 +410,7 @@ static void a_forgotten_prepared_transaction_does_not_keep_older_holes_open(void
     gap_release(&gap);
 }
 
-static void a_holder_that_is_named_twice_is_one(void **state)
+static void a_holder_of_the_lock_that_is_named_twice_counts_once(void **state)
 {
     struct gap_watch watch;
     (void)state;
@@ -525,21 +525,21 @@ int main(void)
         cmocka_unit_test(without_gaps_the_floor_follows_the_log),
         cmocka_unit_test(a_gap_keeps_the_floor_and_is_remembered),
         cmocka_unit_test(a_gap_times_out_only_if_that_was_asked_for_and_is_counted_apart),
-        cmocka_unit_test(what_is_proven_is_not_counted_as_a_timeout),
-        cmocka_unit_test(what_was_processed_ahead_counts_when_the_gap_fills),
+        cmocka_unit_test(a_hole_that_is_proven_dead_is_not_counted_as_a_timeout),
+        cmocka_unit_test(events_processed_above_a_gap_count_when_it_fills),
         cmocka_unit_test(several_gaps_are_remembered_as_ranges_and_end_one_by_one),
         cmocka_unit_test(numbers_found_in_the_middle_split_a_range),
         cmocka_unit_test(ten_thousand_rolled_back_numbers_are_one_range),
         cmocka_unit_test(ten_thousand_late_numbers_fill_their_range_at_once),
         cmocka_unit_test(strict_order_waits_for_a_hole_and_relaxed_passes_it),
-        cmocka_unit_test(what_was_not_read_again_is_not_decided),
+        cmocka_unit_test(a_hole_that_was_not_read_again_is_not_decided),
         cmocka_unit_test(a_hole_waits_for_each_holder_of_the_lock_after_it_was_seen),
         cmocka_unit_test(a_look_that_had_begun_before_the_hole_was_seen_proves_nothing),
         cmocka_unit_test(holes_of_different_age_wait_for_different_holders),
         cmocka_unit_test(a_transaction_that_is_prepared_under_a_new_name_is_still_waited_for),
         cmocka_unit_test(a_transaction_that_is_seen_under_both_names_is_still_waited_for),
         cmocka_unit_test(a_forgotten_prepared_transaction_does_not_keep_older_holes_open),
-        cmocka_unit_test(a_holder_that_is_named_twice_is_one),
+        cmocka_unit_test(a_holder_of_the_lock_that_is_named_twice_counts_once),
         cmocka_unit_test(at_the_limit_reading_ahead_stops_and_goes_on_later),
         cmocka_unit_test(a_range_that_splits_too_often_is_taken_in_parts_and_loses_nothing),
 #ifdef HF_FAULTS

@@ -3,7 +3,7 @@
 #include "base/text/json_write.h"
 #include "unit.h"
 
-static void kinds_are_told_by_the_first_byte(void **state)
+static void the_first_byte_decides_the_kind_of_a_value(void **state)
 {
     static const struct {
         const char *raw;
@@ -111,7 +111,7 @@ static void strings_are_decoded(void **state)
     buf_release(&buf);
 }
 
-static void what_was_written_is_read_back(void **state)
+static void json_that_was_written_is_read_back(void **state)
 {
     uint64_t seed = 47;
     struct buf written, decoded;
@@ -216,12 +216,12 @@ static void text_that_is_not_json_breaks_the_walk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_told_by_the_first_byte),
+        cmocka_unit_test(the_first_byte_decides_the_kind_of_a_value),
         cmocka_unit_test(members_are_walked_in_order),
         cmocka_unit_test(elements_have_no_key),
         cmocka_unit_test(a_key_is_found_however_it_is_escaped),
         cmocka_unit_test(strings_are_decoded),
-        cmocka_unit_test(what_was_written_is_read_back),
+        cmocka_unit_test(json_that_was_written_is_read_back),
         cmocka_unit_test(whole_numbers_are_decoded_and_others_refused),
         cmocka_unit_test(values_are_found_by_key_and_kind),
         cmocka_unit_test(text_that_is_not_json_breaks_the_walk),

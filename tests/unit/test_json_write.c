@@ -4,7 +4,7 @@
 #include "base/text/json_write.h"
 #include "unit.h"
 
-static void commas_come_by_themselves(void **state)
+static void commas_are_written_between_members_and_elements(void **state)
 {
     struct json_out out;
     struct buf buf;
@@ -99,7 +99,7 @@ static void any_bytes_become_json_that_both_engines_take(void **state)
     buf_release(&buf);
 }
 
-static void what_does_not_fit_is_told_by_the_buffer(void **state)
+static void the_buffer_reports_json_that_does_not_fit(void **state)
 {
     struct json_out out;
     struct buf buf;
@@ -117,10 +117,10 @@ static void what_does_not_fit_is_told_by_the_buffer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commas_come_by_themselves),
+        cmocka_unit_test(commas_are_written_between_members_and_elements),
         cmocka_unit_test(strings_are_escaped),
         cmocka_unit_test(any_bytes_become_json_that_both_engines_take),
-        cmocka_unit_test(what_does_not_fit_is_told_by_the_buffer),
+        cmocka_unit_test(the_buffer_reports_json_that_does_not_fit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static void a_new_bucket_has_one_token(void **state)
     assert_int_equal(answer.wait_us, 0);
 }
 
-static void what_is_not_taken_is_lost_after_the_burst(void **state)
+static void tokens_that_are_not_taken_are_lost_after_the_burst(void **state)
 {
     (void)state;
     int64_t empty_us = LIMITER_NEW;
@@ -41,7 +41,7 @@ static void what_is_not_taken_is_lost_after_the_burst(void **state)
     assert_int_equal(answer.granted, 100 * LIMITER_BURST_US / SECOND);
 }
 
-static void whoever_takes_the_sum_is_the_rate(void **state)
+static void however_many_take_from_a_bucket_their_sum_is_the_rate(void **state)
 {
     (void)state;
     int64_t empty_us = LIMITER_NEW;
@@ -56,7 +56,7 @@ static void whoever_takes_the_sum_is_the_rate(void **state)
     assert_in_range(sum, 60 * 100 - 20, 60 * 100 + 1);
 }
 
-static void what_is_given_back_can_be_taken_again(void **state)
+static void tokens_that_are_given_back_can_be_taken_again(void **state)
 {
     (void)state;
     int64_t empty_us = T0;
@@ -75,7 +75,7 @@ static void a_clock_that_was_set_back_empties_the_bucket_and_does_not_stop_it(vo
     assert_int_equal(answer.empty_us, T0);
 }
 
-static void one_in_an_hour_is_one_in_an_hour(void **state)
+static void a_rate_of_one_in_an_hour_is_kept(void **state)
 {
     (void)state;
     struct limiter hourly = {1, 3600 * SECOND};
@@ -88,7 +88,7 @@ static void one_in_an_hour_is_one_in_an_hour(void **state)
     assert_int_equal(answer.granted, 1);
 }
 
-static void a_million_in_a_second_are_counted_exactly(void **state)
+static void a_rate_of_a_million_in_a_second_is_counted_exactly(void **state)
 {
     (void)state;
     struct limiter fast = {1000000, SECOND};
@@ -101,12 +101,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_bucket_has_one_token),
-        cmocka_unit_test(what_is_not_taken_is_lost_after_the_burst),
-        cmocka_unit_test(whoever_takes_the_sum_is_the_rate),
-        cmocka_unit_test(what_is_given_back_can_be_taken_again),
+        cmocka_unit_test(tokens_that_are_not_taken_are_lost_after_the_burst),
+        cmocka_unit_test(however_many_take_from_a_bucket_their_sum_is_the_rate),
+        cmocka_unit_test(tokens_that_are_given_back_can_be_taken_again),
         cmocka_unit_test(a_clock_that_was_set_back_empties_the_bucket_and_does_not_stop_it),
-        cmocka_unit_test(one_in_an_hour_is_one_in_an_hour),
-        cmocka_unit_test(a_million_in_a_second_are_counted_exactly),
+        cmocka_unit_test(a_rate_of_one_in_an_hour_is_kept),
+        cmocka_unit_test(a_rate_of_a_million_in_a_second_is_counted_exactly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

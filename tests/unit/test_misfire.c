@@ -43,7 +43,7 @@ static void assert_skipped(const struct firing *firing, const char *first, const
     assert_int_equal(firing->skipped_last_us, last ? instant_us(last) : -1);
 }
 
-static void before_its_time_nothing_happens(void **state)
+static void before_its_time_a_schedule_does_not_fire(void **state)
 {
     struct firing firing =
         plan("0 * * * *", once, "2026-01-01T10:00:00Z", "2026-01-01T09:59:59.9Z");
@@ -53,7 +53,7 @@ static void before_its_time_nothing_happens(void **state)
     assert_skipped(&firing, NULL, NULL);
 }
 
-static void on_time_it_fires_once_under_every_policy(void **state)
+static void on_time_a_schedule_fires_once_under_every_policy(void **state)
 {
     static const struct misfire *const policies[] = {&skip, &once, &all3};
 
@@ -146,7 +146,7 @@ static void a_year_of_seconds_is_decided_at_once(void **state)
     assert_skipped(&firing, "2025-01-01T00:00:00Z", "2025-12-31T23:58:59Z");
 }
 
-static void what_has_no_room_comes_with_the_next_firing(void **state)
+static void missed_times_that_do_not_fit_come_with_the_next_firing(void **state)
 {
     struct misfire many = {MISFIRE_ALL, MISFIRE_CAP_MAX, 0, MISFIRE_TIMES_MAX};
     struct misfire few = {MISFIRE_ALL, 50, 0, 2};
@@ -274,15 +274,15 @@ static void random_outages_agree_with_a_list_of_all_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_its_time_nothing_happens),
-        cmocka_unit_test(on_time_it_fires_once_under_every_policy),
+        cmocka_unit_test(before_its_time_a_schedule_does_not_fire),
+        cmocka_unit_test(on_time_a_schedule_fires_once_under_every_policy),
         cmocka_unit_test(without_grace_a_time_fires_until_its_second_is_over),
         cmocka_unit_test(after_an_outage_skip_fires_nothing),
         cmocka_unit_test(after_an_outage_once_fires_the_latest),
         cmocka_unit_test(after_an_outage_all_fires_up_to_its_cap),
         cmocka_unit_test(a_time_on_time_fires_beside_a_missed_one),
         cmocka_unit_test(a_year_of_seconds_is_decided_at_once),
-        cmocka_unit_test(what_has_no_room_comes_with_the_next_firing),
+        cmocka_unit_test(missed_times_that_do_not_fit_come_with_the_next_firing),
         cmocka_unit_test(a_time_that_is_planned_no_longer_fires_all_the_same),
         cmocka_unit_test(the_last_time_of_all_is_followed_by_none),
         cmocka_unit_test(random_outages_agree_with_a_list_of_all_times),

@@ -41,7 +41,7 @@ static void digits_are_the_shortest(void **state)
     }
 }
 
-static void what_is_no_decimal_number_is_refused(void **state)
+static void text_that_is_no_decimal_number_is_refused(void **state)
 {
     static const char *const table[] = {
         "",
@@ -91,7 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_read_back_as_themselves),
         cmocka_unit_test(digits_are_the_shortest),
-        cmocka_unit_test(what_is_no_decimal_number_is_refused),
+        cmocka_unit_test(text_that_is_no_decimal_number_is_refused),
         cmocka_unit_test(the_locale_of_the_program_does_not_matter),
     };
 

@@ -55,7 +55,7 @@ static struct situation situation_of(enum phase phase, uint32_t hand, uint32_t b
     };
 }
 
-static void every_phase_is_planned_as_it_says(void **state)
+static void every_phase_is_planned_as_the_table_says(void **state)
 {
     (void)state;
     static const uint32_t courses[] = {0, BAR_STOPPING, BAR_RETIRING, BAR_RETIRING | BAR_LOST,
@@ -207,7 +207,7 @@ static void whatever_happens_a_runner_that_is_to_end_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_phase_is_planned_as_it_says),
+        cmocka_unit_test(every_phase_is_planned_as_the_table_says),
         cmocka_unit_test(whatever_happens_a_runner_that_is_to_end_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

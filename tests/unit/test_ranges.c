@@ -28,7 +28,7 @@ static void lists_and_ranges_are_read_and_written_in_order(void **state)
     assert_string_equal(again("", 8), "");
 }
 
-static void what_is_no_list_is_refused(void **state)
+static void text_that_is_no_list_of_ranges_is_refused(void **state)
 {
     static const char *const bad[] = {",", "3,",  ",3",    "3,,4", "-3", "3-",  "7-5",
                                       "a", "3 4", "3-4-5", "3, 4", "+3", "0x1", "1.5"};
@@ -74,7 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_and_ranges_are_read_and_written_in_order),
-        cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(text_that_is_no_list_of_ranges_is_refused),
         cmocka_unit_test(numbers_beyond_the_limit_are_refused_with_the_limit),
         cmocka_unit_test(the_longest_text_has_room),
     };

@@ -3,7 +3,7 @@
 #include "base/set64.h"
 #include "unit.h"
 
-static void what_was_put_is_found_and_what_was_removed_is_not(void **state)
+static void a_key_is_found_after_put_and_not_after_remove(void **state)
 {
     struct set64 set;
     int64_t value = 7;
@@ -185,7 +185,7 @@ static void out_of_memory_leaves_the_map_as_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_put_is_found_and_what_was_removed_is_not),
+        cmocka_unit_test(a_key_is_found_after_put_and_not_after_remove),
         cmocka_unit_test(a_full_map_refuses_new_keys_only),
         cmocka_unit_test(a_counter_disappears_at_zero),
         cmocka_unit_test(random_operations_agree_with_an_array),

@@ -76,7 +76,7 @@ static void the_owner_of_the_only_partition_keeps_it(void **state)
     assert_int_equal(share_size(owners, 1, 3, 2), 1);
 }
 
-static void what_others_keep_for_themselves_is_not_shared_out(void **state)
+static void partitions_that_other_members_keep_are_not_shared_out(void **state)
 {
     int32_t owners[4] = {MEMBERS_REFRESH_OTHER, MEMBERS_REFRESH_OTHER, NOBODY, 0};
 
@@ -87,7 +87,7 @@ static void what_others_keep_for_themselves_is_not_shared_out(void **state)
 
 /* ---- Fixed assignments ----------------------------------------------------------------------- */
 
-static void what_is_assigned_is_not_shared_out(void **state)
+static void assigned_partitions_are_not_shared_out(void **state)
 {
     int32_t owners[6] = {0, 0, 0, 0, 0, 0};
     struct members_refresh refresh = members_refresh_of(owners, 6, 3);
@@ -195,7 +195,7 @@ static void member_leaves(struct world *world, int32_t member)
     world->members--;
 }
 
-static void shares_come_to_rest_and_are_even(void **state)
+static void shares_stop_moving_and_are_even(void **state)
 {
     uint64_t seed = 7;
 
@@ -230,7 +230,7 @@ static void shares_come_to_rest_and_are_even(void **state)
 }
 
 /* A member that joins costs the others no more than what the newcomer gets. */
-static void nothing_moves_without_need(void **state)
+static void no_partition_moves_without_need(void **state)
 {
     struct world world = {.partitions = 16, .members = 1};
 
@@ -256,13 +256,13 @@ int main(void)
         cmocka_unit_test(a_remainder_goes_to_the_members_that_joined_first),
         cmocka_unit_test(a_remainder_stays_with_the_members_that_have_it),
         cmocka_unit_test(the_owner_of_the_only_partition_keeps_it),
-        cmocka_unit_test(what_others_keep_for_themselves_is_not_shared_out),
-        cmocka_unit_test(what_is_assigned_is_not_shared_out),
+        cmocka_unit_test(partitions_that_other_members_keep_are_not_shared_out),
+        cmocka_unit_test(assigned_partitions_are_not_shared_out),
         cmocka_unit_test(the_member_that_was_assigned_a_partition_first_has_it),
         cmocka_unit_test(a_member_whose_assigned_partitions_do_not_exist_gets_nothing),
         cmocka_unit_test(shares_are_even_among_members_that_share),
-        cmocka_unit_test(shares_come_to_rest_and_are_even),
-        cmocka_unit_test(nothing_moves_without_need),
+        cmocka_unit_test(shares_stop_moving_and_are_even),
+        cmocka_unit_test(no_partition_moves_without_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,7 +164,7 @@ static void fifos_named_like_live_files_hold_up_no_call(void **state)
 }
 
 /* SQLite itself would wait until a process writes into the FIFO. */
-static void what_is_in_place_of_sqlites_own_files_is_refused_with_its_name(void **state)
+static void a_fifo_in_place_of_a_file_of_sqlite_is_refused_with_its_name(void **state)
 {
     struct fixture *f = *state;
     static const char *const names[] = {"-journal", "-wal", "-shm"};
@@ -623,7 +623,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_gate_that_is_no_file_of_ours_is_refused_with_its_name),
     CLAIM(a_companion_of_a_stranger_is_not_used),
     CLAIM(fifos_named_like_live_files_hold_up_no_call),
-    CLAIM(what_is_in_place_of_sqlites_own_files_is_refused_with_its_name),
+    CLAIM(a_fifo_in_place_of_a_file_of_sqlite_is_refused_with_its_name),
     CLAIM(a_directory_in_place_of_the_spare_is_not_taken_for_a_full_disk),
     CLAIM(a_truncated_bell_kills_no_process_and_rings_again),
     CLAIM(a_store_whose_live_file_is_deleted_lives_and_makes_it_again),

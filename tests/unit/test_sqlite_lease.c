@@ -22,7 +22,7 @@ static void assert_round_trip(const int64_t *positions, size_t count, size_t byt
     buf_release(&buf);
 }
 
-static void lists_come_back_as_they_were(void **state)
+static void lists_of_positions_are_decoded_as_they_were_encoded(void **state)
 {
     (void)state;
     assert_round_trip((int64_t[]){1}, 1, 1);
@@ -34,7 +34,7 @@ static void lists_come_back_as_they_were(void **state)
     assert_round_trip((int64_t[]){INT64_MAX - 1, INT64_MAX}, 2, LEASE_VARINT_BYTES_MAX + 1);
 }
 
-static void neighbours_take_one_byte_each(void **state)
+static void neighbouring_positions_take_one_byte_each(void **state)
 {
     (void)state;
     int64_t positions[100];
@@ -60,7 +60,7 @@ static size_t random_list(uint64_t *seed, int64_t *positions, size_t max)
     return count;
 }
 
-static void random_lists_come_back_as_they_were(void **state)
+static void random_lists_of_positions_are_decoded_as_they_were_encoded(void **state)
 {
     (void)state;
     uint64_t seed = 1;
@@ -90,7 +90,7 @@ static void assert_damaged(const char *bytes, size_t length, size_t count)
     assert_message("damaged");
 }
 
-static void what_is_no_list_is_refused(void **state)
+static void bytes_that_are_no_list_of_positions_are_refused(void **state)
 {
     (void)state;
     assert_damaged("", 0, 1);
@@ -156,11 +156,11 @@ static void find_agrees_with_a_walk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_come_back_as_they_were),
-        cmocka_unit_test(neighbours_take_one_byte_each),
-        cmocka_unit_test(random_lists_come_back_as_they_were),
+        cmocka_unit_test(lists_of_positions_are_decoded_as_they_were_encoded),
+        cmocka_unit_test(neighbouring_positions_take_one_byte_each),
+        cmocka_unit_test(random_lists_of_positions_are_decoded_as_they_were_encoded),
         cmocka_unit_test(the_largest_lease_fits),
-        cmocka_unit_test(what_is_no_list_is_refused),
+        cmocka_unit_test(bytes_that_are_no_list_of_positions_are_refused),
         cmocka_unit_test(random_bytes_are_refused_or_a_list),
         cmocka_unit_test(find_agrees_with_a_walk),
     };

@@ -97,7 +97,7 @@ static void a_closed_store_leaves_no_segment(void **state)
     must_equal(-1, read_first(id, token));
 }
 
-static void what_is_no_segment_of_notes_is_neither_read_nor_removed(void **state)
+static void shared_memory_that_holds_no_notes_is_neither_read_nor_removed(void **state)
 {
     (void)state;
     static const int64_t numbers[] = {-1, INT64_MIN, INT64_MAX, INT32_MAX, INT64_C(1) << 32};
@@ -371,7 +371,7 @@ static void a_file_that_is_swapped_while_it_is_looked_at_is_not_removed(void **s
 static const struct CMUnitTest claims[] = {
     CLAIM(a_segment_outlives_its_process_until_it_is_removed),
     CLAIM(a_closed_store_leaves_no_segment),
-    CLAIM(what_is_no_segment_of_notes_is_neither_read_nor_removed),
+    CLAIM(shared_memory_that_holds_no_notes_is_neither_read_nor_removed),
     CLAIM(notes_survive_the_truncation_of_the_live_file),
     CLAIM(without_segments_notes_are_in_the_live_file),
     CLAIM(a_segment_of_the_dead_stays_as_long_as_its_live_file),

@@ -45,7 +45,7 @@ static int64_t foreign_ask(struct fixture *f, const char *sql)
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
-static void a_new_file_is_set_up_for_it(void **state)
+static void a_new_database_file_is_set_up(void **state)
 {
     struct fixture *f = *state;
     fixture_open(f, "n");
@@ -79,7 +79,7 @@ static void a_file_in_utf16_is_refused(void **state)
     must_say("UTF-16");
 }
 
-static void files_beside_it_have_its_permissions(void **state)
+static void files_beside_the_database_have_its_permissions(void **state)
 {
     struct fixture *f = *state;
     int fd = open(fixture_path(f), O_CREAT | O_RDWR, 0600);
@@ -136,7 +136,7 @@ static void the_floor_reaches_the_head_of_an_emptied_log(void **state)
     must_hold(!more);
 }
 
-static void the_write_ahead_log_starts_over(void **state)
+static void the_write_ahead_log_is_reused(void **state)
 {
     struct fixture *f = *state;
     struct store *store = fixture_open(f, "n");
@@ -416,13 +416,13 @@ static void a_namespace_that_is_being_removed_cannot_be_opened_beside_the_gate(v
 
 static const struct CMUnitTest claims[] = {
     CLAIM(a_read_that_never_ends_is_ended_at_its_limit),
-    CLAIM(a_new_file_is_set_up_for_it),
+    CLAIM(a_new_database_file_is_set_up),
     CLAIM(a_file_of_the_application_keeps_its_settings),
     CLAIM(a_file_in_utf16_is_refused),
-    CLAIM(files_beside_it_have_its_permissions),
+    CLAIM(files_beside_the_database_have_its_permissions),
     CLAIM(positions_go_on_when_the_log_has_been_emptied),
     CLAIM(the_floor_reaches_the_head_of_an_emptied_log),
-    CLAIM(the_write_ahead_log_starts_over),
+    CLAIM(the_write_ahead_log_is_reused),
     CLAIM(closing_leaves_one_whole_file),
     CLAIM(a_replaced_file_is_noticed_before_anything_is_acknowledged),
     CLAIM(a_deleted_write_ahead_log_is_noticed),

@@ -136,7 +136,7 @@ static void random_bytes_become_printable(void **state)
     buf_release(&buf);
 }
 
-static void what_is_too_long_is_cut_between_two_characters(void **state)
+static void text_that_is_too_long_is_cut_between_two_characters(void **state)
 {
     static const struct {
         struct text in;
@@ -165,7 +165,7 @@ int main(void)
         cmocka_unit_test(malformed_sequences_are_refused),
         cmocka_unit_test(valid_bytes_counts_up_to_the_first_bad_one),
         cmocka_unit_test(control_characters_are_c0_del_and_c1),
-        cmocka_unit_test(what_is_too_long_is_cut_between_two_characters),
+        cmocka_unit_test(text_that_is_too_long_is_cut_between_two_characters),
         cmocka_unit_test(sanitized_text_is_harmless),
         cmocka_unit_test(random_bytes_become_printable),
     };

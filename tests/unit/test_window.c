@@ -68,7 +68,7 @@ static struct slot *hold_one(struct scene *scene)
     return held;
 }
 
-static void what_is_done_passes_a_held_one_and_is_remembered(void **state)
+static void a_finished_event_passes_a_held_one_and_is_remembered(void **state)
 {
     struct scene scene;
     (void)state;
@@ -114,7 +114,7 @@ static bool is_remembered(const struct window *window, int64_t position)
     return found;
 }
 
-static void what_passed_is_remembered_until_the_checkpoint_is_above_it(void **state)
+static void an_event_that_passed_is_remembered_until_the_checkpoint_is_above_it(void **state)
 {
     struct scene scene;
     (void)state;
@@ -151,7 +151,7 @@ static void no_event_passes_one_that_runs(void **state)
     scene_end(&scene);
 }
 
-static void no_event_passes_a_held_one_that_does_not_wait(void **state)
+static void no_event_passes_a_held_one_that_is_stored_at_once(void **state)
 {
     struct scene scene;
     (void)state;
@@ -162,7 +162,7 @@ static void no_event_passes_a_held_one_that_does_not_wait(void **state)
     scene_end(&scene);
 }
 
-static void held_ones_that_have_let_much_pass_crowd_the_window(void **state)
+static void held_events_that_have_let_many_pass_crowd_the_window(void **state)
 {
     struct scene scene;
     (void)state;
@@ -180,7 +180,7 @@ static void held_ones_that_have_let_much_pass_crowd_the_window(void **state)
     scene_end(&scene);
 }
 
-static void many_held_ones_crowd_the_window(void **state)
+static void many_held_events_crowd_the_window(void **state)
 {
     struct scene scene;
     (void)state;
@@ -197,13 +197,13 @@ static void many_held_ones_crowd_the_window(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_done_passes_a_held_one_and_is_remembered),
+        cmocka_unit_test(a_finished_event_passes_a_held_one_and_is_remembered),
         cmocka_unit_test(a_unit_that_waits_is_set_aside_whole_and_runs_when_its_lane_is_free),
-        cmocka_unit_test(what_passed_is_remembered_until_the_checkpoint_is_above_it),
+        cmocka_unit_test(an_event_that_passed_is_remembered_until_the_checkpoint_is_above_it),
         cmocka_unit_test(no_event_passes_one_that_runs),
-        cmocka_unit_test(no_event_passes_a_held_one_that_does_not_wait),
-        cmocka_unit_test(held_ones_that_have_let_much_pass_crowd_the_window),
-        cmocka_unit_test(many_held_ones_crowd_the_window),
+        cmocka_unit_test(no_event_passes_a_held_one_that_is_stored_at_once),
+        cmocka_unit_test(held_events_that_have_let_many_pass_crowd_the_window),
+        cmocka_unit_test(many_held_events_crowd_the_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

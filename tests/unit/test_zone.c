@@ -41,7 +41,7 @@ static void names_of_the_tz_database_are_accepted(void **state)
     }
 }
 
-static void names_that_could_lead_elsewhere_are_refused(void **state)
+static void zone_names_that_lead_out_of_the_directory_are_refused(void **state)
 {
     static const struct text names[] = {
         TEXT_LITERAL(""),
@@ -89,7 +89,7 @@ static void write_file(const char *directory, const char *name, const void *byte
     assert_int_equal(fclose(file), 0);
 }
 
-static void what_is_no_zone_is_said_to_be_none(void **state)
+static void a_name_that_is_no_zone_is_refused(void **state)
 {
     static const char large[ZONE_FILE_BYTES_MAX] = "TZif2";
     char directory[TEMP_PATH_BYTES];
@@ -421,7 +421,7 @@ static void daylight_saving_time_may_last_all_year(void **state)
     }
 }
 
-static void what_is_no_rule_is_refused(void **state)
+static void text_that_is_no_rule_of_a_zone_is_refused(void **state)
 {
     static const char *const rules[] = {
         "",
@@ -579,8 +579,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_the_tz_database_are_accepted),
-        cmocka_unit_test(names_that_could_lead_elsewhere_are_refused),
-        cmocka_unit_test(what_is_no_zone_is_said_to_be_none),
+        cmocka_unit_test(zone_names_that_lead_out_of_the_directory_are_refused),
+        cmocka_unit_test(a_name_that_is_no_zone_is_refused),
         cmocka_unit_test(versions_with_and_without_a_rule_are_read),
         cmocka_unit_test(damaged_files_are_refused_with_the_reason),
         cmocka_unit_test(a_file_cut_off_anywhere_is_refused),
@@ -590,7 +590,7 @@ int main(void)
 #endif
         cmocka_unit_test(rules_change_the_clocks_when_they_say),
         cmocka_unit_test(daylight_saving_time_may_last_all_year),
-        cmocka_unit_test(what_is_no_rule_is_refused),
+        cmocka_unit_test(text_that_is_no_rule_of_a_zone_is_refused),
         cmocka_unit_test(wall_times_come_once_twice_or_never),
         cmocka_unit_test(every_zone_of_the_system_agrees_with_the_c_library),
     };
