@@ -48,7 +48,7 @@
 struct board {
     atomic_llong handled;
     atomic_int shares[PROCESSES + 1]; /* partitions of each process, by its number */
-    atomic_int hands[KEYS];           /* who handled the last event of a key; 0: nobody */
+    atomic_int hands[KEYS];           /* process that handled the last event of a key; 0: none */
 };
 
 static struct board *board;
@@ -226,7 +226,7 @@ static void end_members(const pid_t *pids, int count)
     }
 }
 
-/* A backlog, before anybody has opened the database here: the members are forked. */
+/* Publishes a backlog in a child: the members are forked from a process without an open bus. */
 static void fill(const char *url, long long count)
 {
     pid_t pid = fork();

@@ -102,7 +102,7 @@ static void fire(const char *path, int count, int for_s)
         put(bus, i, expression);
     }
     check(hf_start(bus), "hf_start");
-    usleep(1000000); /* what fell due while they were put is not late by anybody's fault */
+    usleep(1000000); /* times that passed while the schedules were put are not measured */
     atomic_store(&late_count, 0);
     sleep((unsigned)for_s);
     report("fire");

@@ -262,10 +262,10 @@ nothing_is_unfinished() {
 # shellcheck disable=SC2086  # a list of names without spaces
 ok "everything that can be typed is run, or its page says why not" blocks_are_marked $pages
 ok "(a command without a fence is found)" unmarked_is_refused '' '    holdfast doctor'
-ok "(and one in a fence that says nothing)" unmarked_is_refused '```' 'holdfast doctor' '```'
-ok "(and a language that nobody runs)" unmarked_is_refused '```ruby' 'puts 1' '```'
-ok "(and a reason that is missing)" unmarked_is_refused '```sh not run:' 'holdfast doctor' '```'
-ok "(and a test that does not know the page)" unmarked_is_refused '```sh run by scripts/deps' 'x' '```'
+ok "(a command in a fence without a language is found)" unmarked_is_refused '```' 'holdfast doctor' '```'
+ok "(a block in a language that no test runs is found)" unmarked_is_refused '```ruby' 'puts 1' '```'
+ok "(a block that is not run for no reason is found)" unmarked_is_refused '```sh not run:' 'holdfast doctor' '```'
+ok "(a block whose test does not name the page is found)" unmarked_is_refused '```sh run by scripts/deps' 'x' '```'
 for page in $pages; do
     for name in $(blocks "c" "$page"); do
         ok "the program in $page compiles and works" program_works "$temp/$name"

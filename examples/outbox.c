@@ -1,8 +1,8 @@
 /*
  * outbox.c - an order and its event in one transaction of the application's own database.
  *
- * The usual trouble: the row is committed and the program dies before it has told anybody; or it
- * tells everybody and then the row is rolled back. Here the event is a row of the same transaction,
+ * The usual trouble: the row is committed and the program dies before it has published the event;
+ * or it publishes and then the row is rolled back. Here the event is a row of the same transaction,
  * so there is nothing to keep in step: no outbox table of your own, and no relay that empties it.
  *
  * Two orders are placed. The first is committed. The second turns out to be worth more than the

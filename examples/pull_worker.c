@@ -7,10 +7,10 @@
  *     ack      done
  *     nack     failed: again later, until attempts_max
  *     bury     will never work: to the dead letters now
- *     release  not now: for somebody else; the attempt does not count
+ *     release  not now: for another worker; the attempt does not count
  *     touch    takes longer: let me keep the lease
  *
- * What it does not answer for comes back to somebody when the lease is over, or at once when the
+ * Events that it does not answer for go to another worker when the lease ends, or at once when the
  * process dies. Among the jobs are one that fails the first time, one that is slow, and one that is
  * nonsense.
  */
@@ -46,7 +46,7 @@ struct work {
     int nacked;
     int buried;
     int touched;
-    int stolen; /* slow jobs that somebody else got while we were at it */
+    int stolen; /* slow jobs that another worker got while this one had them */
 };
 
 /* Another worker takes all it can get meanwhile, and gives it back: no attempt is counted. */

@@ -15,7 +15,7 @@
 #                               their answers, compared
 #   ini                         a unit of systemd: systemd-analyze accepts it
 #   LANGUAGE run by FILE        a test of its own runs it; FILE names this page
-#   LANGUAGE not run: REASON    nobody runs it
+#   LANGUAGE not run: REASON    it is not run
 #   text, or nothing            output, drawings, formulas
 #
 # A command that works until it is stopped (holdfast work without --until-empty, tail --follow) is
@@ -57,7 +57,7 @@ function open_block(  rest) {
     else if (rest == "on postgres" || rest == "on both") { how = "session"; place = substr(rest, 4) }
     else if (rest == "part" && lang == "c") how = "part"
     else if (rest == "") how = lang == "c" || lang == "psql" || lang == "ini" ? "other" : "session"
-    else complain(at, "``` " info ": nobody knows what this means")
+    else complain(at, "``` " info ": this mark is not known")
     if (lang == "" || lang == "text") how = "text"
     else if (!(lang in runs) && how != "not run" && how != "run by")
         complain(at, "a block in " lang " is not run: say why (\"" lang " not run: ...\")")

@@ -8,8 +8,8 @@
  * partitions have no owner. The source is only read.
  *
  * The target may be empty, or have other namespaces, which are left alone; a namespace that is
- * copied must not be in it, or be empty. It cannot be opened by anybody until the copy is complete
- * and proved. A copy that ends early, however it ends, is gone on with by calling again.
+ * copied must not be in it, or be empty. No process can open it until the copy is complete and
+ * proved. A copy that ends early, however it ends, is continued by calling again.
  */
 #ifndef HOLDFAST_COPY_H
 #define HOLDFAST_COPY_H

@@ -29,10 +29,10 @@ typedef struct hf_batch hf_batch;
 
 /*
  * Claims up to `max` events of a shared subscription: for lease_ms they are the caller's, and then,
- * unless settled, anybody's again. Retries that are due are taken first, the earliest due before
- * others; the batch is in the order of the log. HF_OK with an empty batch if there is nothing
- * within wait_ms. A paused subscription gives an empty batch. HF_NOTFOUND; HF_MISUSE for an ordered
- * subscription. What is due enters the log first (holdfast/later.h). End the batch with
+ * unless settled, available to every claim. Retries that are due are taken first, the earliest due
+ * before others; the batch is in the order of the log. HF_OK with an empty batch if there is
+ * nothing within wait_ms. A paused subscription gives an empty batch. HF_NOTFOUND; HF_MISUSE for an
+ * ordered subscription. What is due enters the log first (holdfast/later.h). End the batch with
  * hf_batch_free, which settles nothing.
  */
 HF_API hf_status hf_claim(hf_bus *bus, const char *subscription, const hf_claim_options *options,

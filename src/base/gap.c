@@ -198,7 +198,8 @@ static bool has_room(const struct walk *walk)
     return walk->kept_count + walk->waiting + 1 < GAP_HOLES_MAX;
 }
 
-/* Everybody who might have drawn the numbers of the hole had ended before it was read again. */
+/* Every transaction that might have drawn the numbers of the hole had ended before the hole was
+ * read again. */
 static bool is_proven(const struct walk *walk, const struct gap_hole *hole)
 {
     return hole->witness > 0 && walk->look.oldest > hole->witness;

@@ -4,9 +4,9 @@
  *
  * All that is to be remembered is one time: when the bucket was empty. It has as many tokens as
  * fit between that time and now, and at most those of LIMITER_BURST_US (but one, if that is less
- * than a token takes). Taking some moves the time towards now. So whoever takes from one bucket,
- * at whatever moments, takes no more in the long run than the rate, and in any time at most a burst
- * more; what is not taken is lost after LIMITER_BURST_US.
+ * than a token takes). Taking some moves the time towards now. So all that take from one bucket,
+ * at whatever moments, take together no more in the long run than the rate, and in any time at most
+ * a burst more; what is not taken is lost after LIMITER_BURST_US.
  */
 #ifndef HF_BASE_LIMITER_H
 #define HF_BASE_LIMITER_H

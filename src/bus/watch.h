@@ -1,5 +1,5 @@
 /*
- * watch.h - one thread per bus that waits for news on behalf of everybody, and shows signs of life.
+ * watch.h - one thread per bus that waits for news for all other threads, and shows signs of life.
  */
 #ifndef HF_BUS_WATCH_H
 #define HF_BUS_WATCH_H
@@ -28,7 +28,7 @@ uint64_t watch_leases_seen(hf_bus *bus);
 void watch_leases(hf_bus *bus, uint64_t seen, int64_t lease_ms);
 /* The time between signs of life, for tests. */
 int64_t watch_period_ms(hf_bus *bus);
-/* Ends the thread; everybody who waits is let go. Twice is safe. */
+/* Ends the thread and the waits of all others. May be called twice. */
 void watch_stop(hf_bus *bus);
 /* Frees what has been stopped. */
 void watch_free(hf_bus *bus);

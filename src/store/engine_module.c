@@ -12,7 +12,7 @@
  *
  * The first file that is there is taken, or refused: a module of another build is an error and no
  * reason to look further. The current directory and relative paths are never used. A directory that
- * everybody may write is passed over: a command that was copied to /tmp must not load what others
+ * every user may write is passed over: a command that was copied to /tmp must not load what others
  * have put there. A program with more rights than its caller (setuid) uses only the third way,
  * in which the dynamic linker ignores the caller's environment.
  *

@@ -61,7 +61,7 @@ hf_status store_progress(struct store *store, int64_t subscription_id, int64_t n
 /* Rows of the log that are always looked at for pending events, if they are there: so a
  * subscription that every event matches is counted exactly up to HF_PENDING_MAX. */
 #define STORE_PENDING_ROWS_MIN 10001
-#define STORE_PENDING_ROWS_MAX 100000 /* ... and at most, as long as there is time */
+#define STORE_PENDING_ROWS_MAX 100000 /* rows that are looked at in STORE_PENDING_MS at most */
 #define STORE_PENDING_MS 2
 
 struct pending_query {

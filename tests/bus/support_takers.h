@@ -16,8 +16,8 @@ struct taker {
     int64_t floor;
     int64_t last;        /* the highest position so far */
     struct set64 handed; /* position -> 1 */
-    int64_t at_tail;     /* steps that it took from the tail, ... */
-    int64_t alone;       /* ... and those by a reader of its own */
+    int64_t at_tail;     /* its steps that took from the tail */
+    int64_t alone;       /* its steps that read by a reader of its own */
 };
 
 struct taker taker_of(struct tail *tail, const char *pattern, bool strict);

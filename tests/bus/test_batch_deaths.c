@@ -25,7 +25,7 @@ static const struct moment moments[] = {
     {"after_settle", 2, true},
 };
 
-/* ... and each half is tried, and halved again. */
+/* The moments of a unit that is split: each half is tried, and halved again. */
 static const struct moment split_moments[] = {
     {"before_handler", 4, true},           {"after_handler_before_settle", 5, true},
     {"tx_before_commit", 2, true},         {"tx_after_commit", 2, true},

@@ -31,8 +31,8 @@ static struct journal {
     struct call calls[CALLS_MAX];
     size_t count;
     size_t events;  /* acknowledged */
-    int fail;       /* so many calls fail, whatever they get */
-    hf_verdict how; /* ... with this answer */
+    int fail;       /* number of calls that fail next, whatever they get */
+    hf_verdict how; /* the answer of a call that fails */
     bool poison;    /* units with the payload "poison" fail */
     bool writes;    /* a row for each event, in the transaction */
     struct door *door;

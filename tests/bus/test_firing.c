@@ -47,7 +47,7 @@ struct seen_log {
     int64_t last_us;
     int64_t holes; /* events that are not one second after the one before */
     char schedule_id[HF_ID_BYTES];
-    int64_t strangers; /* events of anybody else */
+    int64_t strangers; /* events that no schedule has fired */
 };
 
 static int look_at(const hf_event *event, void *ctx)

@@ -208,8 +208,8 @@ static int member_main(int argc, char **argv)
 struct storm {
     char dir[RIG_PATH_BYTES];
     char url[URL_BYTES];
-    char members[RIG_PATH_BYTES + 32]; /* their ledger */
-    int fd;                            /* ... opened to say who is gone */
+    char members[RIG_PATH_BYTES + 32]; /* path of the ledger of the members */
+    int fd;                            /* the same ledger, opened to record members that are gone */
     struct scene scene;                /* for the application's tables */
     hf_bus *bus;
     hf_bus *probe; /* gives up soon */

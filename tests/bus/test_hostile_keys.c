@@ -30,12 +30,12 @@ static const struct pair pairs[] = {
     {NULL, "a\nb"},
     {NULL, "\xd0\xba\xd0\xbb\xd1\x8e\xd1\x87"},
     {NULL, "\xf0\x9f\x98\x80"},
-    {NULL, "e\xcc\x81"}, /* an e and an accent: not the same bytes as ... */
-    {NULL, "\xc3\xa9"},  /* ... the letter with the accent */
+    {NULL, "e\xcc\x81"}, /* an e and a combining accent */
+    {NULL, "\xc3\xa9"},  /* the same letter as one character: other bytes */
     {NULL, "'; DROP TABLE holdfast_events; --"},
     {NULL, "%s%n"},
-    {NULL, "user-252235"},  /* its digest is next to INT64_MIN */
-    {NULL, "user-2373272"}, /* ... and to UINT64_MAX */
+    {NULL, "user-252235"},  /* the digest is next to INT64_MIN */
+    {NULL, "user-2373272"}, /* the digest is next to UINT64_MAX */
     {NULL, longest},
     {longest, longest},
     {NULL, NULL}, /* each is a lane of its own */

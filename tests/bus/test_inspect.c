@@ -510,7 +510,8 @@ static void subscriptions_are_listed_by_name(void **state)
     assert_ok(hf_subscription_list(scene->bus, append_info_name, &names));
     assert_int_equal(names.count, 1);
     assert_status(hf_subscription_list(scene->bus, NULL, NULL), HF_INVALID);
-    assert_status(hf_subscription_get(scene->bus, "nobody", append_info_name, &names), HF_NOTFOUND);
+    assert_status(hf_subscription_get(scene->bus, "missing", append_info_name, &names),
+                  HF_NOTFOUND);
     assert_status(hf_subscription_get(scene->bus, NULL, append_info_name, &names), HF_INVALID);
     assert_status(hf_subscription_get(scene->bus, "beta", NULL, NULL), HF_INVALID);
     hf_options options = scene->options;
@@ -542,7 +543,7 @@ static void a_new_subscription_shows_all_its_fields(void **state)
     assert_string_equal(info.breaker, "");
     assert_string_equal(info.owner, "");
     assert_string_equal(info.checkpoint_event_id, "");
-    assert_why(scene->bus, NULL); /* whether anybody claims cannot be known */
+    assert_why(scene->bus, NULL); /* whether a worker claims is not known */
 }
 
 static void an_ordered_subscription_without_a_process_says_so(void **state)

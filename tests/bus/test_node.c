@@ -317,7 +317,8 @@ static void bad_ids_and_settings_of_a_node_are_refused(void **state)
     options.heartbeat_ms = 999;
     assert_status(open_with(scene, &options), HF_INVALID);
     assert_status(hf_node_list(scene->bus, NULL, NULL), HF_INVALID);
-    assert_status(hf_node_get(scene->bus, "nobody", note, &(struct looked){.id = ""}), HF_NOTFOUND);
+    assert_status(hf_node_get(scene->bus, "missing", note, &(struct looked){.id = ""}),
+                  HF_NOTFOUND);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */

@@ -147,8 +147,8 @@ static void bad_claims_are_refused(void **state)
     hf_subscription_options ordered = quick_options();
     create(scene->bus, "s", NULL);
     create(scene->bus, "o", &ordered);
-    assert_status(hf_claim(scene->bus, "nobody", NULL, &batch), HF_NOTFOUND);
-    assert_said("there is no subscription nobody");
+    assert_status(hf_claim(scene->bus, "missing", NULL, &batch), HF_NOTFOUND);
+    assert_said("there is no subscription missing");
     assert_status(hf_claim(scene->bus, "o", NULL, &batch), HF_MISUSE);
     assert_said("ordered");
     assert_status(hf_claim(scene->bus, NULL, NULL, &batch), HF_INVALID);

@@ -124,7 +124,7 @@ static void bad_seeks_are_refused(void **state)
     int64_t count = -99;
     hf_place now = {HF_PLACE_NOW, 0};
     create(scene->bus, "s", HF_MODE_ORDERED);
-    assert_status(hf_seek(scene->bus, "nobody", now, HF_OFF, &count), HF_NOTFOUND);
+    assert_status(hf_seek(scene->bus, "missing", now, HF_OFF, &count), HF_NOTFOUND);
     assert_status(hf_seek(scene->bus, NULL, now, HF_OFF, &count), HF_INVALID);
     assert_status(hf_seek(NULL, "s", now, HF_OFF, &count), HF_INVALID);
     assert_status(hf_seek(scene->bus, "s", now, (hf_toggle)5, &count), HF_INVALID);
@@ -183,8 +183,8 @@ static void bad_pauses_are_refused(void **state)
     memset(reason, 'r', sizeof reason);
     reason[sizeof reason - 1] = '\0';
     create(scene->bus, "s", HF_MODE_ORDERED);
-    assert_status(hf_pause(scene->bus, "nobody", NULL), HF_NOTFOUND);
-    assert_status(hf_resume(scene->bus, "nobody"), HF_NOTFOUND);
+    assert_status(hf_pause(scene->bus, "missing", NULL), HF_NOTFOUND);
+    assert_status(hf_resume(scene->bus, "missing"), HF_NOTFOUND);
     assert_status(hf_pause(scene->bus, NULL, NULL), HF_INVALID);
     assert_status(hf_resume(NULL, "s"), HF_INVALID);
     assert_status(hf_pause(scene->bus, "s", reason), HF_INVALID);
@@ -336,8 +336,8 @@ static void shutdown_ends_a_wait(void **state)
 static void bad_waits_are_refused(void **state)
 {
     struct scene *scene = *state;
-    assert_status(hf_wait(scene->bus, "nobody", -1, 0), HF_NOTFOUND);
-    assert_status(hf_wait(scene->bus, "nobody", 0, 0), HF_INVALID);
+    assert_status(hf_wait(scene->bus, "missing", -1, 0), HF_NOTFOUND);
+    assert_status(hf_wait(scene->bus, "missing", 0, 0), HF_INVALID);
     assert_status(hf_wait(scene->bus, NULL, -2, 0), HF_INVALID);
     assert_status(hf_wait(NULL, NULL, -1, 0), HF_INVALID);
 }

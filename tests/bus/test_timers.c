@@ -13,8 +13,8 @@
 
 #include <stdatomic.h>
 
-#define RETRY_MS 1500   /* by then the bus has come to rest */
-#define REST_US 1000000 /* ... or by then; if it has not, nothing is proven */
+#define RETRY_MS 1500   /* after this time the bus has come to rest */
+#define REST_US 1000000 /* the bus has come to rest by then; if it has not, nothing is proven */
 #define HUGE_BYTES 100000
 #define HUGE_EVENTS 60
 

@@ -17,11 +17,12 @@
 
 #define REST_US 500000 /* who has not asked for so long has come to rest */
 #define LATE_US 600000 /* longer than an answer of the store may take (RUNNER_LATE_US) */
-#define ASKED_MAX 6    /* one after another, while the server is slow */
-#define WRITES_MAX 2   /* meanwhile; one for each answer would be more */
+#define ASKED_MAX 6    /* queries, one after another, while the server is slow */
+#define WRITES_MAX 2   /* writes meanwhile; one for each late answer would be more */
 
-#define SHORT_TURNS_MAX 40  /* where times are short; one who goes by them alone makes a hundred */
-#define SHORT_READS_MAX 100 /* ... and reads four times in each */
+#define SHORT_TURNS_MAX                                                                            \
+    40 /* a dispatcher that wakes for each short time would make a hundred turns */
+#define SHORT_READS_MAX 100 /* and would read four times in each of those turns */
 
 #define HUGE_BYTES 100000
 #define HUGE_EVENTS 60 /* together more than is read at once */

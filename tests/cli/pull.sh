@@ -71,8 +71,8 @@ sleep 2.1
 exits 0 "beyond its first end" ack jobs "$lease"
 hf claim jobs --max 1 --lease 100ms --json
 lease=$(field out 1 '$.lease')
-exits 0 "after its end the event is anybody's" claim jobs --json --wait 60s
-is "the same one" "$(field out 1 '$.position')" 6
+exits 0 "after the end of its lease an event can be claimed again" claim jobs --json --wait 60s
+is "the next claim gets the event of the ended lease" "$(field out 1 '$.position')" 6
 newer=$(field out 1 '$.lease')
 exits 4 "and the old lease is stale" ack jobs "$lease"
 exits 0 "the new one is good" ack jobs "$newer"

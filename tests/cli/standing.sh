@@ -32,8 +32,8 @@ is "and nothing waits" "$(sub pending pending_more oldest_waiting lag)" "0 0  0"
 for n in 1 2 3; do
     hf publish other.x "{\"n\": $n}"
 done
-exits 0 "events of other types" sub show mailer --json
-is "are lag, but not pending, and nobody waits for them" \
+exits 0 "a subscription with events of other types is shown" sub show mailer --json
+is "events of other types are lag, but not pending, and do not count as waiting" \
     "$(sub pending pending_more oldest_waiting not_moving lag)" "0 0   3"
 exits 0 "people read" sub show mailer
 has "that it is up to date" out '^Up to date\.$'

@@ -16,7 +16,7 @@ roles="viewer publisher consumer owner"
 for role in $roles; do
     sql "CREATE ROLE \"$role's\" LOGIN"
 done >/dev/null
-sql "CREATE ROLE other LOGIN; CREATE ROLE nobody LOGIN" >/dev/null
+sql "CREATE ROLE other LOGIN; CREATE ROLE guest LOGIN" >/dev/null
 for namespace in 'it"s ours' theirs; do
     sql "SELECT FROM holdfast_private.namespace_put('$namespace');
          SELECT FROM holdfast.publish_many('$namespace',
@@ -64,35 +64,35 @@ sql "SELECT holdfast.namespace_grant('viewer', 'theirs', 'other')" >/dev/null
 open first
 open second
 asks "a grant that is not committed" first \
-    "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'nobody')" t
+    "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'guest')" t
 tell second "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'other')"
 ok "(another waits for it)" blocked second
 ask first "COMMIT" >/dev/null
 hears "two grants at once are both made" second t
 asks "one that is not taken back yet" first \
-    "BEGIN; SELECT holdfast.namespace_revoke('viewer', 'default', 'nobody')" t
+    "BEGIN; SELECT holdfast.namespace_revoke('viewer', 'default', 'guest')" t
 tell second "SELECT holdfast.namespace_revoke('viewer', 'it\"s ours', 'other')"
 ok "(another waits for it, too)" blocked second
 ask first "COMMIT" >/dev/null
 hears "two are taken back at once" second t
 asks "the journal is being truncated" first "BEGIN; SELECT FROM holdfast_private.rotate(-1)" ""
-tell second "SELECT holdfast.namespace_grant('viewer', 'default', 'nobody'),
-    holdfast.namespace_revoke('viewer', 'default', 'nobody')"
+tell second "SELECT holdfast.namespace_grant('viewer', 'default', 'guest'),
+    holdfast.namespace_revoke('viewer', 'default', 'guest')"
 ok "(a grant waits for that)" blocked second
 ask first "COMMIT" >/dev/null
 hears "and is made" second "t|t"
 sql "SELECT FROM holdfast_private.namespace_put('short')" >/dev/null
-sql "SELECT holdfast.namespace_grant('viewer', 'short', 'nobody')" >/dev/null
+sql "SELECT holdfast.namespace_grant('viewer', 'short', 'guest')" >/dev/null
 for _ in 1 2 3 4 5; do
     sql "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true, 0)" >/dev/null
 done
 asks "a grant is made once more" first \
-    "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'nobody')" t
+    "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'guest')" t
 fails "a namespace is not removed in the middle of it" \
     "SELECT FROM holdfast.change_namespace_remove(0, 'short', true, 1000)" "55P03: *"
 ask first "ROLLBACK" >/dev/null
 is "but afterwards" "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true,
-    1000); SELECT count(*) FROM holdfast.read_grants() WHERE grantee = 'nobody'::regrole" "0|f 0"
+    1000); SELECT count(*) FROM holdfast.read_grants() WHERE grantee = 'guest'::regrole" "0|f 0"
 shut first
 shut second
 
@@ -262,15 +262,15 @@ done
 # When the last process left tells whether the clock was set back since; a viewer could pretend
 # that.
 for role in viewer publisher consumer; do
-    sql "SELECT holdfast.namespace_grant('$role', 'default', 'nobody');
+    sql "SELECT holdfast.namespace_grant('$role', 'default', 'guest');
         UPDATE holdfast_private.namespaces SET closed_at = NULL WHERE id = 1" >/dev/null
-    as nobody "SELECT FROM holdfast.process_beat(1, '00000000-0000-4000-8000-0000000000ee', 'n',
+    as guest "SELECT FROM holdfast.process_beat(1, '00000000-0000-4000-8000-0000000000ee', 'n',
         false); SELECT FROM holdfast.process_close(1, '00000000-0000-4000-8000-0000000000ee',
         now())" >/dev/null
     is "$role: $(case $role in viewer) echo "leaves no sign of when it left" ;; *) echo \
             "leaves a sign of when it left" ;; esac)" \
         "SELECT closed_at IS NOT NULL, (SELECT count(*) FROM holdfast.read_processes()
-        WHERE namespace_id = 1), holdfast.namespace_revoke('$role', 'default', 'nobody')
+        WHERE namespace_id = 1), holdfast.namespace_revoke('$role', 'default', 'guest')
         FROM holdfast.read_namespaces() WHERE id = 1" \
         "$(case $role in viewer) echo f ;; *) echo t ;; esac)|0|t"
 done
@@ -616,7 +616,7 @@ for role in $roles; do
 done
 is "no namespace was made" "SELECT count(*) FROM holdfast.read_namespaces()" 3
 is "a role without rights sees nothing" \
-    "SELECT has_schema_privilege('nobody', 'holdfast', 'USAGE')" f
+    "SELECT has_schema_privilege('guest', 'holdfast', 'USAGE')" f
 
 # --- The library, as each role ---
 if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
@@ -735,9 +735,9 @@ done
 may viewer "but where it would go" "SELECT position
     FROM holdfast.seek_subscription('it\"s ours', 'jobs', 'start', dry_run => true)" 0
 sql "SELECT holdfast.namespace_revoke('consumer', 'theirs', 'viewer''s')" >/dev/null
-sql "GRANT \"publisher's\" TO nobody" >/dev/null
+sql "GRANT \"publisher's\" TO guest" >/dev/null
 ok "members of a role may what it may" same f \
-    "$(as nobody "SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
+    "$(as guest "SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
 is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s'),
     holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s')" "t|f"
 may viewer "(it publishes no more)" "SELECT FROM holdfast.publish('theirs', 't')" "$denied"
@@ -751,10 +751,10 @@ is "a role that was dropped leaves a grant" \
 may viewer "(which no other role has)" "SELECT name FROM holdfast.read_namespaces();
     SELECT count(*) FROM holdfast.read_grants()" 'it"s ours 1'
 is "taking back anything takes it away, too" \
-    "BEGIN; SELECT holdfast.namespace_revoke('consumer', 'theirs', 'nobody');
+    "BEGIN; SELECT holdfast.namespace_revoke('consumer', 'theirs', 'guest');
     SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'; ROLLBACK" "f 0"
 is "the next grant takes it away" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours',
-    'nobody'); SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" "t 0"
+    'guest'); SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" "t 0"
 sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone');
     DROP OWNED BY gone; DROP ROLE gone" >/dev/null
 for _ in 1 2 3 4 5 6 7 8 9; do

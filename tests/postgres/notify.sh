@@ -62,10 +62,10 @@ sleeps() {
 }
 asleep() { [ "$(sleeps)" = t ]; }
 until_true 60 asleep
-ok "(somebody sleeps)" asleep
+ok "(a process sleeps)" asleep
 for call in "publish('b', 'quiet')" "publish_many('b', '{quiet}', NULL)" \
     "publish('b', 'quiet', id => gen_random_uuid())"; do
-    ok "holdfast.${call%%(*} notifies nobody when the queue is half full" same "" \
+    ok "holdfast.${call%%(*} does not notify when the queue is half full" same "" \
         "$(quiet "$b_role" "SELECT FROM holdfast.$call")"
 done
 ok "(the same shows that it does when it is not)" like "*PREPARE*NOTIFY*" "$(PGUSER=boss sql \

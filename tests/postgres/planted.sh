@@ -183,7 +183,7 @@ sql "GRANT CREATE ON DATABASE prepared TO app; SET ROLE app; CREATE SCHEMA holdf
      CREATE FUNCTION holdfast.clock_timestamp() RETURNS timestamptz
          LANGUAGE plpgsql AS 'BEGIN ALTER ROLE app SUPERUSER; RETURN now(); END';
      GRANT ALL ON SCHEMA holdfast TO PUBLIC" >/dev/null
-refused "a superuser does not use a schema of somebody else" holdfast \
+refused "a superuser does not use a schema of another role" holdfast \
     "1: *belongs to role app*holdfast is a superuser*connect as app*"
 refused "nor does any other role make tables in it" seller \
     "1: *belongs to role app: connect as app*"
@@ -191,7 +191,7 @@ refused "its owner does not while others may create in it" app \
     "1: *role PUBLIC may create*REVOKE CREATE ON SCHEMA holdfast FROM PUBLIC*"
 sql "REVOKE ALL ON SCHEMA holdfast FROM PUBLIC" >/dev/null
 refused "or while something lies in it" app "1: *has the function clock_timestamp*role app made it*"
-is "nobody became a superuser" "SELECT rolsuper FROM pg_roles WHERE rolname = 'app'" f
+is "the planted function made no superuser" "SELECT rolsuper FROM pg_roles WHERE rolname = 'app'" f
 sql "DROP FUNCTION holdfast.clock_timestamp()" >/dev/null
 ok "an empty schema of one's own will do" hf app migrate --namespace default
 refused "but is not for a superuser" holdfast "1: *is a superuser*"

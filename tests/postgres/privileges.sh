@@ -6,8 +6,8 @@ cluster
 schema
 parts="viewer publisher consumer owner"
 
-# What the server knows, as "kind name part right"; the part of namespace 1 is told as <n>. What is
-# everybody's by default is told once.
+# What the server knows, as "kind name part right"; the part of namespace 1 is printed as <n>. What
+# PUBLIC has by default is printed once.
 catalog() {
     sql "WITH schemas AS (SELECT n.oid, n.nspname, n.nspacl, CASE n.nspname WHEN 'holdfast' THEN ''
         ELSE 'of' || n.nspname END AS of
@@ -58,7 +58,7 @@ document() {
 }
 
 ok "(the table is found)" like "*schema holdfast viewer USAGE*" "$(document "")"
-ok "nobody has a right in a new schema but what is everybody's" same "$(document PUBLIC)" \
+ok "in a new schema no role has more rights than PUBLIC" same "$(document PUBLIC)" \
     "$(catalog)"
 if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
     done_testing
@@ -83,7 +83,7 @@ for part in $parts; do
     sql "SELECT holdfast.namespace_revoke('$part', 'default', '$part')" >/dev/null
 done
 ok "what is taken back is gone" same "$(document PUBLIC)" "$(catalog)"
-is "functions with their owner's rights, which nobody else has, name their search_path" \
+is "every SECURITY DEFINER function names its search_path" \
     "SELECT count(*) FROM pg_proc p WHERE p.pronamespace IN ('holdfast'::regnamespace,
     'holdfast_private'::regnamespace) AND p.prosecdef AND NOT coalesce(p.proconfig,
     '{}') @> '{\"search_path=pg_catalog, holdfast_private, holdfast, pg_temp\"}'" 0

@@ -65,7 +65,7 @@ is "some of it, named twice or not" \
     SELECT count FROM holdfast_private.leases WHERE subscription_id = $number" "  3"
 fails "not what is done already, and then nothing" "SELECT holdfast.ack($S, '$l', '$(at 2,3)')" \
     "HF005: position $(at 2 | tr -d '{}') is not in the lease"
-is "given back: at once anybody's, and not counted" \
+is "a released event is available at once, and no attempt is counted" \
     "SELECT holdfast.release($S, '$l', '$(at 3)'); $(claimed)" " 3"
 is "(claimed again)" "SELECT holdfast.ack($S, '$(lease)');
     SELECT FROM holdfast.publish('default', 't'); $(claimed)" " 6"

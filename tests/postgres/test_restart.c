@@ -138,12 +138,12 @@ static void names_of_transactions_from_before_a_crash_mean_nothing(void **state)
     int victim = PQbackendPID(s.c);
     assert_int_equal(kill(victim, SIGKILL), 0);
     int64_t end_us = mono_us() + PATIENCE_MS * 1000;
-    while (PQstatus(s.b) == CONNECTION_OK) { /* until the server has ended all sessions ... */
+    while (PQstatus(s.b) == CONNECTION_OK) { /* the server has not ended all sessions yet */
         PQclear(PQexec(s.b, "SELECT 1"));
         assert_true(mono_us() < end_us);
         usleep(10000);
     }
-    while (PQping(s.scene->url) != PQPING_OK) { /* ... and takes new ones */
+    while (PQping(s.scene->url) != PQPING_OK) { /* the server takes no new sessions yet */
         assert_true(mono_us() < end_us);
         usleep(10000);
     }

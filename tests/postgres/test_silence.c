@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define NOTICED_MS 10000 /* within this a silence must have been noticed ... */
-#define GRACE_MS 20000   /* ... on a fast machine */
+#define NOTICED_MS 10000 /* on a fast machine a silence is noticed within this time */
+#define GRACE_MS 20000   /* on a slow machine it may take that much longer */
 #define FAR_MS (10 * PATIENCE_MS)
 #define CANCELS 8 /* as in session.c */
 

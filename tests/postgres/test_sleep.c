@@ -133,8 +133,8 @@ static void an_event_committed_before_the_sleep_flag_wakes(void **state)
     sleeper_end(&s);
 }
 
-/* The keeper has seen the number when it was drawn, before anybody slept. When it looks again the
- * head is the same, and no publisher is under way any more. */
+/* The keeper has seen the number when it was drawn, before any process slept. When it looks again
+ * the head is the same, and no publisher is under way any more. */
 static void an_event_seen_when_drawn_and_committed_before_the_sleep_flag_wakes(void **state)
 {
     struct sleeper s = sleeper_of(*state);

@@ -105,8 +105,8 @@ static void a_claim_never_passes_the_tip_or_moves_another_partition(void **state
 struct race {
     struct fixture *f;
     struct store *stores[PUBLISHERS + CLAIMERS];
-    struct owner owners[PUBLISHERS]; /* whose deliveries the publishers' transactions are ... */
-    const struct entry *entries[ROUNDS + 1]; /* ... and the events */
+    struct owner owners[PUBLISHERS]; /* their deliveries are the transactions that publish */
+    const struct entry *entries[ROUNDS + 1]; /* the events of those deliveries */
     int64_t id;
     atomic_int publishing;
     pthread_mutex_t mutex;

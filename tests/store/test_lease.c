@@ -29,9 +29,9 @@ static struct scene scene_of(struct fixture *f, size_t count)
 
 /* What a number of claims brought up. */
 struct harvest {
-    int times[512];         /* by position: how often it was handed out */
-    int attempts[512];      /* ... and with how many recorded attempts the last time */
-    char stories[512][256]; /* ... and the beginning of its story */
+    int times[512];         /* by position: how often the event was handed out */
+    int attempts[512];      /* by position: its recorded attempts the last time */
+    char stories[512][256]; /* by position: the beginning of its story */
     size_t sizes[64];       /* events per claim */
     size_t claims;
     size_t count;

@@ -1,6 +1,6 @@
 /*
- * test_partition.c - who owns a partition: one at a time, taken over when it is dead or frozen,
- * and never settled by anybody else.
+ * test_partition.c - the owner of a partition: one process at a time, succeeded when it is dead or
+ * frozen; no other process can settle.
  */
 #include "store/story.h"
 #include "support/make.h"
@@ -511,8 +511,8 @@ static void a_note_of_a_settled_event_is_no_crash(void **state)
     puppet_do(puppet, "note 0 %" PRId64 " 1 1", id);
     puppet_do(puppet, "note 1 %" PRId64 " 4 1", id);
     puppet_do(puppet, "note 2 %" PRId64 " 5 1", id);
-    puppet_do(puppet, "settle 2"); /* 1 is done ... */
-    puppet_do(puppet, "enter 4");  /* ... and 4 in a transaction */
+    puppet_do(puppet, "settle 2"); /* 1 is done by a settle */
+    puppet_do(puppet, "enter 4");  /* 4 is done in a transaction */
     puppet_do(puppet, "leave");
     puppet_do(puppet, "commit");
     struct acquire acquire = succeed(store, puppet, id);

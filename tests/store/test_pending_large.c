@@ -102,8 +102,8 @@ static void a_million_pending_events_are_counted_in_five_milliseconds(void **sta
     must_hold(quickest_us(store, typed, "common.*", &pending) <= LIMIT_US * SLOWNESS);
     must_equal(HF_PENDING_MAX, pending.count);
     must_equal(true, pending.more);
-    /* It is behind all the others: it is not looked for to the end, and nobody says that there is
-     * none. */
+    /* The rare event is behind all the others: the search ends before it, and does not report that
+     * there is none. */
     must_hold(quickest_us(store, rare, "rare", &pending) <= LIMIT_US * SLOWNESS);
     must_equal(0, pending.count);
     must_equal(true, pending.more);

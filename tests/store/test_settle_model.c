@@ -25,8 +25,8 @@ struct model_event {
     int64_t due_us;
     int32_t attempts;
     int edit;      /* 0: as published */
-    bool lettered; /* it has a dead letter ... */
-    bool resolved; /* ... which is resolved */
+    bool lettered; /* it has a dead letter */
+    bool resolved; /* its dead letter is resolved */
 };
 
 struct model {

@@ -25,8 +25,8 @@
 struct fate {
     int32_t calls;
     int32_t attempt_max;
-    int64_t first_call; /* line number in the order of deliveries */
-    int64_t first_ack;  /* ... of the first acknowledged one; NEVER */
+    int64_t first_call; /* line of the first delivery, counted in the order of deliveries */
+    int64_t first_ack;  /* line of the first acknowledged delivery; NEVER: none */
     int64_t last_call;
     char last_verdict;
     int32_t last_process;

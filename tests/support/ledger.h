@@ -16,7 +16,7 @@
  *     K pid                    the process is gone (written by who watched it)
  *     Z pid                    it was frozen and went on: what it had in hand comes again
  *                              elsewhere, and it may still run it
- *   anybody
+ *   every process
  *     P name                   a fault point was hit
  *
  * When the faults have stopped and everything is settled, the log, the dead letters and the effects
@@ -53,13 +53,13 @@ struct ledger_subscription {
     const char *name;
     const char *type; /* only events of this type are for it; NULL: all */
     bool ordered;
-    bool transactional; /* leaves one effect for each event ... */
-    bool derives;       /* ... and publishes one event (rig_derived_id) inside */
+    bool transactional; /* leaves one effect for each event */
+    bool derives;       /* publishes one event (rig_derived_id) in the transaction */
     bool repeats;       /* a call may be undone and come again for no reason that is told here */
     int32_t attempts_max;
     int64_t after;    /* only positions above it are for it */
-    bool strict;      /* first deliveries come in the order of positions ... */
-    bool by_position; /* ... or so do those of each key: its publisher published one by one */
+    bool strict;      /* first deliveries come in the order of positions */
+    bool by_position; /* first deliveries of a key do: its publisher published one by one */
 };
 
 struct ledger;

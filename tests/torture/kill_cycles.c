@@ -106,8 +106,8 @@ struct run {
     int64_t cycles, hits;
     int64_t publisher_hits[COUNT(PUBLISHER_WINDOWS)];
     int64_t consumer_hits[COUNT(CONSUMER_WINDOWS)];
-    bool freeze;
-    int64_t frozen;   /* ... so often */
+    bool freeze;      /* some victims are stopped instead of killed */
+    int64_t frozen;   /* how often a victim was stopped */
     int64_t failures; /* children that ended by themselves otherwise */
 };
 

@@ -295,7 +295,7 @@ static void look(struct gap_watch *watch, uint64_t number, const struct gap_hold
 #define LOOK(watch, number, ...)                                                                   \
     look((watch), (number), (const struct gap_holder[]){__VA_ARGS__},                              \
          COUNT_OF(((const struct gap_holder[]){__VA_ARGS__})))
-/* ... and reads again with what that look has shown. */
+/* Looks, and reads again with what that look has shown. */
 #define LOOK_AND_READ(gap, watch, number, ...)                                                     \
     LOOK(watch, number, __VA_ARGS__);                                                              \
     reread((gap), NULL, 0, (watch)->look, 0, 0)
@@ -400,10 +400,10 @@ static void a_forgotten_prepared_transaction_does_not_keep_older_holes_open(void
     gap_watch_init(&watch);
     SEE(&gap, 2);
     LOOK_AND_READ(&gap, &watch, 1, {10, false});
-    /* No holder is missing: 77 began after look 1 ... */
+    /* 77 began after look 1, unless it is 10 and look 2 showed both of its names. */
     LOOK_AND_READ(&gap, &watch, 2, {10, false}, {77, true});
     assert_int_equal(gap_floor(&gap), 0);
-    LOOK(&watch, 3, {10, false}, {77, true}); /* ... unless it was 10 and look 2 showed both */
+    LOOK(&watch, 3, {10, false}, {77, true}); /* 10 is still there: it is not 77 */
     LOOK_AND_READ(&gap, &watch, 4, {77, true});
     assert_int_equal(gap_floor(&gap), 2);
     gap_watch_release(&watch);

@@ -40,8 +40,8 @@ enum phase { PHASE_IDLE, PHASE_OPEN, PHASE_PREPARED, PHASE_RELEASING };
 struct transaction {
     enum phase phase;
     uint64_t id;
-    bool holds; /* the lock ... */
-    bool kept;  /* ... and keeps it to itself: it is not in the table */
+    bool holds; /* it holds the lock */
+    bool kept;  /* the lock is not in the table of locks */
     int64_t numbers[64];
     size_t count;
 };
@@ -69,7 +69,7 @@ struct model {
     uint64_t crowd; /* transactions at one time */
     bool renames;   /* PREPARE gives a new id */
     uint64_t haste; /* of the readers, compared with the prober's: 1 to 5 */
-    bool prepares;  /* anybody prepares at all: such a transaction lasts long */
+    bool prepares;  /* transactions are prepared at all: such a one lasts long */
     /* the prober */
     uint64_t begun;
     int look_step; /* 0: there is no look */

@@ -293,14 +293,14 @@ struct model {
     bool ordered;
     bool failing; /* the store, at times */
     struct situation s;
-    int64_t definition; /* generations: what is stored ... */
-    int64_t known;      /* ... what was read ... */
-    int64_t read_by;    /* ... and what the hand was read by */
+    int64_t definition; /* generation of the stored definition */
+    int64_t known;      /* generation of the definition that was read last */
+    int64_t read_by;    /* generation by which the deliveries in hand were read */
     bool admits;        /* the definition that is stored */
     bool differs;       /* it reads the log differently than what the hand was read by */
     bool ours;          /* the store says that what is in hand is ours */
-    int log;            /* events that are not in hand ... */
-    int due;            /* ... and retries */
+    int log;            /* events of the log that are not in hand */
+    int due;            /* retries that are due and not in hand */
     int ready;
     int running;
     int ended;

@@ -83,8 +83,8 @@ struct life {
     uint64_t seed;
     struct situation s;
     int workers;
-    int strays;   /* handlers that were given up and have not returned ... */
-    int aborting; /* ... of which so many keep a transaction */
+    int strays;   /* handlers that were given up and have not returned */
+    int aborting; /* strays that keep a transaction */
     bool owed;    /* something is ours that was not given back */
     bool wanted;  /* handlers were registered */
     bool stopped; /* hf_stop was called */

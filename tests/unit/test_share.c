@@ -4,7 +4,7 @@
 #include "bus/deliver/ordered/share.h"
 #include "store/claimants.h"
 
-#define NOBODY MEMBERS_REFRESH_FREE
+#define UNOWNED MEMBERS_REFRESH_FREE
 
 /* A refresh of so many members, none of which is assigned anything. */
 static struct members_refresh members_refresh_of(const int32_t *owners, int32_t partitions,
@@ -41,7 +41,7 @@ static const char *share_text(struct members_refresh *refresh, int32_t self)
 
 static void one_member_owns_everything(void **state)
 {
-    int32_t owners[3] = {NOBODY, 0, NOBODY};
+    int32_t owners[3] = {UNOWNED, 0, UNOWNED};
 
     (void)state;
     assert_int_equal(share_size(owners, 3, 1, 0), 3);
@@ -49,7 +49,7 @@ static void one_member_owns_everything(void **state)
 
 static void a_remainder_goes_to_the_members_that_joined_first(void **state)
 {
-    int32_t owners[5] = {NOBODY, NOBODY, NOBODY, NOBODY, NOBODY};
+    int32_t owners[5] = {UNOWNED, UNOWNED, UNOWNED, UNOWNED, UNOWNED};
 
     (void)state;
     assert_int_equal(share_size(owners, 5, 3, 0), 2);
@@ -78,7 +78,7 @@ static void the_owner_of_the_only_partition_keeps_it(void **state)
 
 static void partitions_that_other_members_keep_are_not_shared_out(void **state)
 {
-    int32_t owners[4] = {MEMBERS_REFRESH_OTHER, MEMBERS_REFRESH_OTHER, NOBODY, 0};
+    int32_t owners[4] = {MEMBERS_REFRESH_OTHER, MEMBERS_REFRESH_OTHER, UNOWNED, 0};
 
     (void)state;
     assert_int_equal(share_size(owners, 4, 2, 0), 1);
@@ -101,7 +101,7 @@ static void assigned_partitions_are_not_shared_out(void **state)
 
 static void the_member_that_was_assigned_a_partition_first_has_it(void **state)
 {
-    int32_t owners[4] = {NOBODY, NOBODY, NOBODY, NOBODY};
+    int32_t owners[4] = {UNOWNED, UNOWNED, UNOWNED, UNOWNED};
     struct members_refresh refresh = members_refresh_of(owners, 4, 3);
 
     (void)state;
@@ -114,7 +114,7 @@ static void the_member_that_was_assigned_a_partition_first_has_it(void **state)
 
 static void a_member_whose_assigned_partitions_do_not_exist_gets_nothing(void **state)
 {
-    int32_t owners[2] = {NOBODY, NOBODY};
+    int32_t owners[2] = {UNOWNED, UNOWNED};
     struct members_refresh refresh = members_refresh_of(owners, 2, 3);
 
     (void)state;
@@ -130,7 +130,7 @@ static void a_member_whose_assigned_partitions_do_not_exist_gets_nothing(void **
 /* What the assigned own does not count when a remainder is shared out. */
 static void shares_are_even_among_members_that_share(void **state)
 {
-    int32_t owners[7] = {2, 2, 2, 2, NOBODY, NOBODY, NOBODY};
+    int32_t owners[7] = {2, 2, 2, 2, UNOWNED, UNOWNED, UNOWNED};
     struct members_refresh refresh = members_refresh_of(owners, 7, 3);
 
     (void)state;
@@ -168,13 +168,13 @@ static int32_t act(struct world *world, int32_t member)
 
     for (int32_t i = world->partitions - 1; i >= 0 && owned > share; i--) {
         if (world->owners[i] == member) {
-            world->owners[i] = NOBODY;
+            world->owners[i] = UNOWNED;
             owned--;
             moved++;
         }
     }
     for (int32_t i = 0; i < world->partitions && owned < share; i++) {
-        if (world->owners[i] == NOBODY) {
+        if (world->owners[i] == UNOWNED) {
             world->owners[i] = member;
             owned++;
             moved++;
@@ -187,7 +187,7 @@ static void member_leaves(struct world *world, int32_t member)
 {
     for (int32_t i = 0; i < world->partitions; i++) {
         if (world->owners[i] == member) {
-            world->owners[i] = NOBODY;
+            world->owners[i] = UNOWNED;
         } else if (world->owners[i] > member) {
             world->owners[i]--;
         }
@@ -204,7 +204,7 @@ static void shares_stop_moving_and_are_even(void **state)
         struct world world = {.partitions = 1 + (int32_t)chance_below(&seed, PARTITIONS_MAX),
                               .members = 1};
         for (int32_t i = 0; i < world.partitions; i++) {
-            world.owners[i] = NOBODY;
+            world.owners[i] = UNOWNED;
         }
         for (int change = 0; change < 12; change++) {
             int idle = 0, turns = 0;

@@ -142,7 +142,8 @@ static void a_companion_of_a_stranger_is_not_used(void **state)
     struct store_options options = fixture_options(f, "n");
     must_answer(HF_DENIED, store_open(f->url, &options, &store));
     must_say("belongs to a user who may not write the database");
-    must_equal(0, chmod(fixture_path(f), 0666)); /* anybody may write it, so it is no stranger */
+    must_equal(
+        0, chmod(fixture_path(f), 0666)); /* every user may write it, so its owner is no stranger */
     fixture_open(f, "n");
 }
 

@@ -5,7 +5,7 @@
 -- column that they see, has its line here (tests/postgres/comments.sh).
 
 COMMENT ON SCHEMA holdfast IS
-    'Holdfast, a durable event bus. Views, and functions with a comment, are for everybody; all '
+    'Holdfast, a durable event bus. Views, and functions with a comment, are for applications; all '
     'other functions belong to the library.';
 COMMENT ON SCHEMA holdfast_private IS
     'The tables of Holdfast and the functions of its inside. Only its owner may use it: grant no '

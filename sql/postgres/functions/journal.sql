@@ -313,15 +313,15 @@ END
 $$;
 
 -- compact: takes the dead rows out of a small table whose rows come and go all the time: the living
--- ones are put aside, the table is truncated and gets them back. (Vacuum cannot while anybody holds
--- an old snapshot.) True: it was done. False: there are not more than p_dead dead rows, or too many
--- living ones, or too large ones (a lease of events that lie apart), or another session has locked
--- it just now, or changed rights on it: try again later; or the transaction is not READ COMMITTED.
--- p_commits: how many commits of this process may have left some. For the owner of the schema, as
--- rotate. Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four times p_dead all
--- may have to wait up to 50 ms, unless a session has been holding the table for so long that
--- waiting is no use. A session that read it with an older snapshot would find nothing there; so
--- none does: claims and settles are READ COMMITTED and take their snapshots after their locks.
+-- ones are put aside, the table is truncated and gets them back. (Vacuum cannot while a session
+-- holds an old snapshot.) True: it was done. False: there are not more than p_dead dead rows, or
+-- too many living ones, or too large ones (a lease of events that lie apart), or another session
+-- has locked it just now, or changed rights on it: try again later; or the transaction is not READ
+-- COMMITTED. p_commits: how many commits of this process may have left some. For the owner of the
+-- schema, as rotate. Locks: the table ACCESS EXCLUSIVE, without waiting; if there are four times
+-- p_dead all may have to wait up to 50 ms, unless a session has been holding the table for so long
+-- that waiting is no use. A session that read it with an older snapshot would find nothing there;
+-- so none does: claims and settles are READ COMMITTED and take their snapshots after their locks.
 CREATE OR REPLACE FUNCTION holdfast_private.compact(p_table regclass, p_dead bigint DEFAULT 250,
                                                     p_commits bigint DEFAULT 0)
     RETURNS boolean

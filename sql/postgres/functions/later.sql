@@ -174,7 +174,7 @@ BEGIN
 END
 $$;
 
--- ---- For everybody ------------------------------------------------------------------------------
+-- ---- For applications ---------------------------------------------------------------------------
 
 -- reader_namespace: the namespace of this name, for a caller that only looks and has one of these
 -- parts in it. p_what: what it wants to see. HF003, 42501.

@@ -6,11 +6,11 @@
 -- nextval inside a savepoint keeps it; so a role that may connect can hold it, and ROW EXCLUSIVE on
 -- every table as well. PREPARE takes the weak locks of tables without any right on them. What
 -- cannot be had without the owner's rights is a number.
---   So who publishes takes an advisory lock, before it draws, whose key is computed of the secret
--- (tables/0001_schema.sql), the namespace and the transaction's id: publishing_key. Anybody can see
--- the key in pg_locks and lock it, too, but then it is held by a transaction with another id, for
--- which it is wrong. It ends with the transaction, or with the savepoint whose rollback takes the
--- event away, and a prepared transaction keeps it.
+--   So a publisher takes an advisory lock, before it draws, whose key is computed of the secret
+-- (tables/0001_schema.sql), the namespace and the transaction's id: publishing_key. Every role can
+-- see the key in pg_locks and lock it, too, but then it is held by a transaction with another id,
+-- for which it is wrong. It ends with the transaction, or with the savepoint whose rollback takes
+-- the event away, and a prepared transaction keeps it.
 --   p_try: another session that has seen the key may lock it exclusively when a rolled back
 -- savepoint has freed it; then the next one is taken, up to 65535. Such a session must have seen
 -- each of them held, so it can take one key for each savepoint that was rolled back, and the

@@ -279,8 +279,8 @@ AS $$
 DECLARE
     v_buried     record;
     v_gone       bigint[];
-    v_left       bigint[];                      -- positions of rows that left a lane ...
-    v_left_lanes bigint[];                      -- ... and their lanes
+    v_left       bigint[];                      -- positions of rows that left a lane
+    v_left_lanes bigint[];                      -- lanes of those rows
     v_due        boolean[];                     -- of each: it is held, and due
 BEGIN
     status := HF_OK;

@@ -125,8 +125,8 @@ DECLARE
     v_lease      leases;
     v_fence      record;
     v_checkpoint bigint;
-    v_left       bigint[];                      -- those that had rows in retries ...
-    v_left_lanes bigint[];                      -- ... and their lanes
+    v_left       bigint[];                      -- positions that had rows in retries
+    v_left_lanes bigint[];                      -- lanes of those rows
     v_new        bigint[];
 BEGIN
     status := HF_OK;

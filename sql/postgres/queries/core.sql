@@ -200,8 +200,8 @@ SELECT pg_catalog.format('role %s may create objects in the schema %s, so its ow
     WHERE a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'::pg_catalog.text
         AND a.grantee OPERATOR(pg_catalog.<>) s.nspowner
 UNION ALL
-SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could hold up everybody '
-                         'by locks on what is in it: REVOKE USAGE ON SCHEMA '
+SELECT pg_catalog.format('role %s may use the schema holdfast_private, and could block every '
+                         'namespace by locks on what is in it: REVOKE USAGE ON SCHEMA '
                          'holdfast_private FROM %s',
                          coalesce(g.rolname, 'PUBLIC'), coalesce(g.rolname, 'PUBLIC')), 5
     FROM schema s CROSS JOIN LATERAL pg_catalog.aclexplode(s.nspacl) a

@@ -23,9 +23,9 @@ CREATE TABLE holdfast_private.subscriptions (
     paused_by     text,
     paused_reason text,
     breaker       text,
-    dropped_through bigint,                     -- up to here retention has taken what was not
-                                                -- finished
-    dropped       bigint NOT NULL DEFAULT 0,    -- ... so many positions altogether
+    dropped_through bigint,                     -- retention has deleted unsettled events up to
+                                                -- here
+    dropped       bigint NOT NULL DEFAULT 0,    -- number of positions that it deleted
     created_at    timestamptz NOT NULL,
     UNIQUE (namespace_id, name)
 );

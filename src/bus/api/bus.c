@@ -6,7 +6,7 @@
  * handle (and the store) until it does; the leases have been given back by then, so its work goes
  * on elsewhere, and whatever it answers is refused.
  *
- * Stopping tells everybody first and waits then, within the caller's time and a moment. A thread
+ * Stopping notifies all threads first and then waits, for the caller's time and a moment. A thread
  * that still waits for the store after that is not waited for. The next start or stop finds it;
  * after hf_close it keeps the handle until its call returns, as a handler does. Only asynchronous
  * publishes are always waited for: their callbacks must have run when the bus is shut down. They
@@ -488,8 +488,8 @@ static struct deadline stop_deadline(const hf_bus *bus, int64_t timeout_ms)
     return deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms);
 }
 
-/* Everybody is told before anybody is waited for: handlers have all of the time that there is, and
- * nothing new begins meanwhile. */
+/* All threads are notified before the first is waited for: handlers have all of the time that there
+ * is, and nothing new begins meanwhile. */
 static hf_status stop(hf_bus *bus, struct deadline deadline)
 {
     pthread_mutex_lock(&bus->life);

@@ -21,8 +21,8 @@
  *     a position below visible ones may still
  *     come from an open transaction             which one that is
  *
- * Otherwise it is moving as far as anybody can tell. Whether a shared subscription has workers is
- * not written down anywhere: a worker is known by what it claims.
+ * Otherwise no reason is known and it counts as moving. Whether a shared subscription has workers
+ * is not written down anywhere: a worker is known by what it claims.
  */
 #include "base/breaker.h"
 #include "base/err.h"
@@ -187,7 +187,7 @@ static void say_time(int64_t us, struct buf *out)
     buf_printf(out, "%" PRId64 " %s", seconds / units[i].unit_s, units[i].unit);
 }
 
-/* What nobody claims. */
+/* A shared subscription without claims. */
 static void say_unclaimed(const hf_subscription_info *info, int64_t now_us, struct buf *out)
 {
     if (info->claimed_at_us < 0) {

@@ -1,10 +1,10 @@
 /*
  * partitions.c - looking at partitions and at blocked keys: hf_partition_list, hf_blocked_list.
  *
- * The store tells who has a partition and who works for the subscription. Whether it is in good
- * hands follows from what the members may take, as share.c sees it: one that is assigned belongs to
- * the first who was assigned it and may be taken by the others who were; any other may be taken by
- * everybody who shares.
+ * The store returns the owner of each partition and the members of the subscription. The state of a
+ * partition follows from what the members may take, as share.c decides: a partition that is
+ * assigned belongs to the first member that was assigned it, and may be taken by the other members
+ * that were; any other may be taken by every member that shares.
  *
  *     a living process has it       and it is assigned to another     moving
  *                                   else                              owned

@@ -16,8 +16,8 @@
  * as long as it has handlers, for hf_unsubscribe. One that is created again under its name has
  * another id, so it is another entry.
  *
- * Who takes entries out: the dispatcher, unless a stop waits for it, with bus->mutex; everybody
- * else with bus->life, too. So a stop that has told all dispatchers may walk the list without
+ * The dispatcher, unless a stop waits for it, takes entries out with bus->mutex; every other thread
+ * with bus->life, too. So a stop that has notified all dispatchers may walk the list without
  * bus->mutex.
  */
 #include "bus/subscription.h"

@@ -6,7 +6,7 @@
  * when a checkpoint moved) but never longer than WAIT_POLL_MS, because progress of other processes
  * makes no sound. A look costs the store something, and runners poke for every batch, so each look
  * is followed by a rest several times as long: waiting must not slow down what is waited for. While
- * anybody waits (bus->waiters) runners store their checkpoints at once instead of once in a while.
+ * a thread waits (bus->waiters) runners store their checkpoints at once instead of once in a while.
  *
  * An event is settled in a subscription when its state there (inspect.c) is done, dead or not for
  * it. "Everything published before the call" is settled when the checkpoint has reached the last

@@ -76,7 +76,7 @@ bool chunk_stop(struct chunk *chunk);
 /* So many are over. */
 size_t chunk_done(const struct chunk *chunk);
 
-/* For everybody; the mutex is held. */
+/* For every thread; the mutex is held. */
 
 /* Where the worker stands. False: it has nothing in hand. */
 bool chunk_look(const struct chunk *chunk, struct chunk_place *ret_place);

@@ -18,8 +18,9 @@
  *     in turns, or called                    only share the cores
  *     the seat has waited for                the supervisor calls or starts another one, up to
  *     DISPATCHERS_LATE_US                    DISPATCHERS_QUICK;
- *     ... and no seat was taken meanwhile:   up to DISPATCHERS_MAX, since they wait
- *     all threads are in turns that last
+ *     the seat has waited as long, and no    the supervisor starts another one, up to
+ *     seat was taken meanwhile: all threads  DISPATCHERS_MAX, since those wait
+ *     are in turns that last
  *
  *   The idle thread that is called is the one that has waited shortest. So those that are too many
  *   wait on, also when news makes hundreds of seats ready at once, and one that had nothing to do

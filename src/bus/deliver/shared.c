@@ -241,8 +241,8 @@ static void release_ready(struct runner *runner, const struct lease *lease)
     }
 }
 
-/* What has not begun goes at once: the worker that gives it back would take it again before anybody
- * else looks. */
+/* Deliveries that have not begun go at once: the worker that gives them back would take them again
+ * before another worker looks. */
 void lease_lose(struct runner *runner, struct lease *lease)
 {
     lease->lost = true;
@@ -369,7 +369,8 @@ static int64_t stalls_at(struct runner *runner)
     return newest_us == INT64_MAX ? INT64_MAX : newest_us + STALL_US;
 }
 
-/* Gives back what waits behind slow handlers: then everybody is busy, so nothing is claimed. */
+/* Gives back deliveries that wait behind slow handlers: all workers are busy then, so nothing is
+ * claimed. */
 static void check_stall(struct runner *runner, struct turn *turn)
 {
     int64_t mono_us = clock_mono_us();

@@ -14,14 +14,14 @@
  *   to be read, the unit waits for the dispatcher to read on. An event that may have killed its
  *   process is a unit of its own.
  *
- * What if the process dies
- *   ... while the handler runs: each event is noted as running, so each of them is recorded as one
- *       failed attempt (or, where no notes are taken, run carefully). They come again one by one,
- *       because it is not known which of them did it: a crash takes a unit apart.
- *   ... after the handler and before the commit: the transaction is gone, as above.
- *   ... after the commit: all of them are settled.
- *   ... while a unit is being split: what was not settled comes again as it was stored, as the
- *       whole unit with one attempt left.
+ * What remains of a unit when the process dies
+ *   while the handler runs: each event is noted as running, so each of them is recorded as one
+ *       failed attempt (or, where no notes are taken, run in careful mode). The events come again
+ *       one by one, because it is not known which of them killed the process.
+ *   after the handler, before the commit: the transaction is rolled back; the rest is as above.
+ *   after the commit: all events are settled.
+ *   while the unit is being split: events that were not settled come again as they were stored, as
+ *       the whole unit with one attempt left.
  *
  * In a transaction the first event is entered before the handler runs, which proves that the work
  * is ours; the others are settled after it, so that no lock on the subscription is held while it

@@ -1,12 +1,13 @@
 /*
  * worker.c - threads that run handlers: a chunk (chunk.h) at a time.
  *
- * What happens to a delivery whose worker ...
- *   ... dies with the process before the handler returns: its note tells, and the next owner
- *       records one failed attempt (store.h, acquire).
- *   ... dies after the handler returned and before it is settled: it is delivered again; a
- *       transactional one was either committed with its settling or not at all.
- *   ... is taken its turn away: the runner has recorded the timeout; a transaction was rolled back.
+ * What happens to a delivery
+ *   when the process dies before the handler returns: the note of the delivery is left, and the
+ *       next owner records one failed attempt (store.h, acquire).
+ *   when the process dies after the handler returned and before the delivery is settled: it is
+ *       delivered again; a transactional one was either committed with its settling or not at all.
+ *   when its worker loses its turn: the runner has recorded the timeout; a transaction was rolled
+ *       back.
  *
  * Transactional chunks share one commit. A delivery in it that fails is undone alone (tx_leave) and
  * ends the chunk. If the commit fails, all that had succeeded are simply run again: their effects

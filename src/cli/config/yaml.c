@@ -8,8 +8,7 @@
  *
  * The bytes are checked before libyaml sees them: it would guess UTF-16 from the first two, and it
  * says of bad bytes only that they are bad. Where it complains itself, its words are kept and the
- * place is added; for a tab in the indentation, the mistake that everybody makes once, there is a
- * better sentence.
+ * place is added; for a tab in the indentation, a common mistake, there is a better sentence.
  */
 #include "cli/config/yaml.h"
 

@@ -7,7 +7,8 @@
  * behind may keep the pipes open for ever.
  *
  * At the time limit the whole process group gets SIGTERM and after the grace SIGKILL. Signals are
- * sent only while the child has not been waited for, so its number cannot belong to anybody else.
+ * sent only while the child has not been waited for, so its number cannot belong to another
+ * process.
  */
 #include "cli/work/exec.h"
 

@@ -30,9 +30,9 @@
  *   it and seen none behind      If f is being stored at that moment, or was while e ran, the lane
  *                                goes on failing: the store finds f alone in it, or e's
  *                                transaction has found f, and f is due.
- *   the partition is given back  All that has ended goes first (ordered_flush_part).
- *   ... or lost, or the answer   f is dropped and read again above the stored checkpoint, which has
- *   of the store is              passed it only if its row was stored, too.
+ *   the partition is given back  All that has ended is stored first (ordered_flush_part).
+ *   the partition is lost, or    f is dropped and read again above the stored checkpoint, which has
+ *   an answer of the store is    passed it only if its row was stored, too.
  */
 #include "bus/deliver/ordered/ordered.h"
 

@@ -34,7 +34,7 @@ struct keeper {
     _Atomic uint64_t timers_news;   /* store_timers_news() */
     _Atomic uint64_t other_news;    /* store_other_news() */
     _Atomic uint64_t connects;      /* how often the keeper's connection was made */
-    _Atomic int64_t lease_ms;       /* the shortest that anybody asked for; INT64_MAX: none */
+    _Atomic int64_t lease_ms;       /* the shortest that a thread asked for; INT64_MAX: none */
     _Atomic int64_t guard_until_us; /* monotonic: until then the end of others is looked for */
     pthread_t thread;
     int32_t waiters;   /* threads in store_wait */
@@ -77,7 +77,7 @@ struct keeper {
 hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline);
 /* NULL-safe in that a keeper that was never started may be stopped. */
 void keeper_stop(struct postgres_engine *engine);
-/* In a forked child: forgets without a word to anybody. */
+/* In a forked child: frees the memory and sends nothing to the server. */
 void keeper_abandon(struct keeper *keeper);
 
 /* Something was committed that others should hear of: wakes our own threads, and notifies all. */

@@ -235,7 +235,7 @@ static void say_all(struct postgres_engine *engine, struct doctor *doctor, const
     }
 }
 
-/* Who has published and does not end. The rights to read that are not everybody's. */
+/* Publishers whose transactions stay open. Not every role has the right to read that. */
 static void say_publishers(struct engine *engine, struct doctor *doctor)
 {
     struct gap_facts facts = {0};

@@ -3,9 +3,9 @@
  *
  * A verb (verbs.h) is a change by itself. Where many of a kind come together, a statement for each
  * would cost more than all that they write, so a bundle takes their values as arrays and answers
- * each of them. It succeeds or fails as a whole. So only changes that need not wait for anybody,
- * and are hardly ever refused, may go into one; when a bundle fails, each of them is tried again as
- * a verb (round.c).
+ * each of them. It succeeds or fails as a whole. So only changes that wait for no other
+ * transaction, and are hardly ever refused, may go into one; when a bundle fails, each of them is
+ * tried again as a verb (round.c).
  */
 #ifndef HF_STORE_POSTGRES_WIRE_BUNDLE_H
 #define HF_STORE_POSTGRES_WIRE_BUNDLE_H

@@ -193,7 +193,7 @@ static void bell_sleep(struct bell *bell, uint64_t seen, struct deadline deadlin
     }
 }
 
-/* Did anybody write? Then all threads of the store shall look. Asks once per LOOK_MS. */
+/* Wakes all threads of the store if another connection has written. Looks once per LOOK_MS. */
 static void bell_look(struct sqlite_engine *engine)
 {
     struct bell *bell = &engine->bell;

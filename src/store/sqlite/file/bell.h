@@ -22,7 +22,7 @@ struct bell {
     atomic_uint_least32_t own;
     atomic_uint_least32_t foreign;        /* looks that found a commit of a foreign program */
     atomic_int waiters;                   /* threads of this store inside bell_wait */
-    atomic_bool looker;                   /* one of them asks now and then whether anybody wrote */
+    atomic_bool looker;                   /* one of them looks now and then for writes of others */
     atomic_int_least64_t looked_us;       /* when it did last, monotonic */
     atomic_uint_least32_t looked_commits; /* commits of ours when a thread last asked */
 };

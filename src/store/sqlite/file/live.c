@@ -674,7 +674,7 @@ struct live_tally {
 };
 
 /* A file that cannot be read whole is another version's, or being made: it is counted, because it
- * may be anybody's. */
+ * may be of any namespace. */
 static void live_count_one(struct sqlite_engine *engine, int fd,
                            const uint8_t token[STORE_TOKEN_BYTES], void *ctx)
 {

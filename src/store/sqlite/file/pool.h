@@ -21,7 +21,7 @@ struct pool {
     struct conn *idle[POOL_IDLE_MAX];
     int count;           /* of idle */
     uint64_t generation; /* connections of an older one are closed, not kept */
-    struct conn *watch;  /* sees whether anybody wrote; NULL: not open */
+    struct conn *watch;  /* sees whether another connection wrote; NULL: not open */
     int64_t version;     /* that it saw last; 0: none */
 };
 
@@ -39,7 +39,7 @@ void pool_give(struct sqlite_engine *engine, struct conn *conn);
 /* Closes idle connections now, and those in use when they are given back. */
 void pool_drain(struct pool *pool);
 
-/* Whether anybody has written since the last call (the first call answers false). */
+/* Whether another connection has written since the last call (the first call returns false). */
 bool pool_changed(struct sqlite_engine *engine);
 
 #endif

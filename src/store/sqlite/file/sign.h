@@ -6,7 +6,7 @@
  * which the token gives, and moves it by one with every sign of life. So the lock tells that the
  * process exists, and where it is tells the low bits of the store's counter.
  *
- * Everybody who may read the directory can take such a lock, also one who may not write the
+ * Every user who may read the directory can take such a lock, also one who may not write the
  * database. It is therefore asked only where the live file does not answer.
  */
 #ifndef HF_STORE_SQLITE_FILE_SIGN_H

@@ -3,8 +3,8 @@
  *
  * A claim takes, in this order, what waits and is due, what is left of ended leases, and then the
  * log after the cursor; one row per batch is written, the lease, and the cursor moves. Whatever is
- * handed out is in the lease before the transaction commits, so there is no moment at which an
- * event is neither before the reader nor in anybody's hands:
+ * handed out is in the lease before the transaction commits, so at every moment an event is
+ * either above the cursor or in a lease:
  *
  *     log -- cursor --> lease -- settled --> done, retries, dead letter
  *                         |  ended without an answer (orphan.c)
