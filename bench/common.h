@@ -13,7 +13,7 @@
 /* Ends the program if a call has failed. */
 static inline void check(hf_status status, const char *what)
 {
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, BENCH ": %s: %s: %s\n", what, hf_status_name(status), hf_errmsg());
         exit(1);
     }

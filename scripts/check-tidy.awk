@@ -52,8 +52,9 @@ BEGIN {
     banned = "(^|[^A-Za-z0-9_])(" banned ")[ \t]*\\("
     unfinished = "(^|[^A-Za-z0-9_])(TO" "DO|FIX" "ME|X" "XX)([^A-Za-z0-9_]|$)"
     # A condition that compares a variable with HF_OK. A call, and a value that is stored or chosen
-    # by, may be compared.
-    dialect = "(if|while) \\((.*(&&|\\|\\|) )?[A-Za-z_.>-]+ [!=]= HF_OK( &&| \\|\\||\\) \\{)"
+    # by, may be compared. Examples are for users of the library, and name HF_OK.
+    dialect = "(if|while) \\((.*(&&|\\|\\|) )?[][A-Za-z0-9_.>-]+ [!=]= HF_OK" \
+              "( &&| \\|\\||\\)( \\{|;))"
     # A literal that begins like a statement. Two words are asked for where one is also English.
     sql = "^[ \t]*(SELECT |INSERT (OR|INTO)|UPDATE [a-z_]+ SET|DELETE FROM|REPLACE INTO|" \
           "CREATE (TABLE|INDEX|UNIQUE|TRIGGER|VIEW|TEMP)|ALTER TABLE|DROP (TABLE|INDEX|TRIGGER)|" \
@@ -69,6 +70,7 @@ FNR == 1 {
     is_page = FILENAME ~ /\.md$/
     is_narrow = is_c || is_page || FILENAME ~ /\.sql$/ || FILENAME ~ /^tests\/.*\.sh$/
     is_product = FILENAME ~ /^(src|include)\//
+    is_example = FILENAME ~ /^examples\//
     c_in_comment = body = head = 0
     if (is_c && !/^\/\*/)
         breach("essay", "does not open with a comment that says what it is")
@@ -94,7 +96,7 @@ is_c {
         breach("comments", "a // comment")
     if (c_code ~ banned && FILENAME !~ /\/banned\.h$/)
         breach("banned", $0)
-    if (is_product && c_code ~ dialect)
+    if (!is_example && c_code ~ dialect)
         breach("dialect", $0)
     if (c_code !~ /^#/ && c_code !~ /\\$/)
         c_dialect(c_code)

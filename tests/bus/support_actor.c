@@ -98,15 +98,15 @@ void actor_freeze(struct scene *scene, pid_t pid)
     for (int i = 0; i < 10 && status != HF_OK; i++) {
         stop_all_threads(pid);
         status = hf_pause(probe, "probe", "is the database free?");
-        if (status == HF_OK) {
+        if (!status) {
             status = hf_resume(probe, "probe");
         }
-        if (status != HF_OK) {
+        if (status) {
             kill(pid, SIGCONT);
         }
     }
     scene_close(scene, probe);
-    if (status != HF_OK) {
+    if (status) {
         actor_kill(pid);
     }
     assert_ok(status);

@@ -137,10 +137,10 @@ static int work(int argc, char **argv)
         point_arm("before_tx", 1, POINT_STOP_THREAD);
     }
 #endif
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_start(bus);
     }
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "%s: %s\n", self, hf_errmsg());
         return 1;
     }

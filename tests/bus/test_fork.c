@@ -136,10 +136,10 @@ static int use_own_handle(struct scene *scene)
 
     event.type = "x";
     status = hf_open(scene->url, NULL, &bus);
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_publish(bus, &event, NULL);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_close(&bus);
     }
     return (int)status;

@@ -188,16 +188,16 @@ static int member_main(int argc, char **argv)
             status = subscribe_group(bus, NAMES[i], &fd);
         }
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_start(bus);
     }
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "# member: %s: %s\n", hf_status_name(status), hf_errmsg());
         return 3;
     }
     sigwait(&set, &got);
     status = hf_close(&bus);
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "# leaving: %s: %s\n", hf_status_name(status), hf_errmsg());
     }
     return status == HF_OK ? 0 : 4;
@@ -335,10 +335,10 @@ static bool freeze(struct storm *storm, int number)
         kill(pid, SIGSTOP);
         waitpid(pid, NULL, WUNTRACED); /* until every thread of it stands */
         status = hf_pause(storm->probe, "probe", "is the database free?");
-        if (status == HF_OK) {
+        if (!status) {
             status = hf_resume(storm->probe, "probe");
         }
-        if (status == HF_OK) {
+        if (!status) {
             return true;
         }
         kill(pid, SIGCONT);
@@ -362,7 +362,7 @@ static void change_partitions(struct storm *storm, int turn)
 
     options.partitions = 1 + (int32_t)chance_below(&storm->chance, 20);
     status = hf_subscription_create(storm->bus, NAMES[group], &all, 1, &options, NULL);
-    if (status != HF_OK) {
+    if (status) {
         rig_say("%s, %d partitions: %s", NAMES[group], options.partitions, hf_errmsg());
     }
     storm->failed += status != HF_OK;
@@ -453,7 +453,7 @@ static hf_status storm_open(struct storm *storm)
 
         status = hf_subscription_create(storm->bus, NAMES[i], &all, 1, &options, NULL);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_subscription_create(storm->bus, "probe", &none, 1, &from, NULL);
     }
     for (int i = 0; i < OPENS_MAX && status == HF_OK && !storm->probe; i++) {

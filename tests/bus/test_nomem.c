@@ -31,7 +31,7 @@ static hf_status call_claim(struct scene *scene)
 {
     hf_batch *batch = NULL;
     hf_status status = hf_claim(scene->bus, "s", NULL, &batch);
-    if (status == HF_OK) {
+    if (!status) {
         snprintf(lease, sizeof lease, "%s", hf_batch_lease(batch));
     }
     hf_batch_free(batch);
@@ -170,7 +170,7 @@ static void starve(struct scene *scene, const char *name, call_fn call)
         mem_fail_at(nth, false);
         hf_status status = call(scene);
         mem_fail_at(0, false);
-        if (status == HF_OK) {
+        if (!status) {
             print_message("%s: %d allocations failed\n", name, (int)failures);
             return;
         }

@@ -185,7 +185,7 @@ static void count_answer(hf_status status, const hf_receipt *receipt, const char
     (void)receipt;
     (void)message;
     (void)ctx;
-    if (status == HF_OK) {
+    if (!status) {
         atomic_fetch_add(&answered_ok, 1);
     }
 }

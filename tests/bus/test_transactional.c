@@ -483,7 +483,7 @@ static hf_verdict look_at_connections(const hf_event *event, hf_delivery *delive
     joined = db ? hf_sqlite_publish(bus, db, &next, NULL)
                 : hf_postgres_publish_many(bus, pg, &next, 1, NULL);
     ended = db ? hf_sqlite_commit(bus, db) : hf_postgres_commit(bus, pg);
-    if (joined != HF_OK || ended != HF_MISUSE) {
+    if (joined || ended != HF_MISUSE) {
         return HF_DEAD;
     }
     return recorder_count(recorder) == 1 ? HF_RETRY : HF_ACK;

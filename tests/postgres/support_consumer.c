@@ -82,10 +82,10 @@ int consumer_main(int argc, char **argv)
 
         status = hf_subscribe(bus, name, "*", handle, &call, &none, NULL);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_start(bus);
     }
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "# consumer: %s: %s\n", hf_status_name(status), hf_errmsg());
         return 3;
     }

@@ -32,7 +32,7 @@ static hf_status publish_surely(struct load *load, const hf_new_event *event)
     if (status != HF_UNKNOWN) {
         return status;
     }
-    while (status != HF_OK && !atomic_load(&load->stop)) {
+    while (status && !atomic_load(&load->stop)) {
         status = publish_once(load, event);
     }
     return status == HF_OK ? HF_OK : HF_UNKNOWN;
@@ -161,7 +161,7 @@ void load_finish(struct load *load)
     }
     must_hold(!atomic_load(&load->full));
     hf_status status = hf_wait(load->bus, NULL, -1, PATIENCE_MS);
-    if (status != HF_OK) {
+    if (status) {
         hf_subscription_list(load->bus, tell, NULL);
     }
     must_answer(HF_OK, status);

@@ -58,11 +58,11 @@ static int suffer(int argc, char **argv)
     }
     for (int i = 0; i < TRIES_MAX && status != HF_OK; i++) {
         status = hf_wait(bus, "a", -1, PATIENCE_MS);
-        if (status != HF_OK) {
+        if (status) {
             usleep(50000);
         }
     }
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "%s: %s\n", hf_status_name(status), hf_errmsg());
     }
     pthread_join(thread, NULL);

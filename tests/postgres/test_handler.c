@@ -151,7 +151,7 @@ static void effects_happen_exactly_once_however_often_it_is_tried(void **state)
             struct tx *tx = begin(worker->store);
             hf_status status = enter(tx, worker, entry);
             must_hold(status == HF_OK || status == HF_CONFLICT);
-            if (status == HF_OK) {
+            if (!status) {
                 sql_must(tx_connection(tx), effect(&s, p));
                 must_answer(HF_OK, leave(tx, true));
             }

@@ -76,7 +76,7 @@ static hf_status open_behind(struct trial *t, const char *node, int64_t timeout_
 static void open_hasty(struct trial *t)
 {
     hf_status status = open_behind(t, "hasty", t->haste_ms, &t->hasty);
-    while (status != HF_OK && t->haste_ms < HASTE_MS_MAX) {
+    while (status && t->haste_ms < HASTE_MS_MAX) {
         t->haste_ms *= 2;
         status = open_behind(t, "hasty", t->haste_ms, &t->hasty);
     }
@@ -358,7 +358,7 @@ static hf_status claim(struct trial *t)
 static void judge_claim(struct trial *t, hf_status status)
 {
     must_equal(status == HF_OK ? 3 : 0, t->batch.count);
-    if (status != HF_OK && status != HF_UNKNOWN) { /* no worker has them */
+    if (status && status != HF_UNKNOWN) { /* no worker has them */
         struct claim again = claim_of(t->id, 10, T0, &t->batch);
         must_answer(HF_OK, RUN(t->direct, &again));
         must_equal(3, t->batch.count);
@@ -518,7 +518,7 @@ static hf_status run_handler(struct trial *t, struct tx *tx)
     struct hold hold = {.subscription_id = t->id, .epoch = t->owner.epoch};
     bool busy;
     hf_status status = tx_enter(tx, &hold, &t->batch.entries[0], T0);
-    if (status == HF_OK) {
+    if (!status) {
         char sql[128];
         snprintf(sql, sizeof sql, "INSERT INTO effects VALUES (%" PRId64 ")", t->position);
         PGresult *result = PQexec(tx_connection(tx), sql);
@@ -532,11 +532,11 @@ static hf_status deliver(struct trial *t)
 {
     struct tx *tx = NULL;
     hf_status status = store_tx_begin(t->store, deadline_after_ms(t->timeout_ms), &tx);
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     status = run_handler(t, tx);
-    if (status == HF_OK) {
+    if (!status) {
         return tx_commit(tx);
     }
     tx_rollback(tx);

@@ -43,7 +43,7 @@ static void run_call(int index, void *ctx)
 
 static void assert_call_worked(const struct call *call)
 {
-    if (call->status != HF_OK) {
+    if (call->status) {
         fail_msg("the call answered %s: %s", hf_status_name(call->status), call->message);
     }
 }

@@ -593,7 +593,7 @@ static void one_place_is_found_alike(struct scene *s, hf_place place, const char
     int64_t count = -1;
     c.status = hf_seek(s->bus, "o", place, HF_ON, &count);
     note(c.message, c.status ? hf_errmsg() : "");
-    if (c.status == HF_OK) {
+    if (!c.status) {
         must_answer(HF_OK, hf_locate(s->bus, place, &position));
         snprintf(c.row, sizeof c.row, "%" PRId64 " %" PRId64, position, count);
     }

@@ -69,7 +69,7 @@ static void take_pictures(struct fixture *f)
     script_picture(store, pictures[0]);
     for (size_t i = 0; i < script_count(); i++) {
         hf_status status = script_step(&script, i);
-        if (status != HF_OK) {
+        if (status) {
             check_fail(__FILE__, __LINE__, "step %s: %s", script_name(i), err_message());
         }
         script_picture(store, pictures[i + 1]);

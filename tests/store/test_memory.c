@@ -26,7 +26,7 @@ static int64_t starve_step(struct script *script, size_t step)
         mem_fail_at(nth, false);
         hf_status status = script_step(script, step);
         mem_fail_at(0, false);
-        if (status == HF_OK) {
+        if (!status) {
             return nth - 1;
         }
         if (status == HF_UNKNOWN && !f->sqlite) {
@@ -221,7 +221,7 @@ static hf_status ask_reader(struct asker *asker, struct batch *batch)
     int64_t floor;
     bool more;
     hf_status status = store_reader_open(asker->store, 0, false, &reader);
-    if (status == HF_OK) {
+    if (!status) {
         status = store_reader_next(reader, &filter_all, 10, batch, &floor, &more);
         store_reader_close(reader);
     }
@@ -282,7 +282,7 @@ static void a_query_without_memory_says_so_and_leaks_nothing(void **state)
             mem_fail_at(nth, false);
             status = questions[i].ask(&asker, &batch);
             mem_fail_at(0, false);
-            if (status != HF_OK && status != HF_NOMEM) {
+            if (status && status != HF_NOMEM) {
                 check_fail(__FILE__, __LINE__, "%s, allocation %" PRId64 ": %s (%s)",
                            questions[i].name, nth, status_name(status), err_message());
             }
@@ -311,7 +311,7 @@ static void opening_without_memory_leaves_nothing_behind(void **state)
         mem_fail_at(nth, false);
         status = store_open(f->url, &options, &store);
         mem_fail_at(0, false);
-        if (status == HF_OK) {
+        if (!status) {
             store_close(store);
         } else {
             failures++;

@@ -20,7 +20,7 @@ static hf_status refused(struct fixture *f, const char *url, hf_open_mode mode)
     options.open_mode = mode;
     struct store *store = UNTOUCHED;
     hf_status status = store_open(url, &options, &store);
-    if (status == HF_OK) {
+    if (!status) {
         store_close(store);
         return status;
     }
@@ -229,14 +229,14 @@ static void a_truncated_file_is_never_taken_for_a_whole_one(void **state)
         struct store_options options = fixture_options(f, "a");
         struct store *cut = NULL;
         hf_status status = store_open(f->url, &options, &cut);
-        if (status == HF_OK) {
+        if (!status) {
             struct reader *reader = NULL;
             struct batch batch;
             int64_t floor;
             bool more = true;
             batch_init(&batch);
             status = store_reader_open(cut, 0, false, &reader);
-            while (status == HF_OK && more) {
+            while (!status && more) {
                 batch_clear(&batch);
                 status = store_reader_next(reader, &filter_all, 500, &batch, &floor, &more);
             }

@@ -192,7 +192,7 @@ static hf_status faulty_open(const char *location, const struct store_options *o
     }
     faulty->head.class = &faulty_engine_class;
     hf_status status = class->open(inner_location, options, &faulty->inner);
-    if (status != HF_OK) {
+    if (status) {
         free(faulty);
         return status;
     }
@@ -228,7 +228,7 @@ static hf_status faulty_apply(struct engine *engine, struct change *changes,
         change->doubtful = change->again = true;
         change->status = (fail)(HF_BUSY, "the faulty engine was told to doubt");
     }
-    if (!verdict.fails || status != HF_OK) {
+    if (!verdict.fails || status) {
         return status;
     }
     bool begun = verdict.status != HF_TIMEOUT && verdict.status != HF_BUSY &&
@@ -237,7 +237,7 @@ static hf_status faulty_apply(struct engine *engine, struct change *changes,
         return verdict_fail(verdict);
     }
     for (struct change *change = changes; change; change = change->next) {
-        if (change->status == HF_OK || !verdict.works) {
+        if (!change->status || !verdict.works) {
             change->status = verdict_fail(verdict);
             snprintf(change->message, sizeof change->message, "%s", err_message());
         }
@@ -356,7 +356,7 @@ static hf_status faulty_reader_open(struct engine *outer, int64_t after, bool st
     }
     reader->head.engine = outer;
     hf_status status = forward_reader_open(outer, after, strict, &reader->inner);
-    if (status != HF_OK) {
+    if (status) {
         free(reader);
         return status;
     }
@@ -381,7 +381,7 @@ static hf_status faulty_tx_begin(struct engine *outer, struct deadline deadline,
     }
     tx->head.engine = outer;
     hf_status status = forward_tx_begin(outer, deadline, &tx->inner);
-    if (status != HF_OK) {
+    if (status) {
         free(tx);
         return status;
     }

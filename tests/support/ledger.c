@@ -483,7 +483,7 @@ hf_status ledger_inspect_tables(struct ledger *ledger, const char *database)
 {
     hf_status status = each_id(database, "SELECT id FROM effects", ledger, see_effect);
 
-    if (status != HF_OK) {
+    if (status) {
         return status;
     }
     return each_id(database, "SELECT id FROM outbox", ledger, see_outbox);
@@ -495,13 +495,13 @@ hf_status ledger_inspect(struct ledger *ledger, hf_bus *bus)
     int64_t cursor = 0, before = -1;
     hf_status status = HF_OK;
 
-    while (status == HF_OK && cursor != before) {
+    while (!status && cursor != before) {
         before = cursor;
         status = hf_read(bus, NULL, 10000, 0, &cursor, see_event, ledger);
     }
     filter.limit = 1000000;
     filter.resolved = HF_ON;
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_dead_list(bus, &filter, see_dead, ledger);
     }
     return status;
@@ -745,7 +745,7 @@ void ledger_explain(const struct ledger *ledger, hf_bus *bus)
 
         rig_say("what the store says of %s, position %lld:", record->id, (long long)record->place);
         status = hf_event_states(bus, record->id, explain_state, NULL);
-        if (status != HF_OK) {
+        if (status) {
             rig_say("    %s: %s", hf_status_name(status), hf_errmsg());
         }
     }

@@ -356,7 +356,7 @@ hf_status settle(struct owner *owner, int64_t checkpoint, struct outcome *outcom
                             .count = count,
                             .ret_generation = -7};
     hf_status status = RUN(owner->store, &change);
-    if (status == HF_OK) {
+    if (!status) {
         owner->generation = change.ret_generation;
     }
     return status;

@@ -34,7 +34,7 @@ int64_t puppet_do(struct child *puppet, const char *format, ...)
     va_start(args, format);
     hf_status status = puppet_command(puppet, format, args, &number);
     va_end(args);
-    if (status != HF_OK) {
+    if (status) {
         check_fail(__FILE__, __LINE__, "the puppet's \"%s\" answered %s", format,
                    status_name(status));
     }
@@ -83,7 +83,7 @@ static hf_status puppet_append(struct puppet *puppet, char **words)
     for (int64_t i = 0; i < count; i++) {
         struct new_event event = event_of(words[1], key_of(words[2]));
         hf_status status = append_event(puppet->store, &event);
-        if (status != HF_OK) {
+        if (status) {
             return status;
         }
         puppet->number = i == 0 ? event.position : puppet->number;

@@ -25,7 +25,7 @@ static hf_status put(struct script *script, const char *name, hf_mode mode, int6
 {
     struct subscription_put change = put_of(name, mode, 1);
     hf_status status = RUN(script->store, &change);
-    if (status == HF_OK) {
+    if (!status) {
         *ret_id = change.ret_id;
     }
     return status;
@@ -63,7 +63,7 @@ static hf_status step_acquire(struct script *script)
 {
     struct acquire acquire = acquire_of(script->ordered_id, 0, LEASE_MS);
     hf_status status = RUN(script->store, &acquire);
-    if (status == HF_OK) {
+    if (!status) {
         script->owner = (struct owner){.store = script->store,
                                        .subscription_id = script->ordered_id,
                                        .epoch = acquire.ret_epoch,
@@ -99,7 +99,7 @@ static hf_status claim(struct script *script, int32_t max)
     struct claim change = claim_of(script->shared_id, max, T0, &script->batch);
     random_bytes(change.lease, sizeof change.lease);
     hf_status status = RUN(script->store, &change);
-    if (status == HF_OK) {
+    if (!status) {
         script->claim = change;
     }
     if (status == HF_UNKNOWN) { /* renounced, as the bus does */
@@ -213,22 +213,22 @@ static hf_status step_tx(struct script *script)
     batch_init(&batch);
     hf_status status =
         retries_due(script->store, script->ordered_id, T0 + SECOND, 1, &batch, &next_us);
-    if (status == HF_OK && batch.count == 0) {
+    if (!status && batch.count == 0) {
         status = HF_NOTFOUND;
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = store_tx_begin(script->store, deadline_after_ms(PATIENCE_MS), &tx);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_enter(tx, &hold, &batch.entries[0], T0);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_append(tx, &append);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_leave(tx, true, &lane_busy);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = tx_commit(tx);
     } else {
         tx_rollback(tx);
@@ -248,9 +248,9 @@ static hf_status step_join(struct script *script)
     struct append append = append_of(&event, 1);
     must_equal(SQLITE_OK, sqlite3_open(fixture_path(script->fixture), &db));
     hf_status status = store_join_begin(script->store, db, deadline_after_ms(PATIENCE_MS));
-    if (status == HF_OK) {
+    if (!status) {
         status = store_join_append(script->store, db, &append);
-        if (status == HF_OK) {
+        if (!status) {
             status = store_join_commit(script->store, db);
         } else {
             must_answer(HF_OK, store_join_rollback(script->store, db));

@@ -82,7 +82,7 @@ hf_status workload_prepare(const struct workload *workload)
         status = hf_subscription_create(bus, workload_subscriptions[i].name, &pattern, 1, &options,
                                         NULL);
     }
-    if (status == HF_OK &&
+    if (!status &&
         (sqlite3_open_v2(workload->path, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
          sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) != SQLITE_OK ||
          sqlite3_exec(db,
@@ -111,8 +111,8 @@ hf_status publisher_open(struct publisher *publisher, const struct workload *wor
     chance_seed(&publisher->chance, seed);
     publisher->fd = rig_append_open(workload_publisher(workload, number));
     status = hf_open(workload->url, &options, &publisher->bus);
-    if (status == HF_OK && sqlite3_open_v2(workload->path, &publisher->app, SQLITE_OPEN_READWRITE,
-                                           NULL) != SQLITE_OK) {
+    if (!status && sqlite3_open_v2(workload->path, &publisher->app, SQLITE_OPEN_READWRITE, NULL) !=
+                       SQLITE_OK) {
         status = HF_IO;
     }
     if (publisher->app) {
@@ -181,7 +181,7 @@ static struct sent *draw(struct publisher *publisher, hf_new_event *ret_event)
 
 static void answer(int fd, hf_status status, const char *id, int64_t position)
 {
-    if (status == HF_OK) {
+    if (!status) {
         rig_append(fd, "A %s %lld", id, (long long)position);
     } else if (status == HF_UNKNOWN) {
         rig_append(fd, "U %s", id);
@@ -231,7 +231,7 @@ static void published(hf_status status, const hf_receipt *receipt, const char *m
 
     (void)message;
     answer(pending->fd, status, pending->id, status == HF_OK ? receipt->position : 0);
-    if (status != HF_OK) {
+    if (status) {
         atomic_store(pending->worst, (int)status);
     }
     free(pending);
@@ -254,7 +254,7 @@ static hf_status publish_later(struct publisher *publisher)
         *pending = (struct pending){.fd = publisher->fd, .worst = &worst};
         memcpy(pending->id, event.id, HF_ID_BYTES);
         status = hf_publish_async(publisher->bus, &event, published, pending);
-        if (status != HF_OK) {
+        if (status) {
             answer(publisher->fd, status, event.id, 0);
             free(pending);
         }
@@ -273,7 +273,7 @@ static hf_status publish_joined(struct publisher *publisher)
     draw(publisher, &event);
     rig_append(publisher->fd, "J %s", event.id);
     status = hf_sqlite_begin(publisher->bus, publisher->app);
-    if (status != HF_OK) {
+    if (status) {
         answer(publisher->fd, status, event.id, 0);
         return status;
     }
@@ -281,10 +281,10 @@ static hf_status publish_joined(struct publisher *publisher)
     if (sqlite3_exec(publisher->app, sql, NULL, NULL, NULL) != SQLITE_OK) {
         status = HF_IO;
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_sqlite_publish(publisher->bus, publisher->app, &event, &receipt);
     }
-    if (status != HF_OK || chance_percent(&publisher->chance, 10)) {
+    if (status || chance_percent(&publisher->chance, 10)) {
         hf_status undone = hf_sqlite_rollback(publisher->bus, publisher->app);
 
         rig_append(publisher->fd, "F %s rolled back", event.id);
@@ -310,7 +310,7 @@ static hf_status publish_again(struct publisher *publisher)
     event.id = sent->id;
     event.payload = sent->payload;
     status = hf_publish(publisher->bus, &event, &receipt);
-    if (status == HF_OK) {
+    if (!status) {
         rig_append(publisher->fd, "A %s %lld", sent->id, (long long)receipt.position);
     }
     return status;
@@ -540,10 +540,10 @@ hf_status consumer_open(struct consumer *consumer, const struct workload *worklo
         status = hf_subscribe(consumer->bus, workload_subscriptions[i].name, type ? type : "*",
                               consume, consumer, NULL, NULL);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_start(consumer->bus);
     }
-    if (status == HF_OK) {
+    if (!status) {
         consumer->pulling = pthread_create(&consumer->puller, NULL, pull, consumer) == 0;
     }
     return status;
@@ -575,10 +575,10 @@ hf_status workload_settled(hf_bus *bus, int64_t timeout_ms)
 
             status = hf_wait(bus, workload_subscriptions[i].name, -1, left_ms > 0 ? left_ms : 0);
         }
-        if (status == HF_OK) {
+        if (!status) {
             status = hf_stats_get(bus, &after);
         }
-    } while (status == HF_OK && after.head != before.head);
+    } while (!status && after.head != before.head);
     return status;
 }
 
@@ -617,25 +617,25 @@ int workload_recover(int argc, char **argv, int64_t settle_ms)
     workload_init(&workload, argv[2]);
     /* The last run may have ended before there was anything: preparing again must work. */
     status = workload_prepare(&workload);
-    if (status == HF_OK) {
+    if (!status) {
         status = publisher_open(&publisher, &workload, 0, 1);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = publisher_resolve(&publisher);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = consumer_open(&consumer, &workload);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = workload_settled(consumer.bus, settle_ms);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = consumer_close(&consumer);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = publisher_close(&publisher);
     }
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "# recover: %s: %s\n", hf_status_name(status), hf_errmsg());
     }
     return status == HF_OK ? 0 : 3;
@@ -654,13 +654,13 @@ int64_t workload_judge(const struct workload *workload, int publishers, struct l
         ledger_read(ledger, workload_publisher(workload, i));
     }
     ledger_read(ledger, workload->consumers);
-    if (status == HF_OK) {
+    if (!status) {
         status = ledger_inspect(ledger, bus);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = ledger_inspect_tables(ledger, workload->path);
     }
-    if (status == HF_OK) {
+    if (!status) {
         breaches = ledger_judge(ledger);
     } else {
         rig_say("the database cannot be read: %s: %s", hf_status_name(status), hf_errmsg());

@@ -163,7 +163,7 @@ static hf_status works_again(struct publisher *publisher, hf_bus *consumer)
 
     do {
         status = publisher_step(publisher);
-    } while (status != HF_OK && rig_mono_us() < end_us);
+    } while (status && rig_mono_us() < end_us);
     return status == HF_OK ? workload_settled(consumer, SETTLE_MS) : status;
 }
 
@@ -202,10 +202,10 @@ static hf_status open_both(struct publisher *publisher, struct consumer *consume
 {
     hf_status status = publisher_open(publisher, workload, 0, seed);
 
-    if (status == HF_OK) {
+    if (!status) {
         status = consumer_open(consumer, workload);
     }
-    if (status == HF_OK || atomic_load(&faults) == 0) {
+    if (!status || atomic_load(&faults) == 0) {
         return status;
     }
     hf_close(&publisher->bus);
@@ -265,7 +265,7 @@ static int script(int argc, char **argv)
     }
     lift();
     status = works_again(&publisher, consumer.bus);
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "# does not work again: %s: %s\n", hf_status_name(status), hf_errmsg());
         workload_tell(publisher.bus);
     }

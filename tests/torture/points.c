@@ -40,13 +40,13 @@ static hf_status steer(hf_bus *bus)
     /* A subscription without handlers that is in no ledger. */
     options.from = start;
     status = hf_subscription_create(bus, "x", &pattern, 1, &options, NULL);
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_seek(bus, "x", (hf_place){HF_PLACE_NOW, -1}, HF_OFF, NULL);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_pause(bus, "x", "torture");
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = hf_resume(bus, "x");
     }
     return status == HF_OK ? hf_subscription_remove(bus, "x") : status;
@@ -84,32 +84,32 @@ static int script(int argc, char **argv)
         point_arm(argv[4], strtoll(argv[5], NULL, 10), POINT_KILL);
     }
     status = workload_prepare(&workload);
-    if (status == HF_OK) {
+    if (!status) {
         status = publisher_open(&publisher, &workload, 0, strtoull(argv[3], NULL, 10));
     }
     publisher.poison_percent = 25;
-    if (status == HF_OK) {
+    if (!status) {
         status = consumer_open(&consumer, &workload);
     }
     for (int i = 0; i < STEPS && status == HF_OK; i++) {
         status = publisher_step(&publisher);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = publisher_bulk(&publisher, 50, 100000);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = steer(publisher.bus);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = workload_settled(publisher.bus, SETTLE_MS);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = consumer_close(&consumer);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = publisher_close(&publisher);
     }
-    if (status != HF_OK) {
+    if (status) {
         fprintf(stderr, "# script: %s: %s\n", hf_status_name(status), hf_errmsg());
     }
     write_points(argv[2]);

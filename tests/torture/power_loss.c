@@ -523,22 +523,22 @@ static hf_status work(struct workload *workload, uint64_t seed, int round)
     hf_status status = publisher_open(&publisher, workload, 0, seed + (uint64_t)round);
 
     publisher.poison_percent = 10;
-    if (status == HF_OK) {
+    if (!status) {
         status = consumer_open(&consumer, workload);
     }
     for (int i = 0; i < STEPS && status == HF_OK; i++) {
         status = publisher_step(&publisher);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = publisher_bulk(&publisher, 12, 200000);
     }
     for (int i = 0; i < STEPS / 4 && status == HF_OK; i++) {
         status = publisher_step(&publisher);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = workload_settled(consumer.bus, SETTLE_MS);
     }
-    if (status == HF_OK) {
+    if (!status) {
         status = consumer_close(&consumer);
     }
     return status == HF_OK ? publisher_close(&publisher) : status;
