@@ -155,7 +155,7 @@ as() { psql -qXAt -U "$1" -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$2" 2>&1 |
 keep 41 job.late
 ok "a viewer brings nothing" same "0|0|" \
     "$(as viewer "SELECT released, fired, next_at FROM holdfast.tick('default')")"
-ok "and learns no time" same "" "$(as viewer "SELECT holdfast.agenda(1)")"
+ok "and learns no time" same "" "$(as viewer "SELECT holdfast.timers_next(1)")"
 ok "nor what waits" like "*42501*may not see the events for later*" \
     "$(as viewer "SELECT * FROM holdfast.later_list('default')")"
 ok "it may not make the server do it" like "*42501*" \
@@ -167,7 +167,7 @@ url="postgresql:///$PGDATABASE?host=$PGHOST&user=viewer"
 timeout 3 "$HOLDFAST" --db "$url" tail --follow >/dev/null 2>&1
 is "tail --follow of a viewer writes nothing" \
     "SELECT count(*) FROM holdfast.later_list('default')" 1
-ok "a consumer learns the time" same t "$(as consumer "SELECT holdfast.agenda(1) <= now()")"
+ok "a consumer learns the time" same t "$(as consumer "SELECT holdfast.timers_next(1) <= now()")"
 ok "but not what waits" like "*42501*" \
     "$(as consumer "SELECT * FROM holdfast.later_list('default')")"
 ok "it may not cancel" like "*42501*" \

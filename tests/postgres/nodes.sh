@@ -263,7 +263,7 @@ is "an event is kept" "$(later "'later.on', '{\"n\": 1.50}', now() + interval '1
 is "once" "$(later "'later.on', '2', now(), id => '$one'")" '|t'
 is "it is not in the log" "SELECT count(*) FROM holdfast.event_log" 0
 is "and the namespace waits for it" \
-    "SELECT holdfast.agenda(1) = due_at FROM holdfast_private.delayed" t
+    "SELECT holdfast.timers_next(1) = due_at FROM holdfast_private.delayed" t
 is "it gets an id of version 7" "SELECT id::text LIKE '________-____-7%'
     FROM holdfast.publish_later('default', 'much.later', NULL, now() + interval '1 d')" t
 asks "what is rolled back" a "BEGIN; $(later "'never', '1', now()"); ROLLBACK" '|f'

@@ -99,7 +99,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.entries() RETURNS TABLE (name text, 
 AS $$
     SELECT n, '{viewer,publisher,consumer,owner}'::text[] FROM unnest('{
         try_months, sleep, awake, prepare_wait, publishing_now, process_beat, process_sweep,
-        process_close, node_register, heartbeat, goodbye, agenda, tick, seek_subscription,
+        process_close, node_register, heartbeat, goodbye, timers_next, tick, seek_subscription,
         retention_plan, cron_next}'::text[]) n
     UNION ALL SELECT 'change_bring', '{publisher,consumer,owner}'
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{

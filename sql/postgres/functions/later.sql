@@ -1,5 +1,5 @@
 -- Events for later, and bringing what is due: for claims in SQL, for roles that may only consume,
--- and for people who look at what waits. Delayed events and schedules themselves are in agenda.sql.
+-- and for people who look at what waits. Delayed events and schedules themselves are in timers.sql.
 
 -- ---- Bringing what is due -----------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ BEGIN
     fired := 0;
     released := 0;
     more := false;
-    next_at := agenda_of(p_namespace_id);
+    next_at := timers_next_of(p_namespace_id);
     IF next_at <= p_now THEN
         v_namespace := namespace_of(p_namespace_id);
         PERFORM commit_durably();
@@ -30,7 +30,7 @@ BEGIN
         released := v_released.count;
         fired := v_fired.fired;
         more := v_fired.more OR coalesce(released > 0 AND v_released.next_at <= p_now, false);
-        next_at := agenda_of(p_namespace_id);
+        next_at := timers_next_of(p_namespace_id);
         IF released > 0 THEN
             PERFORM ring(p_namespace_id, v_namespace.sleep);
         END IF;
@@ -115,7 +115,8 @@ DECLARE
 BEGIN
     status := HF_OK;
     "position" := 0;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    PERFORM admit(p_ticket, p_namespace_id,
+                  'change schedules and delayed events of', 'publisher', 'owner');
     DELETE FROM delayed d WHERE d.namespace_id = p_namespace_id AND d.id = p_id;
     IF NOT FOUND THEN
         v_found := later_found(p_namespace_id, p_id);
@@ -139,8 +140,9 @@ DECLARE
 BEGIN
     status := HF_OK;
     "position" := 0;
-    PERFORM times_check(admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher',
-                              'owner'), 'the time that it waits for', p_due);
+    PERFORM times_check(admit(p_ticket, p_namespace_id,
+                              'change schedules and delayed events of', 'publisher', 'owner'),
+                        'the time that it waits for', p_due);
     UPDATE delayed d SET due_at = p_due WHERE d.namespace_id = p_namespace_id AND d.id = p_id;
     IF NOT FOUND THEN
         v_found := later_found(p_namespace_id, p_id);
@@ -256,8 +258,8 @@ CREATE OR REPLACE FUNCTION holdfast.later_cancel(namespace text, id uuid, OUT ca
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := enter(p_ticket, namespace, 'change the agenda of', 'publisher',
-                                    'owner');
+    v_namespace namespaces := enter(p_ticket, namespace,
+                                    'change schedules and delayed events of', 'publisher', 'owner');
     v_done      record;
 BEGIN
     PERFORM demand_read_committed('to cancel needs');
@@ -278,8 +280,8 @@ CREATE OR REPLACE FUNCTION holdfast.later_move(namespace text, id uuid, deliver_
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := enter(p_ticket, namespace, 'change the agenda of', 'publisher',
-                                    'owner');
+    v_namespace namespaces := enter(p_ticket, namespace,
+                                    'change schedules and delayed events of', 'publisher', 'owner');
     v_done      record;
 BEGIN
     IF (deliver_at >= '0001-01-01 00:00:00+00'

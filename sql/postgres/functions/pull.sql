@@ -272,7 +272,7 @@ BEGIN
             USING ERRCODE = 'HF001';
     END IF;
     v_now := clock_timestamp();
-    IF agenda_of(v_pull.namespace_id) <= v_now THEN
+    IF timers_next_of(v_pull.namespace_id) <= v_now THEN
         PERFORM bring_aside(v_pull.namespace_id, v_now);
     END IF;
     v_max := pull_rate(v_pull, v_max);

@@ -3,7 +3,7 @@
 -- none.
 --
 -- A planned time is fired by the first of tick(), a job of pg_cron or a process; all of them use
--- change_fire (agenda.sql), so it is published once. Rules and limits are those of hf_schedule_put.
+-- change_fire (timers.sql), so it is published once. Rules and limits are those of hf_schedule_put.
 -- They raise HF001 (an argument is outside its limits), HF002 (pg_cron is not installed) and HF003
 -- (no such namespace or schedule); then nothing was changed.
 
@@ -17,7 +17,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.schedule_find(p_ticket bytea, p_name
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_namespace namespaces := enter(p_ticket, p_namespace, 'change the agenda of',
+    v_namespace namespaces := enter(p_ticket, p_namespace, 'change schedules and delayed events of',
                                     'publisher', 'owner');
     v_schedule  schedules;
 BEGIN
@@ -200,8 +200,8 @@ CREATE OR REPLACE FUNCTION holdfast.create_schedule(namespace text, name text, e
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_namespace namespaces := enter(p_ticket, create_schedule.namespace, 'change the agenda of',
-                                    'publisher', 'owner');
+    v_namespace namespaces := enter(p_ticket, create_schedule.namespace,
+                                    'change schedules and delayed events of', 'publisher', 'owner');
     v_cron      cron := cron_parse(create_schedule.expression);
     v_now       timestamptz := clock_timestamp();
     v_payload   json;

@@ -6,7 +6,7 @@
 --
 -- An event for later has no position when it is stored. Where it is now is looked up when the key
 -- is asked for: it waits, it is in the log, or it was cancelled and the key is free. So what
--- brings, cancels or moves events (agenda.sql, later.sql) knows nothing of keys, and locks no row
+-- brings, cancels or moves events (timers.sql, later.sql) knows nothing of keys, and locks no row
 -- of uniques: who holds one may wait for a row of delayed, and never the other way round.
 
 -- unique_fault: what is wrong with a unique key and its time; NULL: nothing. p_us: microseconds.

@@ -1,4 +1,4 @@
--- Statements of events that wait for their time (tables/0006_agenda.sql).
+-- Statements of events that wait for their time (tables/0006_timers.sql).
 
 -- name: later_list
 SELECT id, due_at, number, emitted_at, type, NULL, length(CAST(payload AS BLOB)), key, tenant,

@@ -1,5 +1,5 @@
 /*
- * firing.c - firing schedules, as a bundle and as a verb. See sql/postgres/functions/agenda.sql for
+ * firing.c - firing schedules, as a bundle and as a verb. See sql/postgres/functions/timers.sql for
  * what makes a planned time fire once.
  *
  * A thousand schedules may be due in the same second, and a statement for each would make the last

@@ -141,7 +141,7 @@ hf_status postgres_schedule_runs(struct engine *engine, const uint8_t schedule_i
 hf_status postgres_timers_due(struct engine *engine, int64_t *ret_due_us)
 {
     struct pg_lookup lookup;
-    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_AGENDA);
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_TIMERS_NEXT);
     param_int4(params, postgres_of(engine)->namespace_id);
     pg_lookup_run(&lookup);
     if (lookup.rows > 0) {

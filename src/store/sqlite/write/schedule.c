@@ -213,7 +213,7 @@ hf_status sqlite_timers_due(struct engine *engine, int64_t *ret_due_us)
     }
     bool found;
     int64_t due_us = INT64_MAX;
-    status = STATEMENT_INT(conn, SQLITE_QUERY_AGENDA, &found, &due_us, self->namespace_id);
+    status = STATEMENT_INT(conn, SQLITE_QUERY_TIMERS_NEXT, &found, &due_us, self->namespace_id);
     pool_give(self, conn);
     if (!status) {
         *ret_due_us = due_us == INT64_MAX ? STORE_NEVER : due_us;

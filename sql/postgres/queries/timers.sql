@@ -1,4 +1,4 @@
--- Statements of schedules, their ledger, and delayed events (functions/agenda.sql).
+-- Statements of schedules, their ledger, and delayed events (functions/timers.sql).
 
 -- name: change_schedule_put
 SELECT status, message, created
@@ -73,5 +73,5 @@ SELECT kind, planned_at, until_at, fired_at, position, node FROM holdfast.read_s
     WHERE schedule_id = $1 AND planned_at < coalesce($2, 'infinity')
     ORDER BY planned_at DESC LIMIT $3;
 
--- name: agenda
-SELECT holdfast.agenda($1);
+-- name: timers_next
+SELECT holdfast.timers_next($1);

@@ -6,9 +6,10 @@
 -- it moved. The events and the ledger are written in the same transaction, so a process that dies
 -- before the commit has done nothing.
 
--- agenda_of: when the earliest schedule or delayed event of the namespace is due; NULL: nothing is.
--- Two looks at the ends of indexes.
-CREATE OR REPLACE FUNCTION holdfast_private.agenda_of(p_namespace_id integer) RETURNS timestamptz
+-- timers_next_of: the time at which the earliest schedule or delayed event of the namespace is due.
+-- NULL: there is none. Looks at the ends of two indexes.
+CREATE OR REPLACE FUNCTION holdfast_private.timers_next_of(p_namespace_id integer)
+    RETURNS timestamptz
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off
@@ -21,17 +22,17 @@ BEGIN
 END
 $$;
 
--- agenda: the same for a role. It learns no more than the time, and nothing if it may not bring
--- what is due (viewer): then NULL.
-CREATE OR REPLACE FUNCTION holdfast.agenda(p_namespace_id integer,
-                                           p_ticket bytea DEFAULT holdfast.ticket())
+-- timers_next: timers_next_of for a role that may bring due events into the log. A role that may
+-- not (viewer) gets NULL.
+CREATE OR REPLACE FUNCTION holdfast.timers_next(p_namespace_id integer,
+                                                p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS timestamptz
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
     IF caller_has(holder(p_ticket), p_namespace_id, 'publisher', 'consumer', 'owner') THEN
-        RETURN agenda_of(p_namespace_id);
+        RETURN timers_next_of(p_namespace_id);
     END IF;
     RETURN NULL;
 END
@@ -70,7 +71,8 @@ DECLARE
     v_schedule schedules;
 BEGIN
     status := HF_OK;
-    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id,
+                      'change schedules and delayed events of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM cron_parse(p_expression);
         PERFORM fault_check(schedule_fault(p_namespace_id, p_name, p_zone, p_type, p_payload, p_key,
@@ -122,7 +124,8 @@ DECLARE
     v_id uuid;
 BEGIN
     status := HF_OK;
-    PERFORM admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    PERFORM admit(p_ticket, p_namespace_id,
+                  'change schedules and delayed events of', 'publisher', 'owner');
     DELETE FROM schedules s WHERE s.namespace_id = p_namespace_id AND s.name = p_name
         RETURNING s.id INTO v_id;
     IF NOT FOUND THEN
@@ -148,7 +151,8 @@ DECLARE
     v_caller oid;
 BEGIN
     status := HF_OK;
-    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id,
+                      'change schedules and delayed events of', 'publisher', 'owner');
     PERFORM times_check(v_caller, 'next time', p_next);
     PERFORM clock_check(v_caller, p_now);
     PERFORM text_check(v_caller, 'reason', concat(p_by, p_reason), 4096);
@@ -312,7 +316,8 @@ DECLARE
     v_done      record;
 BEGIN
     status := HF_OK;
-    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id,
+                      'change schedules and delayed events of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
                              p_metadata, p_producers, p_emitted_at, NULL, p_hashes);
@@ -427,7 +432,8 @@ DECLARE
     v_found record;
 BEGIN
     status := HF_OK;
-    v_caller := admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher', 'owner');
+    v_caller := admit(p_ticket, p_namespace_id,
+                      'change schedules and delayed events of', 'publisher', 'owner');
     IF v_caller IS NOT NULL THEN
         PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
                              p_metadata, p_producers, p_emitted_at, NULL, p_hashes);
@@ -479,8 +485,9 @@ DECLARE
     v_bytes     bigint := 0;
 BEGIN
     status := HF_OK;
-    PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the agenda of', 'publisher',
-                              'owner'), p_now);
+    PERFORM clock_check(admit(p_ticket, p_namespace_id,
+                              'change schedules and delayed events of', 'publisher', 'owner'),
+                        p_now);
     v_namespace := namespace_of(p_namespace_id);
     count := 0;
     PERFORM FROM gates g WHERE g.namespace_id = p_namespace_id AND g.gate = 1

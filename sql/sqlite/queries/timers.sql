@@ -111,7 +111,7 @@ SELECT number, due_at, id, type, payload, key, tenant, metadata, producer, hash,
 DELETE FROM holdfast_delayed WHERE number = ?1;
 
 -- hot
--- name: agenda
+-- name: timers_next
 SELECT min((SELECT ifnull(min(next_at), 9223372036854775807) FROM holdfast_schedules
                 WHERE namespace_id = ?1 AND paused_at IS NULL AND next_at IS NOT NULL),
            (SELECT ifnull(min(due_at), 9223372036854775807) FROM holdfast_delayed

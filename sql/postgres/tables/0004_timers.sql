@@ -1,4 +1,4 @@
--- The agenda: schedules, the ledger of their firings, and events that enter the log when they are
+-- The timers: schedules, the ledger of their firings, and events that enter the log when they are
 -- due.
 
 -- next_at: the planned time that it waits for; NULL: it never fires again. policy, of missed times:
