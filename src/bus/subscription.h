@@ -23,7 +23,7 @@ struct definition {
     struct text patterns[HF_PATTERNS_MAX];
     size_t pattern_count;
     hf_subscription_options options;
-    int32_t wanted; /* another number of partitions is wished for; 0: none is */
+    int32_t wanted; /* another number of partitions is requested; 0: none is */
     int64_t created_at_us;
     int64_t start;
     int64_t paused_at_us;    /* -1: not paused */

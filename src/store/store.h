@@ -162,8 +162,8 @@ struct append {
  *   present: patterns and options_json replace the stored ones if not absent; the mode must be
  *            equal, and of a shared one the partitions (HF_CONFLICT names the field); created =
  *            false. With `expect_generation` >= 0 it must be the stored one, else HF_CONFLICT.
- *            Another number of partitions is a wish, in place of an earlier one; struct repartition
- *            fulfils it. The present number cancels a wish.
+ *            Another number of partitions is a request, in place of an earlier one; struct
+ *            repartition fulfils it. The present number cancels a request.
  * patterns_json is a JSON array of strings, options_json an object that the engine does not read.
  * Every change of a subscription's row raises its generation by one. Rings.
  */
@@ -249,10 +249,10 @@ struct members_refresh {
 #define MEMBERS_REFRESH_SELF (-3)  /* this store owns it, but is no member (any more) */
 
 /*
- * Fulfils the wish for another number of partitions, in one transaction: the partitions become that
- * many, unowned, each with the common checkpoint and an epoch above all former ones; retries and
- * what is settled ahead go where their events belong now; generation and version of the members
- * rise; members stay. Rings. Without a wish nothing happens. HF_BUSY, and the message says what
+ * Fulfils the request for another number of partitions, in one transaction: the partitions become
+ * that many, unowned, each with the common checkpoint and an epoch above all former ones; retries
+ * and what is settled ahead go where their events belong now; generation and version of the members
+ * rise; members stay. Rings. Without a request nothing happens. HF_BUSY, and the message says what
  * for: the partitions are not equally far, or a living process (this one, too) owns one. What a
  * dead owner was doing is recorded, or handed on to the next owner, as in acquire. HF_NOTFOUND.
  */
@@ -311,7 +311,7 @@ struct give_back {
 
 /* A pause that is stored together with a settle: a subscription that has to halt when an event dies
  * does so in the same transaction. An absent reason: none. */
-struct pause_wish {
+struct pause_request {
     struct text by;
     struct text reason;
 };
@@ -382,7 +382,7 @@ struct settle {
     const uint8_t *last_event_id; /* 16 bytes or NULL */
     struct outcome *outcomes;
     size_t count;
-    struct pause_wish pause;
+    struct pause_request pause;
     int64_t ret_generation;
 };
 
@@ -472,7 +472,7 @@ struct settle_lease {
     bool release_all;
     struct outcome *outcomes;
     size_t count;
-    struct pause_wish pause;
+    struct pause_request pause;
     int64_t extend_us;
 };
 
@@ -517,7 +517,7 @@ struct subscription_row {
     struct text options_json;
     hf_mode mode;
     int32_t partitions;
-    int32_t wanted; /* another number of them is wished for; 0: none is */
+    int32_t wanted; /* another number of them is requested; 0: none is */
     int64_t generation;
     int64_t created_at_us;
     int64_t start;

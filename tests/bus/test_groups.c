@@ -219,7 +219,7 @@ struct storm {
     pid_t pids[PROCESSES];
     int killed, frozen, outlived, stopped, unclean;
     int changes;                /* of the number of partitions */
-    int32_t partitions[GROUPS]; /* wished for */
+    int32_t partitions[GROUPS]; /* requested */
     struct publisher {
         struct storm *storm;
         pthread_t thread;
@@ -352,7 +352,7 @@ static int keep_partitions(const hf_subscription_info *info, void *ctx)
     return 0;
 }
 
-/* Wishes for more or fewer partitions of one group. */
+/* Requests more or fewer partitions of one group. */
 static void change_partitions(struct storm *storm, int turn)
 {
     size_t group = turn / 8 % 2 ? 0 : 2;
@@ -370,7 +370,7 @@ static void change_partitions(struct storm *storm, int turn)
     storm->changes++;
 }
 
-/* Has it come to what was wished for last? */
+/* Has it come to what was requested last? */
 static bool are_partitions_changed(struct storm *storm)
 {
     int64_t end_us = rig_mono_us() + SETTLE_MS * INT64_C(1000);
@@ -618,7 +618,7 @@ static int storm_run(uint64_t seed, int64_t seconds)
         status = hf_wait(storm.bus, NAMES[i], -1, SETTLE_MS);
     }
     rig_ok(status == HF_OK, "everything is settled: %s", hf_status_name(status));
-    rig_ok(are_partitions_changed(&storm), "there are as many partitions as were wished for last");
+    rig_ok(are_partitions_changed(&storm), "there are as many partitions as were requested last");
     for (int i = 0; i < PROCESSES; i++) {
         leave(&storm, i);
     }

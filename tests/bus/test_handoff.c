@@ -8,7 +8,7 @@
 
 #define PUBLISHERS 4
 
-struct crew {
+struct publishers {
     hf_bus *bus;
     pthread_t threads[PUBLISHERS];
     int each;
@@ -20,53 +20,54 @@ struct crew {
 
 static void *publish_some(void *ctx)
 {
-    struct crew *crew = ctx;
+    struct publishers *publishers = ctx;
     hf_new_event events[16];
     char key[16];
-    int member = atomic_fetch_add(&crew->members, 1);
+    int member = atomic_fetch_add(&publishers->members, 1);
 
     snprintf(key, sizeof key, "k%d", member);
-    for (int i = 0; i < crew->many; i++) {
+    for (int i = 0; i < publishers->many; i++) {
         events[i] = (hf_new_event)HF_NEW_EVENT_INIT;
         events[i].type = "x";
         events[i].key = i % 2 ? key : NULL;
     }
-    for (int i = 0; i < crew->each; i += crew->many) {
-        if (hf_publish_many(crew->bus, events, (size_t)crew->many, NULL) != HF_OK) {
-            atomic_fetch_add(&crew->failures, 1);
+    for (int i = 0; i < publishers->each; i += publishers->many) {
+        if (hf_publish_many(publishers->bus, events, (size_t)publishers->many, NULL) != HF_OK) {
+            atomic_fetch_add(&publishers->failures, 1);
         }
-        atomic_fetch_add(&crew->published, crew->many);
+        atomic_fetch_add(&publishers->published, publishers->many);
     }
     return NULL;
 }
 
-static void crew_start(struct crew *crew, hf_bus *bus, int each, int many)
+static void publishers_start(struct publishers *publishers, hf_bus *bus, int each, int many)
 {
-    memset(crew, 0, sizeof *crew);
-    crew->bus = bus;
-    crew->each = each;
-    crew->many = many;
+    memset(publishers, 0, sizeof *publishers);
+    publishers->bus = bus;
+    publishers->each = each;
+    publishers->many = many;
     for (int i = 0; i < PUBLISHERS; i++) {
-        assert_int_equal(pthread_create(&crew->threads[i], NULL, publish_some, crew), 0);
+        assert_int_equal(pthread_create(&publishers->threads[i], NULL, publish_some, publishers),
+                         0);
     }
 }
 
-static void crew_wait_for(struct crew *crew, int count)
+static void publishers_wait_for(struct publishers *publishers, int count)
 {
     int64_t end_us = mono_us() + PATIENCE_MS * 1000;
 
-    while (atomic_load(&crew->published) < count && mono_us() < end_us) {
+    while (atomic_load(&publishers->published) < count && mono_us() < end_us) {
         usleep(500);
     }
 }
 
-static void crew_join(struct crew *crew)
+static void publishers_join(struct publishers *publishers)
 {
     for (int i = 0; i < PUBLISHERS; i++) {
-        pthread_join(crew->threads[i], NULL);
+        pthread_join(publishers->threads[i], NULL);
     }
-    assert_int_equal(atomic_load(&crew->failures), 0);
-    assert_int_equal(atomic_load(&crew->published), PUBLISHERS * crew->each);
+    assert_int_equal(atomic_load(&publishers->failures), 0);
+    assert_int_equal(atomic_load(&publishers->published), PUBLISHERS * publishers->each);
 }
 
 /* Every position from 1 to `last` was delivered exactly once by the recorders together. */
@@ -92,19 +93,19 @@ static void assert_each_once(struct recorder **recorders, size_t count, int64_t 
 
 static void start_late(struct scene *scene, hf_mode mode, int32_t concurrency, int many)
 {
-    static struct crew crew;
+    static struct publishers publishers;
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_subscription_options options = quick_options();
 
     options.mode = mode;
     options.concurrency = concurrency;
     options.batch = 20;
-    crew_start(&crew, scene->bus, 320, many);
-    crew_wait_for(&crew, 200);
+    publishers_start(&publishers, scene->bus, 320, many);
+    publishers_wait_for(&publishers, 200);
     subscribe(scene->bus, "a", "*", recorder, &options);
     hf_status started = hf_start(scene->bus);
 
-    crew_join(&crew);
+    publishers_join(&publishers);
     assert_ok(started);
     settle_all(scene->bus, "a");
     assert_each_once(&recorder, 1, PUBLISHERS * 320);
@@ -123,19 +124,19 @@ static void a_subscription_with_batches_that_starts_late_misses_and_doubles_noth
 
 static void a_shared_subscription_that_starts_late_misses_and_doubles_nothing(void **state)
 {
-    static struct crew crew;
+    static struct publishers publishers;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_subscription_options options = quick_options();
 
     options.mode = HF_MODE_SHARED;
     options.concurrency = 4;
-    crew_start(&crew, scene->bus, 320, 4);
-    crew_wait_for(&crew, 200);
+    publishers_start(&publishers, scene->bus, 320, 4);
+    publishers_wait_for(&publishers, 200);
     subscribe(scene->bus, "a", "*", recorder, &options);
     hf_status started = hf_start(scene->bus);
 
-    crew_join(&crew);
+    publishers_join(&publishers);
     assert_ok(started);
     settle_all(scene->bus, "a");
     assert_each_once(&recorder, 1, PUBLISHERS * 320);
@@ -143,14 +144,14 @@ static void a_shared_subscription_that_starts_late_misses_and_doubles_nothing(vo
 
 static void several_subscriptions_each_get_everything(void **state)
 {
-    static struct crew crew;
+    static struct publishers publishers;
     struct scene *scene = *state;
     struct recorder *recorders[5];
     hf_subscription_options options = quick_options();
     char name[16];
 
     assert_ok(hf_start(scene->bus));
-    crew_start(&crew, scene->bus, 160, 1);
+    publishers_start(&publishers, scene->bus, 160, 1);
     for (int i = 0; i < 5; i++) {
         hf_status status;
 
@@ -160,11 +161,11 @@ static void several_subscriptions_each_get_everything(void **state)
         options.concurrency = i + 1;
         status = hf_subscribe(scene->bus, name, "*", recorder_handle, recorders[i], &options, NULL);
         if (status) {
-            crew_join(&crew);
+            publishers_join(&publishers);
         }
         assert_ok(status);
     }
-    crew_join(&crew);
+    publishers_join(&publishers);
     settle_all(scene->bus, NULL);
     for (int i = 0; i < 5; i++) {
         assert_each_once(&recorders[i], 1, PUBLISHERS * 160);
@@ -173,7 +174,7 @@ static void several_subscriptions_each_get_everything(void **state)
 
 static void stopping_and_starting_again_misses_and_doubles_nothing(void **state)
 {
-    static struct crew crew;
+    static struct publishers publishers;
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_subscription_options options = quick_options();
@@ -181,13 +182,13 @@ static void stopping_and_starting_again_misses_and_doubles_nothing(void **state)
 
     options.concurrency = 3;
     subscribe(scene->bus, "a", "*", recorder, &options);
-    crew_start(&crew, scene->bus, 320, 1);
+    publishers_start(&publishers, scene->bus, 320, 1);
     for (int i = 0; i < 8; i++) {
         failures += hf_start(scene->bus) != HF_OK;
-        crew_wait_for(&crew, (i + 1) * 150);
+        publishers_wait_for(&publishers, (i + 1) * 150);
         failures += hf_stop(scene->bus, -1) != HF_OK;
     }
-    crew_join(&crew);
+    publishers_join(&publishers);
     assert_int_equal(failures, 0);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
@@ -197,7 +198,7 @@ static void stopping_and_starting_again_misses_and_doubles_nothing(void **state)
 
 static void a_change_of_the_owner_misses_and_doubles_nothing(void **state)
 {
-    static struct crew crew;
+    static struct publishers publishers;
     struct scene *scene = *state;
     struct recorder *recorders[2] = {scene_recorder(scene, NULL), scene_recorder(scene, NULL)};
     hf_bus *buses[2] = {scene_open(scene, NULL), scene_open(scene, NULL)};
@@ -208,20 +209,20 @@ static void a_change_of_the_owner_misses_and_doubles_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         subscribe(buses[i], "a", "*", recorders[i], NULL);
     }
-    crew_start(&crew, scene->bus, 320, 1);
+    publishers_start(&publishers, scene->bus, 320, 1);
     failures += hf_start(buses[0]) != HF_OK;
     for (int i = 0; i < 4; i++) {
         struct recorder *next = recorders[1 - i % 2];
         size_t before = recorder_count(next);
 
         failures += hf_start(buses[1 - i % 2]) != HF_OK;
-        crew_wait_for(&crew, (i + 1) * 200);
+        publishers_wait_for(&publishers, (i + 1) * 200);
         failures += hf_stop(buses[i % 2], -1) != HF_OK;
         failures += hf_publish(scene->bus, &event, NULL) != HF_OK;
         extra++;
         failures += !recorder_wait_begun(next, before + 1);
     }
-    crew_join(&crew);
+    publishers_join(&publishers);
     assert_int_equal(failures, 0);
     settle_all(scene->bus, "a");
     assert_each_once(recorders, 2, PUBLISHERS * 320 + extra);

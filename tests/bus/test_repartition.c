@@ -25,7 +25,7 @@ static void publish_keys(hf_bus *bus, int each)
     mates_publish(bus, KEYS, each);
 }
 
-/* Wishes for so many partitions. */
+/* Requests this number of partitions. */
 static void change_to(hf_bus *bus, int32_t partitions)
 {
     const char *patterns[] = {"*"};

@@ -102,7 +102,7 @@ is "and no others" "$(field out 1 '$.partitions[2].state') $(field out 1 '$.part
 
 # --- Another number of partitions while they work ---
 publish_keys
-exits 0 "another number is wished for" sub create s --on '*' --partitions 6
+exits 0 "another number is requested" sub create s --on '*' --partitions 6
 publish_keys
 true_that "and is had while workers run" until_true 60 shows '$.options.partitions' 6
 true_that "who shares takes them" until_true 60 shows '$.partitions[5].owner' right

@@ -290,7 +290,7 @@ is "only options" "$(put p NULL "'{}'" 1 2 2); SELECT generation, patterns, opti
     FROM holdfast_private.subscriptions WHERE name = 'p'" '0||f 3|["b"]|{}'
 is "another mode" "$(put p NULL NULL 2 2)" \
     "4|subscription p has mode ordered, which cannot be changed|f"
-is "another number of partitions is wished for" "$(put p NULL NULL 1 3); SELECT partitions, wanted
+is "another number of partitions is requested" "$(put p NULL NULL 1 3); SELECT partitions, wanted
     FROM holdfast_private.subscriptions WHERE name = 'p'" "0||f 2|3"
 is "changed meanwhile" "$(put p NULL NULL 1 2 2)" \
     "4|subscription p has been changed meanwhile: generation 4, expected 2|f"

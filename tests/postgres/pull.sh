@@ -137,7 +137,7 @@ is "as lost with its lease" "SELECT reason, attempts, error FROM holdfast.dead_l
 
 fresh 3 '{"on_unhandled": "dead_letter"}' '["a"]'
 sql "SELECT FROM holdfast.publish('default', 'a')" >/dev/null
-is "types outside the patterns are buried where that is wished" "$(claimed); SELECT count(*),
+is "types outside the patterns are buried where that is requested" "$(claimed); SELECT count(*),
     max(reason) FROM holdfast.dead_letters WHERE subscription = 's$number'" "4 3|no_handler"
 
 fresh 1

@@ -5,9 +5,9 @@
  * a buffer from which only whole messages leave. What the test wants is under a mutex, and the
  * thread looks at it before every message; a pipe wakes it.
  *
- * What the test wishes is done when the thread has done it and then found nothing to read, and
- * nothing on its way: what a client had sent before it gave up may be unread when the wish comes,
- * and the server is to have it; and whose connection has ended is to know that.
+ * What the test requests is done when the thread has done it and then found nothing to read, and
+ * nothing on its way: what a client had sent before it gave up may be unread when the request
+ * comes, and the server is to have it; and whose connection has ended is to know that.
  *
  * The life of a connection:
  *
@@ -66,7 +66,7 @@ struct proxy {
     int wake[2];
     char server[108];
     struct link links[LINKS_MAX]; /* the thread's own, as the next one */
-    struct wish {
+    struct request {
         bool calm;    /* stalled links are to end */
         bool hang_up; /* all links are to end; those that come later are others */
     } begun;
@@ -76,7 +76,7 @@ struct proxy {
     bool armed;
     bool struck;
     bool shut; /* no client is let in */
-    struct wish wish;
+    struct request request;
     bool stall_all;
     int busy; /* links that are stalled or leaving */
     int64_t counted;
@@ -361,14 +361,14 @@ static void release_stalled(struct proxy *proxy, struct link *link)
     link_become(proxy, link, LINK_LEAVING);
 }
 
-/* Begins what is wished, and goes on with it. */
+/* Begins what is requested, and goes on with it. */
 static bool obey(struct proxy *proxy)
 {
     pthread_mutex_lock(&proxy->mutex);
     bool stop = proxy->stop;
-    bool calm = proxy->wish.calm;
-    bool hang_up = proxy->wish.hang_up && !proxy->begun.hang_up;
-    proxy->begun = proxy->wish;
+    bool calm = proxy->request.calm;
+    bool hang_up = proxy->request.hang_up && !proxy->begun.hang_up;
+    proxy->begun = proxy->request;
     pthread_mutex_unlock(&proxy->mutex);
     for (struct link *link = proxy->links; link < proxy->links + LINKS_MAX; link++) {
         if (link->state == LINK_STALLED && (calm || hang_up)) {
@@ -418,9 +418,9 @@ static bool is_under_way(const struct proxy *proxy)
 static void fulfil(struct proxy *proxy)
 {
     pthread_mutex_lock(&proxy->mutex);
-    proxy->wish.calm = proxy->wish.calm && !proxy->begun.calm;
-    proxy->wish.hang_up = proxy->wish.hang_up && !proxy->begun.hang_up;
-    proxy->begun = (struct wish){0};
+    proxy->request.calm = proxy->request.calm && !proxy->begun.calm;
+    proxy->request.hang_up = proxy->request.hang_up && !proxy->begun.hang_up;
+    proxy->begun = (struct request){0};
     pthread_cond_broadcast(&proxy->changed);
     pthread_mutex_unlock(&proxy->mutex);
 }
@@ -549,7 +549,7 @@ static void wait_quiet(struct proxy *proxy)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_MS / 1000;
-    while (proxy->wish.calm || proxy->wish.hang_up || proxy->busy > 0) {
+    while (proxy->request.calm || proxy->request.hang_up || proxy->busy > 0) {
         if (pthread_cond_timedwait(&proxy->changed, &proxy->mutex, &until) == ETIMEDOUT) {
             pthread_mutex_unlock(&proxy->mutex);
             check_fail(__FILE__, __LINE__, "the proxy's connections do not end");
@@ -562,7 +562,7 @@ void proxy_calm(struct proxy *proxy)
     pthread_mutex_lock(&proxy->mutex);
     proxy->armed = false;
     proxy->stall_all = false;
-    proxy->wish.calm = true;
+    proxy->request.calm = true;
     wait_quiet(proxy);
     pthread_mutex_unlock(&proxy->mutex);
 }
@@ -578,7 +578,7 @@ void proxy_shut(struct proxy *proxy, bool open)
 {
     pthread_mutex_lock(&proxy->mutex);
     proxy->shut = !open;
-    proxy->wish.hang_up = true;
+    proxy->request.hang_up = true;
     wait_quiet(proxy);
     pthread_mutex_unlock(&proxy->mutex);
 }

@@ -106,7 +106,7 @@ static void drop(struct scene *s, const char *name)
 /* ---- One call, both ways --------------------------------------------------------------------- */
 
 /* What to ask for: the same for C and for SQL. */
-struct wish {
+struct request {
     const char *name;
     const char *const *patterns; /* NULL ends them */
     hf_subscription_options options;
@@ -116,39 +116,39 @@ struct wish {
 
 static const char *const any[] = {"**", NULL};
 
-static struct wish wish_of(const char *name)
+static struct request request_of(const char *name)
 {
-    struct wish wish = {.name = name,
-                        .patterns = any,
-                        .options = HF_SUBSCRIPTION_OPTIONS_INIT,
-                        .place = "start",
-                        .options_json = "{}"};
-    wish.options.from.kind = HF_PLACE_START;
-    return wish;
+    struct request request = {.name = name,
+                              .patterns = any,
+                              .options = HF_SUBSCRIPTION_OPTIONS_INIT,
+                              .place = "start",
+                              .options_json = "{}"};
+    request.options.from.kind = HF_PLACE_START;
+    return request;
 }
 
-static struct answer wish_by_c(struct scene *s, const struct wish *wish)
+static struct answer request_by_c(struct scene *s, const struct request *request)
 {
     struct answer answer = {0};
     size_t count = 0;
-    while (wish->patterns[count]) {
+    while (request->patterns[count]) {
         count++;
     }
-    answer.status =
-        hf_subscription_create(s->bus, wish->name, wish->patterns, count, &wish->options, NULL);
+    answer.status = hf_subscription_create(s->bus, request->name, request->patterns, count,
+                                           &request->options, NULL);
     note(answer.message, answer.status ? hf_errmsg() : "");
-    read_row(s, wish->name, answer.row);
+    read_row(s, request->name, answer.row);
     return answer;
 }
 
-static struct answer wish_by_sql(struct scene *s, const struct wish *wish)
+static struct answer request_by_sql(struct scene *s, const struct request *request)
 {
     char patterns[TEXT_MAX] = "{";
     size_t length = 1;
-    for (size_t i = 0; wish->patterns[i]; i++) {
+    for (size_t i = 0; request->patterns[i]; i++) {
         patterns[length++] = i ? ',' : ' ';
         patterns[length++] = '"';
-        for (const char *at = wish->patterns[i]; *at; at++) {
+        for (const char *at = request->patterns[i]; *at; at++) {
             if (*at == '"' || *at == '\\') {
                 patterns[length++] = '\\';
             }
@@ -158,7 +158,7 @@ static struct answer wish_by_sql(struct scene *s, const struct wish *wish)
         patterns[length++] = '"';
     }
     snprintf(patterns + length, sizeof patterns - length, "}");
-    const char *values[] = {wish->name, patterns, wish->place, wish->options_json};
+    const char *values[] = {request->name, patterns, request->place, request->options_json};
     struct answer answer =
         ask(s,
             "SELECT holdfast.create_subscription($1, $2, $3::text[], $4, options => $5::jsonb,"
@@ -166,33 +166,35 @@ static struct answer wish_by_sql(struct scene *s, const struct wish *wish)
             " holdfast.subscription_list l WHERE l.namespace = $1 AND l.name = $2)"
             " THEN NULL ELSE 'ordered' END)",
             values, 4, NULL);
-    read_row(s, wish->name, answer.row);
+    read_row(s, request->name, answer.row);
     return answer;
 }
 
-static void must_be_alike(const struct wish *wish, const struct answer *c, const struct answer *sql)
+static void must_be_alike(const struct request *request, const struct answer *c,
+                          const struct answer *sql)
 {
     if (c->status != sql->status || strcmp(c->message, sql->message) != 0 ||
         strcmp(c->row, sql->row) != 0) {
         check_fail(__FILE__, __LINE__, "%s %s %s\nC:   %s: %s\n     %s\nSQL: %s: %s\n     %s",
-                   wish->name, wish->patterns[0] ? wish->patterns[0] : "", wish->options_json,
-                   hf_status_name(c->status), c->message, c->row, hf_status_name(sql->status),
-                   sql->message, sql->row);
+                   request->name, request->patterns[0] ? request->patterns[0] : "",
+                   request->options_json, hf_status_name(c->status), c->message, c->row,
+                   hf_status_name(sql->status), sql->message, sql->row);
     }
 }
 
 /* Both on an empty name, or both on what `first` has made. */
-static struct answer both(struct scene *s, const struct wish *first, const struct wish *wish)
+static struct answer both(struct scene *s, const struct request *first,
+                          const struct request *request)
 {
     struct answer answers[2];
     for (int i = 0; i < 2; i++) {
         if (first) {
-            must_answer(HF_OK, wish_by_c(s, first).status);
+            must_answer(HF_OK, request_by_c(s, first).status);
         }
-        answers[i] = i ? wish_by_sql(s, wish) : wish_by_c(s, wish);
-        drop(s, wish->name);
+        answers[i] = i ? request_by_sql(s, request) : request_by_c(s, request);
+        drop(s, request->name);
     }
-    must_be_alike(wish, &answers[0], &answers[1]);
+    must_be_alike(request, &answers[0], &answers[1]);
     return answers[0];
 }
 
@@ -237,8 +239,8 @@ static void sql_and_c_accept_the_same_names(void **state)
     };
     int good = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct wish wish = wish_of(names[i]);
-        good += both(&s, NULL, &wish).status == HF_OK;
+        struct request request = request_of(names[i]);
+        good += both(&s, NULL, &request).status == HF_OK;
     }
     must_equal(7, good);
     for (size_t bytes = HF_NAME_BYTES_MAX - 1; bytes <= HF_NAME_BYTES_MAX + 2; bytes++) {
@@ -247,8 +249,8 @@ static void sql_and_c_accept_the_same_names(void **state)
         if (bytes % 2) {
             name[bytes - 1] = 'a';
         }
-        struct wish wish = wish_of(name);
-        must_equal(bytes > HF_NAME_BYTES_MAX ? HF_INVALID : HF_OK, both(&s, NULL, &wish).status);
+        struct request request = request_of(name);
+        must_equal(bytes > HF_NAME_BYTES_MAX ? HF_INVALID : HF_OK, both(&s, NULL, &request).status);
     }
     scene_end(&s);
 }
@@ -292,9 +294,9 @@ static void sql_and_c_accept_the_same_patterns(void **state)
     int good = 0;
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
         const char *list[] = {"first", patterns[i], NULL};
-        struct wish wish = wish_of("p");
-        wish.patterns = list;
-        good += both(&s, NULL, &wish).status == HF_OK;
+        struct request request = request_of("p");
+        request.patterns = list;
+        good += both(&s, NULL, &request).status == HF_OK;
     }
     must_equal(8, good);
     for (size_t bytes = HF_TYPE_BYTES_MAX - 1; bytes <= HF_TYPE_BYTES_MAX + 1; bytes++) {
@@ -304,9 +306,9 @@ static void sql_and_c_accept_the_same_patterns(void **state)
         pattern[bytes - 1] = '*';
         pattern[bytes - 2] = '.';
         pattern[bytes - 3] = 'x';
-        struct wish wish = wish_of("p");
-        wish.patterns = list;
-        must_equal(bytes > HF_TYPE_BYTES_MAX ? HF_INVALID : HF_OK, both(&s, NULL, &wish).status);
+        struct request request = request_of("p");
+        request.patterns = list;
+        must_equal(bytes > HF_TYPE_BYTES_MAX ? HF_INVALID : HF_OK, both(&s, NULL, &request).status);
     }
     scene_end(&s);
 }
@@ -320,10 +322,10 @@ static void sql_and_c_allow_as_many_patterns(void **state)
         for (size_t j = 0; j < counts[i]; j++) {
             list[j] = "a.*";
         }
-        struct wish wish = wish_of("p");
-        wish.patterns = list;
+        struct request request = request_of("p");
+        request.patterns = list;
         must_equal(counts[i] < 1 || counts[i] > HF_PATTERNS_MAX ? HF_INVALID : HF_OK,
-                   both(&s, NULL, &wish).status);
+                   both(&s, NULL, &request).status);
     }
     scene_end(&s);
 }
@@ -348,14 +350,14 @@ struct option {
     double high;
 };
 
-static struct wish wish_for(const struct option *option, double value, char json[TEXT_MAX])
+static struct request request_for(const struct option *option, double value, char json[TEXT_MAX])
 {
     const struct option_field *field = field_of(option->name);
-    struct wish wish = wish_of("o");
-    option_field_set(&wish.options, field, value);
+    struct request request = request_of("o");
+    option_field_set(&request.options, field, value);
     snprintf(json, TEXT_MAX, "{\"%s\": %.15g}", option->name, value);
-    wish.options_json = json;
-    return wish;
+    request.options_json = json;
+    return request;
 }
 
 /* Numbers: the limits, and one beyond them. In C -1 says that nothing is given. */
@@ -364,15 +366,15 @@ static void number_is_judged_alike(struct scene *s, const struct option *option)
     const double values[] = {option->low, option->high, option->low - 1, option->high + 1};
     char json[TEXT_MAX];
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        struct wish wish = wish_for(option, values[i], json);
+        struct request request = request_for(option, values[i], json);
         bool inside = values[i] >= option->low && values[i] <= option->high;
         if (values[i] == -1) {
-            struct answer answer = wish_by_sql(s, &wish);
+            struct answer answer = request_by_sql(s, &request);
             must_equal(HF_INVALID, answer.status);
             must_contain(" is -1; it must be 0 to ", answer.message);
             continue;
         }
-        struct answer answer = both(s, NULL, &wish);
+        struct answer answer = both(s, NULL, &request);
         must_equal(inside,
                    answer.status == HF_OK || strstr(answer.message, "at least retry_base_ms"));
     }
@@ -386,18 +388,18 @@ static void word_is_judged_alike(struct scene *s, const struct option *option)
     for (int number = 1; number <= (int)option->high; number++) {
         char text[16];
         const char *values[] = {option->name, text};
-        struct wish wish = wish_for(option, number, json);
+        struct request request = request_for(option, number, json);
         snprintf(text, sizeof text, "%d", number);
         ask(s,
             "SELECT jsonb_build_object($2::text, r.words[$3::integer]) "
             "FROM holdfast.option_rows() r "
             "WHERE r.name = $2 AND $1 <> ''",
             values, 2, json);
-        must_equal(HF_OK, both(s, NULL, &wish).status);
+        must_equal(HF_OK, both(s, NULL, &request).status);
     }
-    struct wish wish = wish_for(option, option->high + 1, json);
-    struct answer c = wish_by_c(s, &wish);
-    struct answer sql = wish_by_sql(s, &wish);
+    struct request request = request_for(option, option->high + 1, json);
+    struct answer c = request_by_c(s, &request);
+    struct answer sql = request_by_sql(s, &request);
     snprintf(begin, sizeof begin, "%s is %.0f; it must be one of ", option->name, option->high + 1);
     must_equal(HF_INVALID, c.status);
     must_equal(HF_INVALID, sql.status);
@@ -436,10 +438,10 @@ static void a_value_of_the_wrong_type_is_refused_by_name(void **state)
         for (size_t j = 0; j < sizeof wrong / sizeof wrong[0]; j++) {
             char json[TEXT_MAX];
             char begin[TEXT_MAX];
-            struct wish wish = wish_of("o");
+            struct request request = request_of("o");
             snprintf(json, sizeof json, "{\"%s\": %s}", field->name, wrong[j]);
-            wish.options_json = json;
-            struct answer answer = wish_by_sql(&s, &wish);
+            request.options_json = json;
+            struct answer answer = request_by_sql(&s, &request);
             must_equal(HF_INVALID, answer.status);
             snprintf(begin, sizeof begin, "%s is ", field->name);
             must_contain(begin, answer.message);
@@ -451,8 +453,8 @@ static void a_value_of_the_wrong_type_is_refused_by_name(void **state)
 static void sql_and_c_store_the_same_options_in_the_same_order(void **state)
 {
     struct scene s = scene_of(*state);
-    struct wish wish = wish_of("o");
-    must_answer(HF_OK, wish_by_c(&s, &wish).status);
+    struct request request = request_of("o");
+    must_answer(HF_OK, request_by_c(&s, &request).status);
     must_equal(1, side_number(s.pg,
                               "SELECT ((SELECT array_agg(k.name ORDER BY k.place) FROM "
                               "holdfast_private.subscriptions s, json_object_keys(s.options::json) "
@@ -470,11 +472,11 @@ static void sql_and_c_store_fractions_alike(void **state)
         "1e1", "0.999", "100.5"};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         char json[64];
-        struct wish wish = wish_of("o");
+        struct request request = request_of("o");
         snprintf(json, sizeof json, "{\"retry_multiplier\": %s}", values[i]);
-        wish.options_json = json;
-        wish.options.retry_multiplier = strtod(values[i], NULL);
-        both(&s, NULL, &wish);
+        request.options_json = json;
+        request.options.retry_multiplier = strtod(values[i], NULL);
+        both(&s, NULL, &request);
     }
     scene_end(&s);
 }
@@ -482,40 +484,40 @@ static void sql_and_c_store_fractions_alike(void **state)
 static void sql_and_c_refuse_the_same_combinations_of_options(void **state)
 {
     struct scene s = scene_of(*state);
-    struct wish wish = wish_of("o");
-    wish.options.retry_base_ms = 60000;
-    wish.options_json = "{\"retry_base_ms\": 60000}";
-    must_equal(HF_INVALID, both(&s, NULL, &wish).status);
+    struct request request = request_of("o");
+    request.options.retry_base_ms = 60000;
+    request.options_json = "{\"retry_base_ms\": 60000}";
+    must_equal(HF_INVALID, both(&s, NULL, &request).status);
 
-    wish = wish_of("o");
-    wish.options.mode = HF_MODE_SHARED;
-    wish.options.partitions = 2;
-    wish.options_json = "{\"mode\": \"shared\", \"partitions\": 2}";
-    must_equal(HF_INVALID, both(&s, NULL, &wish).status);
+    request = request_of("o");
+    request.options.mode = HF_MODE_SHARED;
+    request.options.partitions = 2;
+    request.options_json = "{\"mode\": \"shared\", \"partitions\": 2}";
+    must_equal(HF_INVALID, both(&s, NULL, &request).status);
 
-    wish = wish_of("o");
-    wish.options.mode = HF_MODE_SHARED;
-    wish.options.order = HF_ORDER_STRICT;
-    wish.options_json = "{\"mode\": \"shared\", \"order\": \"strict\"}";
-    must_equal(HF_INVALID, both(&s, NULL, &wish).status);
+    request = request_of("o");
+    request.options.mode = HF_MODE_SHARED;
+    request.options.order = HF_ORDER_STRICT;
+    request.options_json = "{\"mode\": \"shared\", \"order\": \"strict\"}";
+    must_equal(HF_INVALID, both(&s, NULL, &request).status);
 
-    wish = wish_of("o");
-    wish.options.partitions = 2;
-    wish.options.order = HF_ORDER_STRICT;
-    wish.options_json = "{\"partitions\": 2, \"order\": \"strict\"}";
-    must_equal(HF_INVALID, both(&s, NULL, &wish).status);
+    request = request_of("o");
+    request.options.partitions = 2;
+    request.options.order = HF_ORDER_STRICT;
+    request.options_json = "{\"partitions\": 2, \"order\": \"strict\"}";
+    must_equal(HF_INVALID, both(&s, NULL, &request).status);
 
-    wish = wish_of("o");
-    wish.options.on_batch_failure = HF_BATCH_SPLIT;
-    wish.options.on_poison = HF_POISON_BLOCK_KEY;
-    wish.options_json = "{\"on_batch_failure\": \"split\", \"on_poison\": \"block_key\"}";
-    must_equal(HF_INVALID, both(&s, NULL, &wish).status);
+    request = request_of("o");
+    request.options.on_batch_failure = HF_BATCH_SPLIT;
+    request.options.on_poison = HF_POISON_BLOCK_KEY;
+    request.options_json = "{\"on_batch_failure\": \"split\", \"on_poison\": \"block_key\"}";
+    must_equal(HF_INVALID, both(&s, NULL, &request).status);
 
-    wish = wish_of("o");
-    wish.options.mode = HF_MODE_SHARED;
-    wish.options.on_poison = HF_POISON_BLOCK_KEY;
-    wish.options_json = "{\"mode\": \"shared\", \"on_poison\": \"block_key\"}";
-    must_equal(HF_INVALID, both(&s, NULL, &wish).status);
+    request = request_of("o");
+    request.options.mode = HF_MODE_SHARED;
+    request.options.on_poison = HF_POISON_BLOCK_KEY;
+    request.options_json = "{\"mode\": \"shared\", \"on_poison\": \"block_key\"}";
+    must_equal(HF_INVALID, both(&s, NULL, &request).status);
     scene_end(&s);
 }
 
@@ -525,58 +527,58 @@ static void sql_and_c_change_an_existing_subscription_alike(void **state)
 {
     struct scene s = scene_of(*state);
     static const char *const others[] = {"x.*", "y", NULL};
-    struct wish first = wish_of("o");
+    struct request first = request_of("o");
     first.options.batch = 7;
     first.options.partitions = 3;
     first.options_json = NULL; /* by C alone */
     must_equal(HF_OK, both(&s, &first,
-                           &(struct wish){.name = "o",
-                                          .patterns = others,
-                                          .options = HF_SUBSCRIPTION_OPTIONS_INIT,
-                                          .options_json = "{}"})
+                           &(struct request){.name = "o",
+                                             .patterns = others,
+                                             .options = HF_SUBSCRIPTION_OPTIONS_INIT,
+                                             .options_json = "{}"})
                           .status);
-    struct wish wish = wish_of("o"); /* nothing changes, not even the generation */
-    both(&s, &first, &wish);
+    struct request request = request_of("o"); /* nothing changes, not even the generation */
+    both(&s, &first, &request);
 
-    wish.options.attempts_max = 9;
-    wish.options_json = "{\"attempts_max\": 9}";
-    must_contain("\"batch\":7", both(&s, &first, &wish).row);
+    request.options.attempts_max = 9;
+    request.options_json = "{\"attempts_max\": 9}";
+    must_contain("\"batch\":7", both(&s, &first, &request).row);
 
-    wish = wish_of("o");
-    wish.options.partitions = 5;
-    wish.options_json = "{\"partitions\": 5}";
-    both(&s, &first, &wish);
+    request = request_of("o");
+    request.options.partitions = 5;
+    request.options_json = "{\"partitions\": 5}";
+    both(&s, &first, &request);
 
-    wish = wish_of("o");
-    wish.options.mode = HF_MODE_SHARED;
-    wish.options_json = "{\"mode\": \"shared\"}";
-    must_equal(HF_CONFLICT, both(&s, &first, &wish).status);
+    request = request_of("o");
+    request.options.mode = HF_MODE_SHARED;
+    request.options_json = "{\"mode\": \"shared\"}";
+    must_equal(HF_CONFLICT, both(&s, &first, &request).status);
 
-    wish = wish_of("o");
-    wish.options.order = HF_ORDER_STRICT;
-    wish.options_json = "{\"order\": \"strict\"}";
-    must_equal(HF_CONFLICT, both(&s, &first, &wish).status);
+    request = request_of("o");
+    request.options.order = HF_ORDER_STRICT;
+    request.options_json = "{\"order\": \"strict\"}";
+    must_equal(HF_CONFLICT, both(&s, &first, &request).status);
 
-    wish = wish_of("o");
-    wish.options.retry_max_ms = 10;
-    wish.options_json = "{\"retry_max_ms\": 10}";
-    must_equal(HF_INVALID, both(&s, &first, &wish).status);
+    request = request_of("o");
+    request.options.retry_max_ms = 10;
+    request.options_json = "{\"retry_max_ms\": 10}";
+    must_equal(HF_INVALID, both(&s, &first, &request).status);
     scene_end(&s);
 }
 
 static void sql_and_c_leave_each_others_subscriptions_unchanged(void **state)
 {
     struct scene s = scene_of(*state);
-    struct wish wish = wish_of("o");
-    wish.options.retry_multiplier = 1.1;
-    wish.options_json = "{\"retry_multiplier\": 1.1}";
-    struct answer made = wish_by_c(&s, &wish);
-    struct answer again = wish_by_sql(&s, &wish);
-    must_be_alike(&wish, &made, &again);
+    struct request request = request_of("o");
+    request.options.retry_multiplier = 1.1;
+    request.options_json = "{\"retry_multiplier\": 1.1}";
+    struct answer made = request_by_c(&s, &request);
+    struct answer again = request_by_sql(&s, &request);
+    must_be_alike(&request, &made, &again);
     drop(&s, "o");
-    made = wish_by_sql(&s, &wish);
-    again = wish_by_c(&s, &wish);
-    must_be_alike(&wish, &made, &again);
+    made = request_by_sql(&s, &request);
+    again = request_by_c(&s, &request);
+    must_be_alike(&request, &made, &again);
     must_answer(HF_OK, hf_subscription_remove(s.bus, "o"));
     scene_end(&s);
 }
@@ -602,9 +604,9 @@ static void one_place_is_found_alike(struct scene *s, hf_place place, const char
               "dry_run => true) s",
               values, 2, by_sql);
     note(sql.row, by_sql);
-    struct wish wish = wish_of("o");
-    wish.options_json = text;
-    must_be_alike(&wish, &c, &sql);
+    struct request request = request_of("o");
+    request.options_json = text;
+    must_be_alike(&request, &c, &sql);
 }
 
 static void sql_and_c_find_the_same_places(void **state)
@@ -613,8 +615,8 @@ static void sql_and_c_find_the_same_places(void **state)
     for (int i = 0; i < 5; i++) {
         side_publish(s.pg, s.f, "t", NULL);
     }
-    struct wish wish = wish_of("o");
-    must_answer(HF_OK, wish_by_c(&s, &wish).status);
+    struct request request = request_of("o");
+    must_answer(HF_OK, request_by_c(&s, &request).status);
     one_place_is_found_alike(&s, (hf_place){HF_PLACE_START, 0}, "start");
     one_place_is_found_alike(&s, (hf_place){HF_PLACE_NOW, 0}, "now");
     one_place_is_found_alike(&s, (hf_place){HF_PLACE_NOW, 0}, "end");

@@ -15,26 +15,27 @@
 #define STEPS 250
 #define PATIENCE_S 20
 
-struct crew {
+struct publishers {
     PGconn *sides[SIDES];
     bool open[SIDES]; /* a transaction */
 };
 
 /* One of them begins, publishes, ends well or badly. */
-static void publish_something(struct crew *crew, struct fixture *fixture, struct chance *chance)
+static void publish_something(struct publishers *publishers, struct fixture *fixture,
+                              struct chance *chance)
 {
     uint64_t i = chance_below(chance, SIDES);
-    PGconn *side = crew->sides[i];
-    if (!crew->open[i] && chance_percent(chance, 60)) {
+    PGconn *side = publishers->sides[i];
+    if (!publishers->open[i] && chance_percent(chance, 60)) {
         side_must(side, "BEGIN");
-        crew->open[i] = true;
+        publishers->open[i] = true;
     }
     for (uint64_t n = chance_below(chance, 4); n > 0; n--) {
         side_publish(side, fixture, chance_percent(chance, 50) ? "a" : "b", NULL);
     }
-    if (crew->open[i] && chance_percent(chance, 40)) {
+    if (publishers->open[i] && chance_percent(chance, 40)) {
         side_must(side, chance_percent(chance, 30) ? "ROLLBACK" : "COMMIT");
-        crew->open[i] = false;
+        publishers->open[i] = false;
     }
 }
 
@@ -58,9 +59,9 @@ static void followers_get_what_becomes_visible_late_once(void **state)
         struct chance chance;
         chance_seed(&chance, seed);
         struct store *store = fixture_open(*state, "one");
-        struct crew crew = {0};
+        struct publishers publishers = {0};
         for (int i = 0; i < SIDES; i++) {
-            crew.sides[i] = side_open(*state);
+            publishers.sides[i] = side_open(*state);
         }
         struct tail *tail;
         struct taker takers[TAKERS];
@@ -70,14 +71,14 @@ static void followers_get_what_becomes_visible_late_once(void **state)
         }
         for (int step = 0; step < STEPS; step++) {
             bool more;
-            publish_something(&crew, *state, &chance);
+            publish_something(&publishers, *state, &chance);
             struct taker *taker = &takers[chance_below(&chance, TAKERS)];
             int32_t max = 1 + (int32_t)chance_below(&chance, 12);
             must_answer(HF_OK, taker_step(taker, max, chance_percent(&chance, 4), &more));
         }
         for (int i = 0; i < SIDES; i++) {
-            side_must(crew.sides[i], crew.open[i] ? "COMMIT" : "SELECT");
-            PQfinish(crew.sides[i]);
+            side_must(publishers.sides[i], publishers.open[i] ? "COMMIT" : "SELECT");
+            PQfinish(publishers.sides[i]);
         }
         int64_t at_tail = 0;
         int64_t alone = 0;

@@ -28,7 +28,7 @@ static struct scene scene_of(struct fixture *f, size_t count)
 }
 
 /* What a number of claims brought up. */
-struct harvest {
+struct claimed {
     int times[512];         /* by position: how often the event was handed out */
     int attempts[512];      /* by position: its recorded attempts the last time */
     char stories[512][256]; /* by position: the beginning of its story */
@@ -38,25 +38,25 @@ struct harvest {
 };
 
 /* Claims until `wanted` events have come or a claim was empty, bounded. */
-static void gather(struct harvest *harvest, struct scene *s, int32_t max, size_t wanted,
+static void gather(struct claimed *claimed, struct scene *s, int32_t max, size_t wanted,
                    int64_t now_us)
 {
     struct batch batch;
     batch_init(&batch);
-    harvest->claims = 0;
-    harvest->count = 0;
-    while (harvest->count < wanted && harvest->claims < 64) {
+    claimed->claims = 0;
+    claimed->count = 0;
+    while (claimed->count < wanted && claimed->claims < 64) {
         batch_clear(&batch);
         struct claim claim = claim_of(s->id, max, now_us, &batch);
         must_answer(HF_OK, RUN(s->store, &claim));
-        harvest->sizes[harvest->claims++] = batch.count;
-        harvest->count += batch.count;
+        claimed->sizes[claimed->claims++] = batch.count;
+        claimed->count += batch.count;
         for (size_t i = 0; i < batch.count; i++) {
             int64_t position = batch.entries[i].event.position;
             must_hold(position < 512);
-            harvest->times[position]++;
-            harvest->attempts[position] = batch.entries[i].attempts;
-            snprintf(harvest->stories[position], 256, "%" TEXT_PRI,
+            claimed->times[position]++;
+            claimed->attempts[position] = batch.entries[i].attempts;
+            snprintf(claimed->stories[position], 256, "%" TEXT_PRI,
                      TEXT_ARG(batch.entries[i].attempts_json));
         }
         if (batch.count == 0 && !claim.ret_more) {
@@ -66,11 +66,11 @@ static void gather(struct harvest *harvest, struct scene *s, int32_t max, size_t
     batch_release(&batch);
 }
 
-static struct harvest *harvest_new(void)
+static struct claimed *claimed_new(void)
 {
-    static struct harvest harvest;
-    memset(&harvest, 0, sizeof harvest);
-    return &harvest;
+    static struct claimed claimed;
+    memset(&claimed, 0, sizeof claimed);
+    return &claimed;
 }
 
 /* ---- By time --------------------------------------------------------------------------------- */
@@ -98,9 +98,9 @@ static void an_event_that_was_handed_out_again_cannot_be_settled_by_the_first_le
 {
     struct scene s = scene_of(*state, 1);
     struct claim late = take(*state, s.store, s.id, 1, T0);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 1, 1, T0 + LEASE_US + 1);
-    must_equal(1, harvest->times[1]);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 1, 1, T0 + LEASE_US + 1);
+    must_equal(1, claimed->times[1]);
     must_answer(HF_STALE, finish(s.store, &late, OUTCOME_DONE, "1", T0 + LEASE_US + 1, 0));
     must_answer(HF_STALE, finish_all(s.store, &late, T0 + LEASE_US + 1));
     must_answer(HF_STALE, lease_extend(s.store, &late, T0 + 9 * LEASE_US));
@@ -141,17 +141,17 @@ static void an_expired_lease_of_several_events_comes_back_in_halves(void **state
 {
     struct scene s = scene_of(*state, 8);
     take(*state, s.store, s.id, 8, T0);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 100, 8, T0 + LEASE_US + 1);
-    must_equal(4, harvest->sizes[0]);
-    must_hold(harvest->claims >= 2);
-    for (size_t i = 0; i < harvest->claims; i++) {
-        must_hold(harvest->sizes[i] <= 4);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 100, 8, T0 + LEASE_US + 1);
+    must_equal(4, claimed->sizes[0]);
+    must_hold(claimed->claims >= 2);
+    for (size_t i = 0; i < claimed->claims; i++) {
+        must_hold(claimed->sizes[i] <= 4);
     }
     for (int p = 1; p <= 8; p++) {
-        must_equal(1, harvest->times[p]);
-        must_equal(0, harvest->attempts[p]);
-        must_read("", harvest->stories[p]);
+        must_equal(1, claimed->times[p]);
+        must_equal(0, claimed->attempts[p]);
+        must_read("", claimed->stories[p]);
     }
     must_equal(8, progress_of(s.store, s.id).in_flight);
     must_equal(0, progress_of(s.store, s.id).retrying);
@@ -161,12 +161,12 @@ static void the_other_half_of_an_expired_lease_keeps_a_clean_record(void **state
 {
     struct scene s = scene_of(*state, 2);
     take(*state, s.store, s.id, 2, T0);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 100, 2, T0 + LEASE_US + 1);
-    must_equal(1, harvest->sizes[0]);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 100, 2, T0 + LEASE_US + 1);
+    must_equal(1, claimed->sizes[0]);
     for (int p = 1; p <= 2; p++) {
-        must_equal(1, harvest->times[p]);
-        must_equal(0, harvest->attempts[p]);
+        must_equal(1, claimed->times[p]);
+        must_equal(0, claimed->attempts[p]);
     }
 }
 
@@ -175,26 +175,26 @@ static void only_what_is_left_of_a_lease_comes_back(void **state)
     struct scene s = scene_of(*state, 6);
     struct claim claim = take(*state, s.store, s.id, 6, T0);
     must_answer(HF_OK, finish(s.store, &claim, OUTCOME_DONE, "2 3 6", T0, 0));
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 100, 3, T0 + LEASE_US + 1);
-    must_equal(3, harvest->count);
-    must_equal(1, harvest->times[1]);
-    must_equal(1, harvest->times[4]);
-    must_equal(1, harvest->times[5]);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 100, 3, T0 + LEASE_US + 1);
+    must_equal(3, claimed->count);
+    must_equal(1, claimed->times[1]);
+    must_equal(1, claimed->times[4]);
+    must_equal(1, claimed->times[5]);
 }
 
 static void max_bounds_what_comes_back_of_a_lease(void **state)
 {
     struct scene s = scene_of(*state, 16);
     take(*state, s.store, s.id, 16, T0);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 3, 16, T0 + LEASE_US + 1);
-    for (size_t i = 0; i < harvest->claims; i++) {
-        must_hold(harvest->sizes[i] <= 3);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 3, 16, T0 + LEASE_US + 1);
+    for (size_t i = 0; i < claimed->claims; i++) {
+        must_hold(claimed->sizes[i] <= 3);
     }
     for (int p = 1; p <= 16; p++) {
-        must_equal(1, harvest->times[p]);
-        must_equal(0, harvest->attempts[p]);
+        must_equal(1, claimed->times[p]);
+        must_equal(0, claimed->attempts[p]);
     }
 }
 
@@ -203,11 +203,11 @@ static void an_expired_lease_of_one_event_is_a_failed_attempt(void **state)
     struct scene s = scene_of(*state, 1);
     take(*state, s.store, s.id, 1, T0);
     for (int attempt = 1; attempt <= 3; attempt++) {
-        struct harvest *harvest = harvest_new();
-        gather(harvest, &s, 10, 1, T0 + attempt * (LEASE_US + 1));
-        must_equal(1, harvest->times[1]);
-        must_equal(attempt, harvest->attempts[1]);
-        must_contain(STORY_ERROR_EXPIRED, harvest->stories[1]);
+        struct claimed *claimed = claimed_new();
+        gather(claimed, &s, 10, 1, T0 + attempt * (LEASE_US + 1));
+        must_equal(1, claimed->times[1]);
+        must_equal(attempt, claimed->attempts[1]);
+        must_contain(STORY_ERROR_EXPIRED, claimed->stories[1]);
     }
     struct text story;
     must_equal(3, facts_of(*state, s.store, s.id, 1, &story).attempts);
@@ -221,11 +221,11 @@ static void a_retry_whose_lease_expires_keeps_its_story(void **state)
     struct claim claim = take(*state, s.store, s.id, 1, T0);
     must_answer(HF_OK, finish(s.store, &claim, OUTCOME_RETRY, "1", T0, T0));
     take(*state, s.store, s.id, 1, T0);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 10, 1, T0 + LEASE_US + 1);
-    must_equal(2, harvest->attempts[1]);
-    must_contain("\"error\":\"one\"", harvest->stories[1]);
-    must_contain(STORY_ERROR_EXPIRED, harvest->stories[1]);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 10, 1, T0 + LEASE_US + 1);
+    must_equal(2, claimed->attempts[1]);
+    must_contain("\"error\":\"one\"", claimed->stories[1]);
+    must_contain(STORY_ERROR_EXPIRED, claimed->stories[1]);
 }
 
 /* Every holder of the poison event loses its lease; all others acknowledge. The poison must come to
@@ -278,11 +278,11 @@ static void a_bound_lease_ends_with_its_process(void **state)
     must_equal(4, puppet_do(puppet, "claim %" PRId64 " 4 30000 1 0", s.id));
     must_equal(0, take(*state, s.store, s.id, 4, T0).batch->count);
     child_kill(puppet);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 10, 4, T0);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 10, 4, T0);
     for (int p = 1; p <= 4; p++) {
-        must_equal(1, harvest->times[p]);
-        must_equal(0, harvest->attempts[p]);
+        must_equal(1, claimed->times[p]);
+        must_equal(0, claimed->attempts[p]);
     }
 }
 
@@ -294,9 +294,9 @@ static void a_detached_lease_outlives_its_process(void **state)
     child_kill(puppet);
     must_equal(0, take(*state, s.store, s.id, 4, T0).batch->count);
     must_equal(0, take(*state, s.store, s.id, 4, T0 + LEASE_US - 1).batch->count);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 10, 4, T0 + LEASE_US + 1);
-    must_equal(4, harvest->count);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 10, 4, T0 + LEASE_US + 1);
+    must_equal(4, claimed->count);
 }
 
 static void a_bound_lease_expires_by_time(void **state)
@@ -321,17 +321,17 @@ static void notes_show_which_events_of_a_dead_claimer_were_running(void **state)
     puppet_do(puppet, "note 2 %" PRId64 " 3 1", s.id);
     puppet_do(puppet, "clear 2");
     child_kill(puppet);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 100, 6, T0);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 100, 6, T0);
     for (int p = 1; p <= 6; p++) {
         bool ran = p == 2 || p == 5;
-        must_equal(1, harvest->times[p]);
-        must_equal(ran ? 1 : 0, harvest->attempts[p]);
+        must_equal(1, claimed->times[p]);
+        must_equal(ran ? 1 : 0, claimed->attempts[p]);
         if (ran) {
-            must_contain(STORY_ERROR_DIED, harvest->stories[p]);
+            must_contain(STORY_ERROR_DIED, claimed->stories[p]);
         }
     }
-    must_hold(harvest->claims <= 3);
+    must_hold(claimed->claims <= 3);
 }
 
 static void a_dead_claimers_failed_attempts_are_recorded_once(void **state)
@@ -436,11 +436,11 @@ static void closing_a_store_frees_its_bound_leases(void **state)
     claim.bound = true;
     must_answer(HF_OK, RUN(other, &claim));
     fixture_close(*state, other);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 10, 4, now_us + LEASE_US / 2);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 10, 4, now_us + LEASE_US / 2);
     for (int p = 1; p <= 4; p++) {
-        must_equal(1, harvest->times[p]);
-        must_equal(0, harvest->attempts[p]);
+        must_equal(1, claimed->times[p]);
+        must_equal(0, claimed->attempts[p]);
     }
 }
 
@@ -543,9 +543,9 @@ static void a_kept_lease_of_a_dead_process_is_free_at_once(void **state)
     struct child *puppet = puppet_start(*state, "mortal");
     puppet_do(puppet, "claim %" PRId64 " 4 30000 1 1", s.id);
     child_kill(puppet);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 10, 4, T0);
-    must_equal(4, harvest->count);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 10, 4, T0);
+    must_equal(4, claimed->count);
 }
 
 /* By the clock, as closing does it: its handler takes longer than the lease, and it is not waited
@@ -560,12 +560,12 @@ static void a_kept_lease_whose_time_is_over_is_free_when_its_store_is_closed(voi
     must_answer(HF_OK, RUN(other, &claim));
     must_equal(4, claim.batch->count);
     fixture_close(*state, other);
-    struct harvest *harvest = harvest_new();
-    gather(harvest, &s, 10, 4, clock_wall_us() + LEASE_US);
-    must_equal(4, harvest->count);
+    struct claimed *claimed = claimed_new();
+    gather(claimed, &s, 10, 4, clock_wall_us() + LEASE_US);
+    must_equal(4, claimed->count);
     for (int p = 1; p <= 4; p++) {
-        must_equal(1, harvest->times[p]);
-        must_equal(0, harvest->attempts[p]);
+        must_equal(1, claimed->times[p]);
+        must_equal(0, claimed->attempts[p]);
     }
 }
 

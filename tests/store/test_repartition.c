@@ -1,5 +1,5 @@
 /*
- * test_repartition.c - another number of partitions: the wish, and what becomes of checkpoints,
+ * test_repartition.c - another number of partitions: the request, and what becomes of checkpoints,
  * retries and settled rows when it is fulfilled.
  */
 #include "support/make.h"
@@ -7,32 +7,32 @@
 
 #define FROZEN_MS 50
 
-struct wish {
+struct request {
     int32_t partitions;
     int32_t wanted;
 };
 
-static int copy_wish(const struct subscription_row *row, void *ctx)
+static int copy_request(const struct subscription_row *row, void *ctx)
 {
-    *(struct wish *)ctx = (struct wish){row->partitions, row->wanted};
+    *(struct request *)ctx = (struct request){row->partitions, row->wanted};
     return 0;
 }
 
-static struct wish wish_of(struct store *store)
+static struct request request_of(struct store *store)
 {
-    struct wish wish;
-    must_answer(HF_OK, store_subscription_get(store, text_of("s"), copy_wish, &wish));
-    return wish;
+    struct request request;
+    must_answer(HF_OK, store_subscription_get(store, text_of("s"), copy_request, &request));
+    return request;
 }
 
-static void must_be_wished(struct store *store, int32_t partitions, int32_t wanted)
+static void must_be_requested(struct store *store, int32_t partitions, int32_t wanted)
 {
-    struct wish wish = wish_of(store);
-    must_equal(partitions, wish.partitions);
-    must_equal(wanted, wish.wanted);
+    struct request request = request_of(store);
+    must_equal(partitions, request.partitions);
+    must_equal(wanted, request.wanted);
 }
 
-static void wish_for(struct store *store, int32_t partitions)
+static void request_for(struct store *store, int32_t partitions)
 {
     struct subscription_put put = put_of("s", HF_MODE_ORDERED, partitions);
     must_answer(HF_OK, RUN(store, &put));
@@ -67,21 +67,21 @@ static void move_to(struct store *store, int64_t id, int32_t partition, int64_t 
     must_answer(HF_OK, give_back(&owner));
 }
 
-/* ---- The wish -------------------------------------------------------------------------------- */
+/* ---- The request ----------------------------------------------------------------------------- */
 
 static void a_requested_number_is_stored_and_changes_nothing_else(void **state)
 {
     struct store *a = fixture_open(*state, "a");
     append_count(a, "t", 9);
     int64_t id = subscribe_ordered(a, "s", 3);
-    must_be_wished(a, 3, 0);
+    must_be_requested(a, 3, 0);
     move_to(a, id, 1, 7);
     int64_t generation = generation_of(a, id);
-    wish_for(a, 5);
-    must_be_wished(a, 3, 5);
+    request_for(a, 5);
+    must_be_requested(a, 3, 5);
     must_hold(generation_of(a, id) > generation);
     generation = generation_of(a, id);
-    wish_for(a, 5);
+    request_for(a, 5);
     must_equal(generation, generation_of(a, id));
 }
 
@@ -89,12 +89,12 @@ static void a_new_request_replaces_the_old_and_the_present_number_cancels_it(voi
 {
     struct store *a = fixture_open(*state, "a");
     int64_t id = subscribe_ordered(a, "s", 3);
-    wish_for(a, 5);
-    wish_for(a, 2);
-    must_be_wished(a, 3, 2);
+    request_for(a, 5);
+    request_for(a, 2);
+    must_be_requested(a, 3, 2);
     int64_t generation = generation_of(a, id);
-    wish_for(a, 3);
-    must_be_wished(a, 3, 0);
+    request_for(a, 3);
+    must_be_requested(a, 3, 0);
     must_hold(generation_of(a, id) > generation);
     bool changed = true;
     must_answer(HF_OK, repartition_within(a, id, LEASE_MS, &changed));
@@ -107,15 +107,15 @@ static void after_a_seek_all_partitions_are_equally_far(void **state)
     append_count(a, "t", 9);
     int64_t id = subscribe_ordered(a, "s", 2);
     move_to(a, id, 0, 8);
-    wish_for(a, 3);
+    request_for(a, 3);
     must_answer(HF_BUSY, repartition(a, id));
     must_answer(HF_OK, subscription_seek(a, id, 4));
-    must_be_wished(a, 2, 3);
+    must_be_requested(a, 2, 3);
     must_answer(HF_OK, repartition(a, id));
-    must_be_wished(a, 3, 0);
+    must_be_requested(a, 3, 0);
     must_equal(4, progress_of(a, id).checkpoint);
     must_answer(HF_OK, subscription_seek(a, id, 2));
-    must_be_wished(a, 3, 0);
+    must_be_requested(a, 3, 0);
 }
 
 /* ---- Fulfilling it --------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ static void a_change_of_partitions_waits_until_all_are_equally_far(void **state)
     append_count(a, "t", 9);
     int64_t id = subscribe_ordered(a, "s", 3);
     move_to(a, id, 0, 6);
-    wish_for(a, 2);
+    request_for(a, 2);
     must_answer(HF_BUSY, repartition(a, id));
     must_say("position 0");
     move_to(a, id, 1, 6);
@@ -135,7 +135,7 @@ static void a_change_of_partitions_waits_until_all_are_equally_far(void **state)
     bool changed = false;
     must_answer(HF_OK, repartition_within(a, id, LEASE_MS, &changed));
     must_equal(true, changed);
-    must_be_wished(a, 2, 0);
+    must_be_requested(a, 2, 0);
     for (int32_t i = 0; i < 2; i++) {
         must_equal(6, own(a, id, i).checkpoint);
     }
@@ -149,13 +149,13 @@ static void a_change_of_partitions_waits_for_live_owners_and_names_them(void **s
     struct store *b = fixture_open(*state, "node-b");
     int64_t id = subscribe_ordered(a, "s", 2);
     struct owner theirs = own(b, id, 1);
-    wish_for(a, 4);
+    request_for(a, 4);
     must_answer(HF_BUSY, repartition(a, id));
     must_say("node-b");
     must_answer(HF_BUSY, repartition(b, id));
     must_answer(HF_OK, give_back(&theirs));
     must_answer(HF_OK, repartition(a, id));
-    must_be_wished(a, 4, 0);
+    must_be_requested(a, 4, 0);
 }
 
 static void a_dead_owner_does_not_delay_a_change_of_partitions(void **state)
@@ -165,10 +165,10 @@ static void a_dead_owner_does_not_delay_a_change_of_partitions(void **state)
     int64_t id = subscribe_ordered(a, "s", 2);
     struct child *puppet = puppet_start(*state, "mortal");
     puppet_do(puppet, "acquire %" PRId64 " 1", id);
-    wish_for(a, 3);
+    request_for(a, 3);
     child_kill(puppet);
     must_answer(HF_OK, repartition(a, id));
-    must_be_wished(a, 3, 0);
+    must_be_requested(a, 3, 0);
     struct acquire acquire = acquire_of(id, 0, LEASE_MS);
     must_answer(HF_OK, RUN(a, &acquire));
     /* Where no notes are taken the next owner has to be careful. */
@@ -186,7 +186,7 @@ static void events_that_a_dead_owner_ran_are_recorded_in_their_new_partition(voi
     struct child *puppet = puppet_start(*state, "mortal");
     puppet_do(puppet, "acquire %" PRId64 " 0", id);
     puppet_do(puppet, "note 0 %" PRId64 " 3 1", id);
-    wish_for(a, 4);
+    request_for(a, 4);
     child_kill(puppet);
     must_answer(HF_OK, repartition(a, id));
     int32_t partition = (int32_t)(entry_at(*state, a, 3)->hash % 4);
@@ -202,7 +202,7 @@ static void a_frozen_owner_delays_a_change_of_partitions_by_a_lease_and_is_refus
     struct child *puppet = puppet_start(*state, "frozen");
     puppet_do(puppet, "acquire %" PRId64 " 1", id);
     child_freeze(puppet);
-    wish_for(a, 3);
+    request_for(a, 3);
     int64_t until_ms = mono_ms() + PATIENCE_MS;
     bool changed = false;
     while (repartition_within(a, id, FROZEN_MS, &changed) == HF_BUSY) {
@@ -224,9 +224,9 @@ static void former_epochs_are_refused_after_a_change_of_partitions(void **state)
     }
     struct owner before = own(a, id, 1);
     must_answer(HF_OK, give_back(&before));
-    wish_for(a, 1);
+    request_for(a, 1);
     must_answer(HF_OK, repartition(a, id));
-    wish_for(a, 2);
+    request_for(a, 2);
     must_answer(HF_OK, repartition(a, id));
     struct owner after = own(a, id, 1);
     must_hold(after.epoch > before.epoch);
@@ -243,7 +243,7 @@ static void retries_and_settled_rows_move_to_the_partition_of_their_event(void *
     must_answer(HF_OK, SETTLE(&owner, 4, retry(1, "a", T0), block(2, "b"), done(7, "g"),
                               done(9, "i"), held(11, "a"), held(12, "b")));
     must_answer(HF_OK, give_back(&owner));
-    wish_for(a, 5);
+    request_for(a, 5);
     must_answer(HF_OK, repartition(a, id));
     for (int64_t position = 1; position <= 12; position++) {
         int32_t partition = (int32_t)(entry_at(*state, a, position)->hash % 5);
@@ -287,7 +287,7 @@ static void an_edited_dead_letter_that_waits_goes_by_its_copy(void **state)
                                .count = 1,
                                .payload = text_of("{\"edited\":1}")};
     must_answer(HF_OK, RUN(a, &again));
-    wish_for(a, 7);
+    request_for(a, 7);
     must_answer(HF_OK, repartition(a, id));
     must_read("2", list_due(a, id, (int32_t)(entry_at(*state, a, 2)->hash % 7), T0));
 }
@@ -302,7 +302,7 @@ static void members_stay_and_are_notified_of_a_change_of_partitions(void **state
                                       .lease_ms = LEASE_MS};
     must_answer(HF_OK, RUN(a, &refresh));
     move_to(a, id, 1, 3);
-    wish_for(a, 4);
+    request_for(a, 4);
     must_answer(HF_OK, RUN(a, &refresh));
     must_equal(0, refresh.ret_lowest);
     must_equal(3, refresh.ret_highest);

@@ -5,7 +5,7 @@
  *
  *     append TYPE KEY COUNT            "-" is no key; the number is the first position
  *     publish ID                       one event with this id; the position, negative if duplicate
- *     muster SUBSCRIPTION              the number is how many members there are
+ *     refresh SUBSCRIPTION             the number is how many members there are
  *     acquire SUBSCRIPTION PARTITION   the number is the epoch
  *     settle CHECKPOINT                of what was acquired last
  *     note SLOT SUBSCRIPTION POSITION ATTEMPT

@@ -10,7 +10,7 @@
 #define OTHERS 500
 #define STILL_MS 50
 
-/* Looks at all of them, as a muster does: always in the same order. */
+/* Looks at all of them, as a refresh of the members does: always in the same order. */
 static void look_round(struct postgres_engine *engine, int64_t round, size_t frozen)
 {
     for (size_t i = 0; i < OTHERS; i++) {

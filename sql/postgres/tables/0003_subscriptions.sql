@@ -17,7 +17,7 @@ CREATE TABLE holdfast_private.subscriptions (
     members_version bigint NOT NULL DEFAULT 0,    -- rises when its members change, or a partition
                                                   -- is
                                                 -- given back: then each looks at its share
-    wanted        integer,                      -- another number of partitions is wished for
+    wanted        integer,                      -- another number of partitions is requested
     start         bigint NOT NULL,              -- it began, or was last sought, after this position
     paused_at     timestamptz,
     paused_by     text,

@@ -148,13 +148,13 @@ SELECT partition, checkpoint, checkpoint_at, last_event_id, owner, owner_name, e
 
 -- ---- Another number of partitions ---------------------------------------------------------------
 
--- The present number is no wish.
--- name: wish_put
+-- The present number is no request.
+-- name: partitions_request_put
 UPDATE holdfast_subscriptions SET wanted = nullif(?2, partitions), generation = generation + 1
     WHERE id = ?1;
 
 -- hot
--- name: wish_get
+-- name: partitions_request_get
 SELECT s.wanted, s.partitions,
        (SELECT min(p.checkpoint) FROM holdfast_partitions p WHERE p.subscription_id = s.id),
        (SELECT max(p.checkpoint) FROM holdfast_partitions p WHERE p.subscription_id = s.id),
@@ -162,7 +162,7 @@ SELECT s.wanted, s.partitions,
        (SELECT max(p.doubt_through) FROM holdfast_partitions p WHERE p.subscription_id = s.id)
     FROM holdfast_subscriptions s WHERE s.id = ?2 AND s.namespace_id = ?1;
 
--- name: wish_fulfilled
+-- name: partitions_request_end
 UPDATE holdfast_subscriptions
     SET partitions = wanted, wanted = NULL, generation = generation + 1,
         members_version = members_version + 1

@@ -1,2 +1,2 @@
--- A wish for another number of partitions, which is fulfilled when all are equally far. NULL: none.
+-- A request for another number of partitions; it is fulfilled when all are equally far. NULL: none.
 ALTER TABLE holdfast_subscriptions ADD COLUMN wanted INTEGER;

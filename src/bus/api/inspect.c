@@ -312,8 +312,8 @@ struct reading {
     void *ctx;
 };
 
-/* Hands over what is in the batch. All up to `floor` was read. The callback's wish to stop ends the
- * reading. */
+/* Hands over what is in the batch. All up to `floor` was read. The callback's request to stop ends
+ * the reading. */
 static hf_status hand_over(struct reading *reading, int64_t floor)
 {
     for (size_t i = 0; i < reading->batch.count; i++) {

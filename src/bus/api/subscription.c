@@ -48,7 +48,7 @@ struct subscription {
 /* ---- The durable part ------------------------------------------------------------------------ */
 
 /* What hf_subscription_create and hf_subscribe want to be stored. */
-struct wish {
+struct request {
     const char *name;
     struct text patterns[HF_PATTERNS_MAX];
     size_t pattern_count;
@@ -56,7 +56,7 @@ struct wish {
     hf_subscription_options given;
 };
 
-static hf_status put(hf_bus *bus, const struct wish *wish, const struct text *patterns,
+static hf_status put(hf_bus *bus, const struct request *request, const struct text *patterns,
                      size_t count, const hf_subscription_options *options, int64_t start,
                      int64_t generation, bool *ret_created)
 {
@@ -74,7 +74,7 @@ static hf_status put(hf_bus *bus, const struct wish *wish, const struct text *pa
     if (!status) {
         struct subscription_put change = {
             .change = {.kind = CHANGE_SUBSCRIPTION_PUT, .now_us = clock_wall_us()},
-            .name = text_of(wish->name),
+            .name = text_of(request->name),
             .patterns_json = buf_text(&patterns_json),
             .options_json = buf_text(&options_json),
             .mode = options->mode,
@@ -102,68 +102,70 @@ static hf_status check_options(const hf_bus *bus, const hf_subscription_options 
 }
 
 /* HF_CONFLICT: another process has created it meanwhile: what it gave must not be lost. */
-static hf_status create(hf_bus *bus, const struct wish *wish, bool *ret_created)
+static hf_status create(hf_bus *bus, const struct request *request, bool *ret_created)
 {
     hf_subscription_options options;
     options_default(&options);
     if (store_look_ms(bus->store) > 0) {
         options.wait_period_ms = store_look_ms(bus->store);
     }
-    options_merge(&options, &wish->given);
+    options_merge(&options, &request->given);
     hf_status status = check_options(bus, &options);
     if (status) {
         return status;
     }
-    if (wish->given.from.kind == HF_PLACE_NONE) {
+    if (request->given.from.kind == HF_PLACE_NONE) {
         return fail(HF_INVALID,
                     "subscription %s is new: say where it starts (from: start, now, a position or "
                     "a time)",
-                    wish->name);
+                    request->name);
     }
     int64_t start;
-    status = hf_locate(bus, wish->given.from, &start);
+    status = hf_locate(bus, request->given.from, &start);
     return status ? status
-                  : put(bus, wish, wish->patterns, wish->pattern_count, &options, start, 0,
+                  : put(bus, request, request->patterns, request->pattern_count, &options, start, 0,
                         ret_created);
 }
 
-static hf_status check_unchangeable(const struct wish *wish, const struct definition *definition)
+static hf_status check_unchangeable(const struct request *request,
+                                    const struct definition *definition)
 {
-    const hf_subscription_options *given = &wish->given;
+    const hf_subscription_options *given = &request->given;
     if (given->mode != HF_MODE_DEFAULT && given->mode != definition->options.mode) {
         return fail(HF_CONFLICT, "subscription %s exists with mode %s; the mode cannot be changed",
-                    wish->name, definition->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
+                    request->name,
+                    definition->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
     }
     if (given->order != HF_ORDER_DEFAULT && given->order != definition->options.order) {
-        return fail(HF_CONFLICT,
-                    "subscription %s exists with order %s; the order cannot be changed", wish->name,
-                    definition->options.order == HF_ORDER_STRICT ? "strict" : "relaxed");
+        return fail(
+            HF_CONFLICT, "subscription %s exists with order %s; the order cannot be changed",
+            request->name, definition->options.order == HF_ORDER_STRICT ? "strict" : "relaxed");
     }
     return HF_OK;
 }
 
 /* The patterns after the change; false if they stay as they are. */
-static bool merge_patterns(const struct wish *wish, const struct definition *definition,
+static bool merge_patterns(const struct request *request, const struct definition *definition,
                            struct text *patterns, size_t *ret_count)
 {
-    if (wish->replace) {
-        memcpy(patterns, wish->patterns, wish->pattern_count * sizeof *patterns);
-        *ret_count = wish->pattern_count;
-        bool same = wish->pattern_count == definition->pattern_count;
-        for (size_t i = 0; same && i < wish->pattern_count; i++) {
+    if (request->replace) {
+        memcpy(patterns, request->patterns, request->pattern_count * sizeof *patterns);
+        *ret_count = request->pattern_count;
+        bool same = request->pattern_count == definition->pattern_count;
+        for (size_t i = 0; same && i < request->pattern_count; i++) {
             same = text_equal(patterns[i], definition->patterns[i]);
         }
         return !same;
     }
     size_t count = definition->pattern_count;
     memcpy(patterns, definition->patterns, count * sizeof *patterns);
-    for (size_t i = 0; i < wish->pattern_count; i++) {
+    for (size_t i = 0; i < request->pattern_count; i++) {
         bool covered = false;
         for (size_t j = 0; j < count && !covered; j++) {
-            covered = glob_covers(patterns[j], wish->patterns[i]);
+            covered = glob_covers(patterns[j], request->patterns[i]);
         }
         if (!covered && count <= HF_PATTERNS_MAX) {
-            patterns[count++] = wish->patterns[i];
+            patterns[count++] = request->patterns[i];
         }
     }
     *ret_count = count;
@@ -171,39 +173,40 @@ static bool merge_patterns(const struct wish *wish, const struct definition *def
 }
 
 /* Changes what differs. HF_CONFLICT with *ret_again: another process changed it meanwhile. */
-static hf_status update(hf_bus *bus, const struct wish *wish, const struct definition *definition,
-                        bool *ret_again)
+static hf_status update(hf_bus *bus, const struct request *request,
+                        const struct definition *definition, bool *ret_again)
 {
-    hf_status status = check_unchangeable(wish, definition);
+    hf_status status = check_unchangeable(request, definition);
     if (status) {
         return status;
     }
     hf_subscription_options options = definition->options;
-    if (definition->wanted > 0) { /* not given: the wish stays */
+    if (definition->wanted > 0) { /* not given: the request stays */
         options.partitions = definition->wanted;
     }
-    options_merge(&options, &wish->given);
+    options_merge(&options, &request->given);
     status = check_options(bus, &options);
     if (status) {
         return status;
     }
     struct text patterns[HF_PATTERNS_MAX + 1];
     size_t count;
-    bool differs = merge_patterns(wish, definition, patterns, &count);
+    bool differs = merge_patterns(request, definition, patterns, &count);
     differs |= !options_equal(&options, &definition->options);
     differs |= definition->wanted > 0 && options.partitions != definition->wanted;
     if (!differs) {
         return HF_OK;
     }
     bool created;
-    status = put(bus, wish, patterns, count, &options, 0, definition->generation, &created);
+    status = put(bus, request, patterns, count, &options, 0, definition->generation, &created);
     *ret_again = status == HF_CONFLICT || (!status && created);
     return status;
 }
 
-/* Another number of partitions is wished for: if no process works for the subscription and all are
+/* Another number of partitions is requested: if no process works for the subscription and all are
  * equally far it need not wait; else the members that work for it do it (membership.c). */
-static hf_status repartition(hf_bus *bus, const struct wish *wish, struct definition *definition)
+static hf_status repartition(hf_bus *bus, const struct request *request,
+                             struct definition *definition)
 {
     struct repartition change = {
         .change = {.kind = CHANGE_REPARTITION, .now_us = clock_wall_us()},
@@ -212,11 +215,11 @@ static hf_status repartition(hf_bus *bus, const struct wish *wish, struct defini
         .attempts_max = definition->options.attempts_max,
     };
     hf_status status = bus_run(bus, &change.change);
-    return status && status != HF_BUSY ? status : definition_load(bus, wish->name, definition);
+    return status && status != HF_BUSY ? status : definition_load(bus, request->name, definition);
 }
 
-/* Makes the stored subscription what the wish says and loads it. */
-static hf_status realise(hf_bus *bus, const struct wish *wish, struct definition *definition,
+/* Makes the stored subscription what the request says and loads it. */
+static hf_status realise(hf_bus *bus, const struct request *request, struct definition *definition,
                          bool *ret_created)
 {
     hf_status status = HF_OK;
@@ -224,42 +227,43 @@ static hf_status realise(hf_bus *bus, const struct wish *wish, struct definition
     pthread_mutex_lock(&bus->making);
     for (int i = 0; i < UPDATE_TRIES; i++) {
         bool again = false;
-        status = definition_load(bus, wish->name, definition);
+        status = definition_load(bus, request->name, definition);
         if (status == HF_NOTFOUND) {
             bool created = false;
-            status = create(bus, wish, &created);
+            status = create(bus, request, &created);
             *ret_created = created;
             again = status == HF_CONFLICT;
         } else if (!status) {
-            status = update(bus, wish, definition, &again);
+            status = update(bus, request, definition, &again);
         }
         if (!again) {
             break;
         }
     }
     if (!status) {
-        status = definition_load(bus, wish->name, definition);
+        status = definition_load(bus, request->name, definition);
     }
     if (!status && definition->wanted > 0) {
-        status = repartition(bus, wish, definition);
+        status = repartition(bus, request, definition);
     }
     pthread_mutex_unlock(&bus->making);
     return status;
 }
 
-static hf_status wish_init(struct wish *wish, const char *name, const char *const *patterns,
-                           size_t count, const hf_subscription_options *options)
+static hf_status request_init(struct request *request, const char *name,
+                              const char *const *patterns, size_t count,
+                              const hf_subscription_options *options)
 {
-    *wish = (struct wish){.name = name};
+    *request = (struct request){.name = name};
     hf_subscription_options none = HF_SUBSCRIPTION_OPTIONS_INIT;
-    wish->given = none;
+    request->given = none;
     if (!name) {
         return fail(HF_INVALID, "subscription name is NULL");
     }
     hf_status status = glob_check_name(text_of(name), "subscription name", HF_NAME_BYTES_MAX);
     if (!status && options) {
-        status = bus_read_options(&wish->given, sizeof wish->given, sizeof wish->given, options,
-                                  "hf_subscription_options");
+        status = bus_read_options(&request->given, sizeof request->given, sizeof request->given,
+                                  options, "hf_subscription_options");
     }
     if (!status && (count == 0 || count > HF_PATTERNS_MAX)) {
         status = fail(HF_INVALID, "subscription %s: %zu patterns; it takes 1 to %d", name, count,
@@ -269,7 +273,7 @@ static hf_status wish_init(struct wish *wish, const char *name, const char *cons
         if (!patterns || !patterns[i]) {
             return fail(HF_INVALID, "subscription %s: pattern is NULL", name);
         }
-        wish->patterns[wish->pattern_count++] = text_of(patterns[i]);
+        request->patterns[request->pattern_count++] = text_of(patterns[i]);
         status = glob_check_pattern(text_of(patterns[i]));
     }
     return status;
@@ -280,18 +284,18 @@ hf_status hf_subscription_create(hf_bus *bus, const char *name, const char *cons
                                  int32_t *ret_created)
 {
     hf_status status = bus_check_open(bus);
-    struct wish wish;
+    struct request request;
     if (!status) {
-        status = wish_init(&wish, name, patterns, pattern_count, options);
+        status = request_init(&request, name, patterns, pattern_count, options);
     }
     if (status) {
         return status;
     }
-    wish.replace = true;
+    request.replace = true;
     bool created;
     struct definition definition;
     definition_init(&definition);
-    status = realise(bus, &wish, &definition, &created);
+    status = realise(bus, &request, &definition, &created);
     definition_release(&definition);
     if (!status && ret_created) {
         *ret_created = created;
@@ -426,9 +430,9 @@ static hf_status register_handler(hf_bus *bus, const char *name, const char *pat
                                   hf_handler_id *ret_id)
 {
     hf_status status = bus_check_open(bus);
-    struct wish wish;
+    struct request request;
     if (!status) {
-        status = wish_init(&wish, name, &pattern, 1, options);
+        status = request_init(&request, name, &pattern, 1, options);
     }
     if (!status && !more.run && !more.run_batch) {
         status = fail(HF_INVALID, "subscription %s: handler is NULL", name);
@@ -439,7 +443,7 @@ static hf_status register_handler(hf_bus *bus, const char *name, const char *pat
     bool created;
     struct definition definition;
     definition_init(&definition);
-    status = realise(bus, &wish, &definition, &created);
+    status = realise(bus, &request, &definition, &created);
     pthread_mutex_lock(&bus->mutex);
     if (!status && !bus_admits(bus)) {
         status = bus_refuse(bus); /* by a handler that was given up: hf_close may be over */

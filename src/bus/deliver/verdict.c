@@ -249,11 +249,11 @@ void verdict_log(const struct log *log, const char *subscription,
     log_record(log, &record);
 }
 
-struct pause_wish verdict_halt(const hf_subscription_options *options,
-                               const struct outcome *outcomes, size_t count, const char *by,
-                               struct halt *halt)
+struct pause_request verdict_halt(const hf_subscription_options *options,
+                                  const struct outcome *outcomes, size_t count, const char *by,
+                                  struct halt *halt)
 {
-    struct pause_wish pause = {.by = text_of(by), .reason = TEXT_ABSENT};
+    struct pause_request pause = {.by = text_of(by), .reason = TEXT_ABSENT};
     for (size_t i = 0; i < count && options->on_poison == HF_POISON_HALT; i++) {
         if (outcomes[i].kind == OUTCOME_DEAD) {
             snprintf(halt->reason, sizeof halt->reason,

@@ -63,8 +63,8 @@ struct halt {
 
 /* on_poison=halt: if one of the outcomes is a death, the pause that has to be stored with it; else
  * an absent reason. `halt` lives as long as the answer. */
-struct pause_wish verdict_halt(const hf_subscription_options *options,
-                               const struct outcome *outcomes, size_t count, const char *by,
-                               struct halt *halt);
+struct pause_request verdict_halt(const hf_subscription_options *options,
+                                  const struct outcome *outcomes, size_t count, const char *by,
+                                  struct halt *halt);
 
 #endif

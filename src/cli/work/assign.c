@@ -8,7 +8,7 @@
  * by hf_assign.
  *
  * The number of partitions of a subscription that exists changes only when all are equally far, so
- * there can be two: the one that it has, and the one that is wished for. An assignment may be for
+ * there can be two: the one that it has, and the one that is requested. An assignment may be for
  * either.
  */
 #include "base/banned.h"
@@ -64,7 +64,7 @@ static int32_t total_of(const struct work_item *item)
     return item->total == -1 ? partitions_of(item) : item->total;
 }
 
-/* One that is wished for already, and not had yet, is not known here: hf_assign knows. */
+/* One that is requested already, and not had yet, is not known here: hf_assign knows. */
 static bool fits_number(const struct work_item *item)
 {
     return total_of(item) == partitions_of(item) ||

@@ -23,10 +23,10 @@
  * done above its checkpoint is remembered in the store, and then it is given back. So the process
  * that gets it neither misses nor repeats an event, and no two processes work on one key.
  *
- * Another number of partitions (struct repartition): while it is wished for, nothing is handed out
+ * Another number of partitions (struct repartition): while it is requested, nothing is handed out
  * beyond the barrier, which is the highest checkpoint of all partitions as a refresh tells it. So
  * each of us ends what is in hand, and a member that is behind comes up to the barrier. When all
- * are there each gives its partitions back, and the last one fulfils the wish; all refresh the
+ * are there each gives its partitions back, and the last one fulfils the request; all refresh the
  * members again and share out the new ones. What was done beyond the barrier (above a gap) is
  * remembered in the store.
  *
@@ -427,7 +427,7 @@ static void take_share(struct runner *runner, const struct members_refresh *refr
                total, (long long)ordered->floor);
 }
 
-/* Another number of partitions is wished for: are all equally far, and ours to stay so? */
+/* Another number of partitions is requested: are all equally far, and ours to stay so? */
 static bool is_drained(const struct runner *runner, const struct members_refresh *refresh)
 {
     const struct ordered *ordered = runner->ordered;

@@ -48,7 +48,7 @@ struct ordered {
     int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
     enum membership membership;
     bool drained;            /* another number of partitions can be had: all are to be given back */
-    int64_t barrier;         /* while another number is wished for, nothing is handed out beyond
+    int64_t barrier;         /* while another number is requested, nothing is handed out beyond
                              this; as of the last refresh of the members */
     int64_t members_version; /* as of the last refresh */
     int64_t members_refreshed_us; /* monotonic: the last one */

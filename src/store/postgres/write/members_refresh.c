@@ -8,7 +8,7 @@
  * remembered, so that one that freezes is found out after a lease.
  *
  * Another number of partitions: the function does it, in its one transaction. If the answer is lost
- * it is asked again, and finds the wish still there or fulfilled.
+ * it is asked again, and finds the request still there or fulfilled.
  */
 #include <string.h>
 

@@ -121,10 +121,10 @@ static void fill_outcomes(struct params *params, const struct outcome *outcomes,
 }
 
 /* The pause that comes with the settle, if there is one. */
-static void fill_pause(struct params *params, const struct pause_wish *wish)
+static void fill_pause(struct params *params, const struct pause_request *request)
 {
-    param_text(params, wish->by);
-    param_text(params, wish->reason);
+    param_text(params, request->by);
+    param_text(params, request->reason);
 }
 
 static hf_status check_count(size_t count)

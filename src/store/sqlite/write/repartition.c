@@ -1,10 +1,10 @@
 /*
  * repartition.c - giving a subscription another number of partitions.
  *
- * The wish is in the subscription's row. The bus hands out nothing beyond the highest checkpoint
+ * The request is in the subscription's row. The bus hands out nothing beyond the highest checkpoint
  * any more, so all checkpoints come to stand there; then everything up to it is settled or has a
  * row, whatever partition it was of, and the rows can be given to other partitions. What was done
- * beyond it before the wish was noticed has rows in `settled`, which go along.
+ * beyond it before the request was noticed has rows in `settled`, which go along.
  *
  * It happens in one transaction: who dies before its commit has changed nothing, and the next one
  * does it. All new epochs are above all old ones, so that what a process still holds is refused. A
@@ -19,7 +19,7 @@
 #include "store/sqlite/verbs.h"
 #include "store/sqlite/write/partition.h"
 
-struct wish {
+struct request {
     int32_t wanted;     /* 0: there is none */
     int32_t partitions; /* at present */
     int64_t lowest;     /* checkpoint of them ... */
@@ -29,10 +29,10 @@ struct wish {
     struct partition unclean; /* owned: its owner died, and it is not known what it was doing */
 };
 
-static hf_status load_wish(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
-                           struct wish *wish)
+static hf_status load_request(struct sqlite_engine *engine, struct conn *conn,
+                              int64_t subscription_id, struct request *request)
 {
-    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_WISH_GET);
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITIONS_REQUEST_GET);
     if (!stmt) {
         return conn_error(conn);
     }
@@ -47,22 +47,22 @@ static hf_status load_wish(struct sqlite_engine *engine, struct conn *conn, int6
         return fail(HF_NOTFOUND, "there is no subscription with id %lld",
                     (long long)subscription_id);
     }
-    wish->wanted = sqlite3_column_int(stmt, 0);
-    wish->partitions = sqlite3_column_int(stmt, 1);
-    wish->lowest = sqlite3_column_int64(stmt, 2);
-    wish->highest = sqlite3_column_int64(stmt, 3);
-    wish->epoch = sqlite3_column_int64(stmt, 4);
-    wish->doubt_through = sqlite3_column_int64(stmt, 5);
+    request->wanted = sqlite3_column_int(stmt, 0);
+    request->partitions = sqlite3_column_int(stmt, 1);
+    request->lowest = sqlite3_column_int64(stmt, 2);
+    request->highest = sqlite3_column_int64(stmt, 3);
+    request->epoch = sqlite3_column_int64(stmt, 4);
+    request->doubt_through = sqlite3_column_int64(stmt, 5);
     conn_done(stmt);
     return HF_OK;
 }
 
 /* Does a process that is alive own any partition? */
 static hf_status check_owners(struct sqlite_engine *engine, struct conn *conn,
-                              const struct repartition *repartition, const struct wish *wish)
+                              const struct repartition *repartition, const struct request *request)
 {
     hf_status status = HF_OK;
-    for (int32_t i = 0; !status && i < wish->partitions; i++) {
+    for (int32_t i = 0; !status && i < request->partitions; i++) {
         struct partition partition;
         status = partition_load(engine, conn, repartition->subscription_id, i, &partition);
         if (status || !partition.owned) {
@@ -79,10 +79,10 @@ static hf_status check_owners(struct sqlite_engine *engine, struct conn *conn,
 
 /* Records what dead owners were doing. */
 static hf_status recover(struct sqlite_engine *engine, struct conn *conn,
-                         const struct repartition *repartition, struct wish *wish)
+                         const struct repartition *repartition, struct request *request)
 {
     hf_status status = HF_OK;
-    for (int32_t i = 0; !status && i < wish->partitions; i++) {
+    for (int32_t i = 0; !status && i < request->partitions; i++) {
         struct partition partition;
         status = partition_load(engine, conn, repartition->subscription_id, i, &partition);
         if (status || !partition.owned) {
@@ -96,19 +96,19 @@ static hf_status recover(struct sqlite_engine *engine, struct conn *conn,
             .attempts_max = repartition->attempts_max,
         };
         status = sqlite_acquire(engine, conn, &acquire);
-        wish->epoch = acquire.ret_epoch > wish->epoch ? acquire.ret_epoch : wish->epoch;
-        if (acquire.ret_doubt_through > wish->doubt_through) {
-            wish->doubt_through = acquire.ret_doubt_through;
+        request->epoch = acquire.ret_epoch > request->epoch ? acquire.ret_epoch : request->epoch;
+        if (acquire.ret_doubt_through > request->doubt_through) {
+            request->doubt_through = acquire.ret_doubt_through;
         }
         if (acquire.ret_unclean) {
-            wish->unclean = partition;
+            request->unclean = partition;
         }
     }
     return status;
 }
 
 static hf_status renew(struct conn *conn, const struct repartition *repartition,
-                       const struct wish *wish, int32_t partition)
+                       const struct request *request, int32_t partition)
 {
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_RENEW);
     if (!stmt) {
@@ -116,60 +116,60 @@ static hf_status renew(struct conn *conn, const struct repartition *repartition,
     }
     bind_int(stmt, 1, repartition->subscription_id);
     bind_int(stmt, 2, partition);
-    bind_int(stmt, 3, wish->highest);
+    bind_int(stmt, 3, request->highest);
     bind_int(stmt, 4, repartition->change.now_us);
-    bind_int(stmt, 5, wish->epoch + 1);
-    if (wish->unclean.owned) {
-        bind_blob(stmt, 6, wish->unclean.owner, sizeof wish->unclean.owner);
-        bind_text(stmt, 7, text_of(wish->unclean.owner_name));
+    bind_int(stmt, 5, request->epoch + 1);
+    if (request->unclean.owned) {
+        bind_blob(stmt, 6, request->unclean.owner, sizeof request->unclean.owner);
+        bind_text(stmt, 7, text_of(request->unclean.owner_name));
     } else {
         bind_text(stmt, 6, TEXT_ABSENT);
         bind_text(stmt, 7, TEXT_ABSENT);
     }
     bind_int(stmt, 8, span_number(repartition->change.now_us));
-    bind_int(stmt, 9, wish->doubt_through);
+    bind_int(stmt, 9, request->doubt_through);
     return conn_run(conn, stmt);
 }
 
 /* Replaces the partitions and gives every row to the one it belongs to now. */
 static hf_status fulfil(struct sqlite_engine *engine, struct conn *conn,
-                        const struct repartition *repartition, const struct wish *wish)
+                        const struct repartition *repartition, const struct request *request)
 {
     int64_t id = repartition->subscription_id;
     int64_t place = place_of(engine, 0);
     hf_status status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_PARTITIONS, id);
-    for (int32_t i = 0; !status && i < wish->wanted; i++) {
-        status = renew(conn, repartition, wish, i);
+    for (int32_t i = 0; !status && i < request->wanted; i++) {
+        status = renew(conn, repartition, request, i);
     }
     HF_POINT("mid_repartition");
     if (!status) {
-        status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_REHOME, id, wish->wanted, place);
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_RETRIES_REHOME, id, request->wanted, place);
     }
     if (!status) {
-        status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_REHOME, id, wish->wanted, place);
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_REHOME, id, request->wanted, place);
     }
-    return status ? status : STATEMENT_RUN(conn, SQLITE_QUERY_WISH_FULFILLED, id);
+    return status ? status : STATEMENT_RUN(conn, SQLITE_QUERY_PARTITIONS_REQUEST_END, id);
 }
 
 hf_status sqlite_repartition(struct sqlite_engine *engine, struct conn *conn,
                              struct repartition *repartition)
 {
-    struct wish wish = {0};
+    struct request request = {0};
     repartition->ret_changed = false;
-    hf_status status = load_wish(engine, conn, repartition->subscription_id, &wish);
-    if (status || wish.wanted == 0) {
+    hf_status status = load_request(engine, conn, repartition->subscription_id, &request);
+    if (status || request.wanted == 0) {
         return status;
     }
-    if (wish.lowest < wish.highest) {
+    if (request.lowest < request.highest) {
         return fail(HF_BUSY, "the slowest partition is at position %lld, and has to come to %lld",
-                    (long long)wish.lowest, (long long)wish.highest);
+                    (long long)request.lowest, (long long)request.highest);
     }
-    status = check_owners(engine, conn, repartition, &wish);
+    status = check_owners(engine, conn, repartition, &request);
     if (!status) {
-        status = recover(engine, conn, repartition, &wish);
+        status = recover(engine, conn, repartition, &request);
     }
     if (!status) {
-        status = fulfil(engine, conn, repartition, &wish);
+        status = fulfil(engine, conn, repartition, &request);
     }
     if (!status) {
         conn->ring = RING_ALL;

@@ -65,19 +65,19 @@ static hf_status move_checkpoint(struct conn *conn, int64_t subscription_id,
 }
 
 /* The pause that comes with the settle, if there is one. */
-static hf_status pause_as_wished(struct sqlite_engine *engine, struct conn *conn,
-                                 int64_t subscription_id, const struct pause_wish *wish,
-                                 int64_t now_us)
+static hf_status pause_as_requested(struct sqlite_engine *engine, struct conn *conn,
+                                    int64_t subscription_id, const struct pause_request *request,
+                                    int64_t now_us)
 {
-    if (text_is_absent(wish->reason)) {
+    if (text_is_absent(request->reason)) {
         return HF_OK;
     }
     struct pause pause = {
         .change = {.now_us = now_us},
         .subscription_id = subscription_id,
         .paused = true,
-        .by = wish->by,
-        .reason = wish->reason,
+        .by = request->by,
+        .reason = request->reason,
     };
     return sqlite_pause(engine, conn, &pause);
 }
@@ -149,8 +149,8 @@ hf_status sqlite_settle(struct sqlite_engine *engine, struct conn *conn, struct 
                                  settle->change.now_us);
     }
     if (!status) {
-        status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
-                                 settle->change.now_us);
+        status = pause_as_requested(engine, conn, settle->subscription_id, &settle->pause,
+                                    settle->change.now_us);
     }
     if (!status) {
         settle->ret_generation = partition.generation;
@@ -390,8 +390,8 @@ hf_status sqlite_settle_lease(struct sqlite_engine *engine, struct conn *conn,
         status = fail(HF_NOMEM, "no memory to settle %zu events", settle->count);
     }
     if (!status) {
-        status = pause_as_wished(engine, conn, settle->subscription_id, &settle->pause,
-                                 settle->change.now_us);
+        status = pause_as_requested(engine, conn, settle->subscription_id, &settle->pause,
+                                    settle->change.now_us);
     }
     lease_release(&released);
     lease_release(&lease);

@@ -239,10 +239,10 @@ hf_status sqlite_subscription_put(struct sqlite_engine *engine, struct conn *con
                   differs(put->options_json, stored.options_json);
     int64_t id = stored.id;
     int32_t wanted = put->partitions == stored.partitions ? 0 : put->partitions;
-    bool wish = wanted != stored.wanted;
+    bool request = wanted != stored.wanted;
     conn_done(stmt);
-    if (!status && wish) {
-        status = STATEMENT_RUN(conn, SQLITE_QUERY_WISH_PUT, id, put->partitions);
+    if (!status && request) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_PARTITIONS_REQUEST_PUT, id, put->partitions);
     }
     if (!status && change) {
         stmt = conn_statement(conn, SQLITE_QUERY_SUBSCRIPTION_CHANGE);
