@@ -30,11 +30,11 @@ BEGIN
 END
 $$;
 
--- change_members_refresh: `struct members_refresh`. p_frozen, p_frozen_renewals: as in change_acquire.
+-- change_members_refresh: `struct members_refresh`. p_frozen, p_frozen_renewals: as change_acquire.
 -- `members` are tokens in the order of joining, `assigned` what each of them wants; `owners` is a
 -- token per partition, NULL where no process has it or one that is dead or frozen; `seen` and
 -- `seen_renewals` are the signs of life of all others that were met, to be remembered by the
--- caller; `lowest` and `highest` are told only if another number of partitions is requested.
+-- caller; `lowest` and `highest` are set only if another number of partitions is requested.
 -- Writes only if a member joins, leaves or is struck off. HF_NOTFOUND, HF_MISUSE, HF_BUSY.
 CREATE OR REPLACE FUNCTION holdfast.change_members_refresh(
     p_namespace_id integer, p_subscription_id bigint, p_token uuid, p_leaves boolean,

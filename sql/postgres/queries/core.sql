@@ -352,12 +352,13 @@ SELECT holdfast.process_lock({namespace}, $1)
 SELECT * FROM holdfast.node_register({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
                                      $12)
 
--- name: keeper_look If $4, a sign of life of process $1 named $2, which holds its lock or not ($3).
--- If $5 is not NULL the declaration that a consumer sleeps, for so many ms. Then, in this order:
--- the newest position, and who has published and is not over yet. Each step refers to the one
--- before, so that they happen in this order. At last the server's clock, the number of company(),
--- the time of timers_next(), and the schema's version and the oldest program that may use it: it
--- may have been migrated.
+-- name: keeper_look
+-- If $4, shows a sign of life of process $1 named $2, which holds its lock or not ($3). If $5 is
+-- not NULL, declares that a consumer sleeps, for so many ms. Then reads, in this order, the newest
+-- position, and the publishers whose transactions are open: each step refers to the one before, so
+-- that they happen in this order. At last it reads the server's clock, the number of company(), the
+-- time of timers_next(), and the version of the schema with the oldest program that may use it,
+-- since the schema may have been migrated.
 SELECT f.flag, h.head, holdfast.publishers({namespace}, h.head),
        clock_timestamp(), holdfast.company({namespace}, $1), holdfast.timers_next({namespace}),
        (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'schema_version'),
