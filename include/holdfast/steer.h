@@ -13,8 +13,10 @@ extern "C" {
 /*
  * Moves a subscription to another place: the checkpoint is set, leases end, waiting retries and
  * held events go, dead letters stay. Works while it is being processed; results of what ran before
- * the seek are refused. ret_count (may be NULL): how many log positions will come (again).
- * With dry_run HF_ON nothing is changed.
+ * the seek are refused. A process that has read events ahead learns of the seek a moment later (a
+ * lost notification: with its next look, wait_period_ms), and may begin some of them until then.
+ * ret_count (may be NULL): how many log positions will come (again). With dry_run HF_ON nothing is
+ * changed.
  */
 HF_API hf_status hf_seek(hf_bus *bus, const char *subscription, hf_place to, hf_toggle dry_run,
                          int64_t *ret_count);

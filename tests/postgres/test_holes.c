@@ -61,7 +61,31 @@ static void a_rolled_back_publish_does_not_keep_the_checkpoint(void **state)
     stage_end(&s);
 }
 
-static void a_savepoint_that_is_rolled_back_leaves_a_hole_until_the_end(void **state)
+/* The transaction has published before the savepoint: it stays a publisher after the rollback. */
+static void a_rolled_back_savepoint_of_a_publisher_leaves_a_hole_until_the_end(void **state)
+{
+    struct stage s = stage_of(*state);
+    side_must(s.a, "BEGIN");
+    assert_int_equal(stage_publish(s.a), 1);
+    side_must(s.a, "SAVEPOINT one");
+    assert_int_equal(stage_publish(s.a), 2);
+    side_must(s.a, "ROLLBACK TO one");
+    assert_int_equal(stage_publish(s.b), 3);
+    assert_int_equal(stage_publish(s.a), 4);
+    assert_int_equal(stage_publish(s.b), 5);
+    assert_string_equal(stage_await(s.loose, 2), "3 5");
+    stage_let_it_look();
+    assert_int_equal(recorder_count(s.strict), 0);
+    side_must(s.a, "COMMIT");
+    assert_string_equal(stage_await(s.strict, 4), "1 3 4 5");
+    assert_string_equal(stage_await(s.loose, 4), "3 5 1 4");
+    stage_await_checkpoint(&s, "loose", 5);
+    stage_end(&s);
+}
+
+/* Nothing but the savepoint has published: what it drew ends with it, and the open transaction is
+ * a publisher again from its next event on. */
+static void a_rolled_back_savepoint_with_the_only_event_leaves_no_hole(void **state)
 {
     struct stage s = stage_of(*state);
     side_must(s.a, "BEGIN");
@@ -69,11 +93,12 @@ static void a_savepoint_that_is_rolled_back_leaves_a_hole_until_the_end(void **s
     assert_int_equal(stage_publish(s.a), 1);
     side_must(s.a, "ROLLBACK TO one");
     assert_int_equal(stage_publish(s.b), 2);
+    assert_string_equal(stage_await(s.strict, 1), "2");
     assert_int_equal(stage_publish(s.a), 3);
     assert_int_equal(stage_publish(s.b), 4);
     assert_string_equal(stage_await(s.loose, 2), "2 4");
     stage_let_it_look();
-    assert_int_equal(recorder_count(s.strict), 0);
+    assert_string_equal(stage_list(s.strict), "2");
     side_must(s.a, "COMMIT");
     assert_string_equal(stage_await(s.strict, 3), "2 3 4");
     assert_string_equal(stage_await(s.loose, 3), "2 4 3");
@@ -523,7 +548,8 @@ static void events_done_above_a_hole_can_be_taken_over_however_many(void **state
 static const struct CMUnitTest tests[] = {
     scene_test(events_that_commit_out_of_order_reach_every_subscription),
     scene_test(a_rolled_back_publish_does_not_keep_the_checkpoint),
-    scene_test(a_savepoint_that_is_rolled_back_leaves_a_hole_until_the_end),
+    scene_test(a_rolled_back_savepoint_of_a_publisher_leaves_a_hole_until_the_end),
+    scene_test(a_rolled_back_savepoint_with_the_only_event_leaves_no_hole),
     scene_test(a_burst_of_concurrent_publishers_is_processed_whole),
     scene_test(whatever_isolation_the_database_defaults_to_holes_are_decided_right),
     scene_test(long_transactions_of_others_delay_nothing),

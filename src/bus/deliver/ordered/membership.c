@@ -131,6 +131,12 @@ static int confirm(int32_t partition, int64_t epoch, void *ctx)
     return 0;
 }
 
+void membership_say_lost(struct runner *runner, bool same_generation)
+{
+    runner_say(runner, HF_LOG_WARN, "lost the subscription: %s",
+               same_generation ? "another process has taken over" : "it was moved or changed");
+}
+
 bool membership_check(struct runner *runner, int64_t generation)
 {
     struct ordered *ordered = runner->ordered;
@@ -152,7 +158,7 @@ bool membership_check(struct runner *runner, int64_t generation)
     }
     pthread_mutex_unlock(&runner->mutex);
     if (!status && !all) {
-        runner_say(runner, HF_LOG_WARN, "lost the subscription: another process has taken over");
+        membership_say_lost(runner, same);
     }
     if (!all || !same) {
         runner_need(runner, NEED_DEFINITION);

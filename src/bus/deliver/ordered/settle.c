@@ -444,9 +444,10 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     runner->window.settled -= (int64_t)held + settled_before;
     window_reap(&runner->window, &runner->batch_pool);
     pthread_mutex_unlock(&runner->mutex);
+    bool same = checkpoints->ret_generation == runner->definition.generation;
     if (lost) {
-        runner_say(runner, HF_LOG_WARN, "lost the subscription: another process has taken over");
-    } else if (checkpoints->ret_generation != runner->definition.generation) {
+        membership_say_lost(runner, same);
+    } else if (!same) {
         runner_need(runner, NEED_DEFINITION);
     }
     ordered->flushed_us = now_us;
