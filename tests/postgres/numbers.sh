@@ -15,7 +15,7 @@ is_text() { is "$1" "SELECT \$text\$$2\$text\$" "$3"; }
 is_text "ON CONFLICT names an index, but for the log" \
     "$(cd "$ROOT/sql" && grep -c 'ON CONFLICT DO NOTHING' -r postgres sqlite | grep -v ':0' | sort |
         sed 's|^postgres/functions/||' | tr '\n' ' ')" \
-    "timers.sql:1 append.sql:1 publish.sql:1 "
+    "append.sql:1 publish.sql:1 timers.sql:1 "
 
 # ---- Delayed events -----------------------------------------------------------------------------
 
