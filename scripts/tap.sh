@@ -28,7 +28,11 @@ named() {
     "("* | and\ * | or\ * | nor\ * | but\ * | so\ * | also\ * | then\ * | too | not\ * | none* | \
         neither\ * | which\ * | who\ * | that\ * | this\ * | these\ * | those\ * | it\ * | \
         its\ * | they\ * | them\ * | their\ * | until\ * | unless\ * | because\ * | with\ [!-]* | \
-        by\ * | as\ * | in\ * | of\ * | all\ of\ *)
+        by\ * | as\ * | in\ * | of\ * | all\ of\ * | is\ * | are\ * | was\ * | were\ * | has\ * | \
+        have\ * | had\ * | says\ * | shows\ * | gets\ * | leaves\ * | stays\ * | comes\ * | \
+        goes\ * | does\ * | ends | ends\ * | once | twice | twice\ * | again | again\ * | \
+        still | still\ * | else\ * | to\ * | from\ * | for\ * | the\ same | the\ same\ * | \
+        the\ rest | the\ rest\ *)
         [ -z "$tap_last" ] || tap_name="$tap_last: $1"
         ;;
     *) tap_last=$1 ;;

@@ -102,10 +102,10 @@ is "and no others" "$(field out 1 '$.partitions[2].state') $(field out 1 '$.part
 
 # --- Another number of partitions while they work ---
 publish_keys
-exits 0 "another number is requested" sub create s --on '*' --partitions 6
+exits 0 "another number of partitions is requested" sub create s --on '*' --partitions 6
 publish_keys
 true_that "and is had while workers run" until_true 60 shows '$.options.partitions' 6
-true_that "who shares takes them" until_true 60 shows '$.partitions[5].owner' right
+true_that "a process that shares takes them" until_true 60 shows '$.partitions[5].owner' right
 true_that "also what was assigned" until_true 60 shows '$.partitions[0].owner' right
 true_that "the assignment was for another number, and says so" until_true 60 \
     grep -q 'takes no partition: 0-1 of 4 are assigned, but it has 6 partitions' left.log

@@ -111,7 +111,7 @@ ask old "ROLLBACK" >/dev/null
 open other
 ask old "BEGIN; SELECT holdfast_private.compact('holdfast_private.leases', -1)" >/dev/null
 tell other "SELECT holdfast.ack('default', 'u', '$l')"
-ok "who settles waits for it" blocked other
+ok "a settle waits for the compaction" blocked other
 ask old "COMMIT" >/dev/null
 hears "and finds the lease" other ""
 is "nothing is done without need" "SELECT holdfast.upkeep()" f
@@ -144,14 +144,14 @@ ask old "BEGIN; SELECT count(*) FROM holdfast_private.checkpoints_0;
 ok "a session has been reading the journal for more than a second" \
     becomes "SELECT xact_start < clock_timestamp() - interval '1 s' FROM pg_stat_activity
     WHERE pid = ${session_backend[old]}" t
-is "who would rotate it does not wait, nor make others wait" \
+is "a rotation that is blocked does not wait, nor make others wait" \
     "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
 ask old "COMMIT" >/dev/null
 ok "and does it afterwards" becomes "SELECT holdfast_private.rotate(0)" t
 for level in "REPEATABLE READ" SERIALIZABLE; do
     ask old "BEGIN ISOLATION LEVEL $level; SELECT 1" >/dev/null
     subscribe "beside $level"
-    asks "who has one snapshot for all ($level) does not rotate it" old \
+    asks "a $level transaction does not rotate the journal" old \
         "SELECT holdfast_private.rotate(-1); SELECT holdfast.upkeep(1000000); COMMIT" "f f"
     is "and what was begun since goes on" \
         "SELECT count(*) FROM holdfast.claim('default', 'beside $level')" 0
@@ -163,9 +163,9 @@ held="SET ROLE plain; SELECT
     holdfast_private.is_held('{holdfast_private.leases,holdfast_private.settled}'::regclass[], "
 is "what is not used is not held" "$held '1 hour')" f
 ask old "BEGIN; SELECT count(*) FROM holdfast_private.leases" >/dev/null
-is "who does not end within a moment holds it" "$held '0.1 s')" t
+is "a transaction that does not end within a moment holds it" "$held '0.1 s')" t
 tell other "$held '1 hour')"
-ok "who may end is waited for" becomes \
+ok "a transaction that may end is waited for" becomes \
     "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = ${session_backend[other]}" t
 ask old "COMMIT" >/dev/null
 hears "and does not hold it" other f

@@ -49,7 +49,7 @@ refresh() { # TOKEN: the call, where one member is enough
 }
 sql "INSERT INTO holdfast_private.members (subscription_id, token) VALUES (1, '$A'),
     (1, '$D')" >/dev/null
-is "who is one too many is refused" "$(refresh $B)" "11|0|"
+is "one member more than allowed is refused" "$(refresh $B)" "11|0|"
 is "and has changed nothing" "SELECT token FROM holdfast_private.members ORDER BY id;
     SELECT members_version FROM holdfast_private.subscriptions WHERE id = 1" "$A $D 0"
 is "a member strikes the dead off" "$(refresh $A)" "0|1|{$A}"
@@ -97,7 +97,7 @@ shut c
 hears "(and gets it)" stranger ""
 ok "one whose connection is gone is dead" becomes "SELECT holdfast.dead_of(1, '{$C}')" "{$C}"
 open c
-asks "who comes back finds another lock" c "SELECT holdfast.process_lock(1, '$C');
+asks "a process that comes back takes another lock" c "SELECT holdfast.process_lock(1, '$C');
     SELECT FROM holdfast.process_beat(1, '$C', 'c', true); SELECT holdfast.dead_of(1, '{$C}')" \
     "t {}"
 shut c

@@ -301,7 +301,8 @@ for role in viewer publisher; do
         "$before"
 done
 sql "ALTER ROLE \"viewer's\" RENAME TO \"Viewer's.new\"" >/dev/null
-ok "who has another name now" same "" "$(as "Viewer's.new" "SELECT FROM holdfast.process_beat($ours,
+ok "a role that was renamed goes on" same "" \
+    "$(as "Viewer's.new" "SELECT FROM holdfast.process_beat($ours,
         '00000000-0000-4000-8000-0000000000cc', 'n', false)")"
 sql "ALTER ROLE \"Viewer's.new\" RENAME TO \"viewer's\"" >/dev/null
 may viewer "shows signs of life for what it registered under another name" "SELECT count(*) > 0
@@ -742,7 +743,7 @@ is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'the
     holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s')" "t|f"
 may viewer "(it publishes no more)" "SELECT FROM holdfast.publish('theirs', 't')" "$denied"
 may viewer "(and still sees its own)" "SELECT name FROM holdfast.read_namespaces()" 'it"s ours'
-is "who has lost everything leaves nothing behind" \
+is "a role that has lost all grants leaves no row" \
     "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
 sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone');
     DROP OWNED BY gone; DROP ROLE gone" >/dev/null

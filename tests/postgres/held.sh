@@ -120,7 +120,7 @@ sql "DO \$\$ DECLARE m regclass; BEGIN
          WHERE id = $late" >/dev/null
 ask holder "BEGIN; SELECT FROM holdfast.publish('late', 'x')" >/dev/null
 made="has made a month of namespace late, or is removing one, and has not ended its transaction"
-fails "who publishes into a month that another transaction makes waits for it for 5 s" \
+fails "a publisher waits 5 s for a month that another transaction makes" \
     "SET statement_timeout = '30s'; SELECT FROM holdfast.publish('late', 'y')" \
     "55P03: $who $made; waited 5s for it"
 fails "or as long as lock_timeout says" \
@@ -136,7 +136,7 @@ sql "SELECT holdfast.ensure_months($late); DROP TABLE $next;
              + interval '1 month' WHERE id = $late" >/dev/null
 ask holder "BEGIN; SELECT FROM holdfast.publish('late', 'x',
     id => holdfast_private.new_id(now() + interval '30 h'))" >/dev/null
-fails "who makes a month waits for a transaction that has changed the namespace for 5 s" \
+fails "making a month waits 5 s for a transaction that has changed the namespace" \
     "SET statement_timeout = '30s';
      SELECT holdfast_private.make_month($late, now() + interval '1 month')" \
     "55P03: $who has changed the row of namespace late and has not ended *; waited 5s for it"
@@ -190,7 +190,7 @@ if [ "$grants" = t ]; then
              WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock'" "f 0"
         who="process ${session_backend[seer]} of role seer (bad, idle in transaction for * s)"
         [ -z "$savepoint" ] || who="another session"
-        fails "who grants waits for it for 5 s${savepoint:+ below a savepoint}" \
+        fails "a grant waits for it for 5 s${savepoint:+ below a savepoint}" \
             "SET statement_timeout = '30s';
              SELECT holdfast.namespace_grant('viewer', 'late', 'other')" \
             "55P03: $who has changed rights and has not ended its transaction; waited 5s for it"

@@ -25,13 +25,13 @@ open a
 open_as s seller
 asks "no session publishes" a "$holders" "0|0"
 ask s "BEGIN; SELECT position FROM holdfast.publish('default', 'x')" >/dev/null
-asks "who has published and has not ended is one" a "$holders" "1|1"
+asks "a transaction that has published and has not ended is a holder" a "$holders" "1|1"
 asks "in its own namespace" a "SELECT count(*) FROM holdfast.publishing_now(2)" "0"
 ask s "COMMIT" >/dev/null
 asks "until it has ended" a "$holders" "0|0"
 ask s "BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x');
     RELEASE SAVEPOINT p" >/dev/null
-asks "also who has published below a savepoint" a "$holders" "1|1"
+asks "a transaction that has published below a savepoint is a holder" a "$holders" "1|1"
 ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x');
     ROLLBACK TO SAVEPOINT p" >/dev/null
 asks "but not who has taken it back" a "$holders" "0|0"
@@ -52,7 +52,7 @@ for call in "holdfast.publish_many('default', '{a,b}', NULL)" \
     "holdfast.append_1(ARRAY[holdfast_private.new_id(now())], '{x}', '{1}', NULL, NULL, NULL,
         NULL, ARRAY[now()], ARRAY[date_trunc('ms', now())], '{1}', '{1}')"; do
     ask b "BEGIN; SELECT count(*) FROM $call" >/dev/null
-    asks "who publishes by ${call%%(*} counts" a "$holders" "1|1"
+    asks "a transaction that publishes by ${call%%(*} is a holder" a "$holders" "1|1"
     ask b "ROLLBACK" >/dev/null
 done
 ask b "BEGIN; SELECT FROM holdfast.publish('exact', 'x')" >/dev/null
@@ -81,7 +81,7 @@ for name in c n; do
 done
 ask n "PREPARE mine AS SELECT FROM holdfast_private.events_1 FOR UPDATE" >/dev/null
 asks "(refused calls of nextval keep locks)" a "$held" "6"
-asks "who was refused does not count" a "$holders" "0|0"
+asks "a transaction whose publish was refused is no holder" a "$holders" "0|0"
 ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
 key=$(ask a "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype
         = 'advisory' AND mode = 'ShareLock' AND pid = (SELECT pid FROM holdfast.publishing_now(1))")
@@ -108,7 +108,7 @@ for _ in $(seq 12); do
 done
 asks "(a stranger has taken 12 keys of a transaction)" a "SELECT count(*) FROM pg_locks
     WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND pid = ${session_backend[g]}" 12
-asks "who publishes after that takes another one" s "SELECT duplicate
+asks "a publish after that takes another lock" s "SELECT duplicate
     FROM holdfast.publish('default', 'x'); SELECT duplicate FROM holdfast.publish('default', 'x')" \
     "f f"
 asks "one for all that follows" a "SELECT count(*) FROM ($mine) m" 1
@@ -169,5 +169,5 @@ missed=$(sql "CREATE PROCEDURE look(INOUT looks integer, INOUT missed integer)
 kill "$preparer" 2>/dev/null
 wait "$preparer" 2>/dev/null
 echo "# looks and missed: $missed"
-ok "who is being prepared meanwhile is seen by every look" like "*|0" "$missed"
+ok "a transaction that is being prepared is seen by every look" like "*|0" "$missed"
 done_testing

@@ -296,7 +296,7 @@ if [ "$grants" = t ]; then
         SELECT holdfast.create_namespace('d')" >/dev/null
     holder=$(sql "SELECT pid FROM pg_stat_activity WHERE usename = 'boss'
             AND state LIKE 'idle in%'")
-    ok "who grants waits for another who does, for 5 s" like \
+    ok "a grant waits for another grant for 5 s" like \
         "*process $holder of role boss (* is granting and has not ended *; waited 5s for it*" \
         "$(boss "SELECT holdfast.namespace_grant('owner', 'a', 'b_owner')")"
     ok "or as long as lock_timeout says" like \

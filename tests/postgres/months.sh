@@ -100,12 +100,12 @@ asks "a month is made beside readers and writers with open transactions" a "$pub
 ask a "BEGIN; $publish" >/dev/null
 asks "the next one is made beside an open publisher of this one" b \
     "SELECT holdfast.ensure_months(1)" 1
-asks "who goes on" a "$publish; COMMIT" f
+asks "the open publisher goes on" a "$publish; COMMIT" f
 ask reader "COMMIT" >/dev/null
 ask writer "COMMIT" >/dev/null
 sql "$lose" >/dev/null
 ask a "BEGIN; $publish" >/dev/null
-asks "who must not wait is told that the month is being made" b \
+asks "a call that must not wait reports that the month is being made" b \
     "SELECT holdfast.try_months(1) IS NULL" t
 ask a "ROLLBACK" >/dev/null
 asks "and makes it later" b "SELECT holdfast.try_months(1)" 2

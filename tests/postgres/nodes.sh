@@ -128,7 +128,7 @@ back="SELECT count(*) $holder AND l.pid <> $backend AND p.renewals > $renewals
 ok "registers again, shows signs of life, and waits for news" becomes "$back" 1
 ask b "RESET statement_timeout" >/dev/null
 tell b "SELECT status FROM holdfast_private.namespace_mark(1, 'default', false)"
-ok "who would remove the namespace waits" blocked b
+ok "a removal of the namespace waits" blocked b
 ask a COMMIT >/dev/null
 hears "and hears who is there" b 4
 
@@ -196,14 +196,14 @@ target=$(sql "SELECT id FROM holdfast_private.namespace_put('target')")
 ask a "BEGIN; SELECT FROM holdfast.heartbeat('target', 'guest',
     '00000000-0000-4000-8000-0000000000ee')" >/dev/null
 tell b "$copy_begins"
-ok "who would copy into a namespace waits for who registers" blocked b
+ok "a copy into a namespace waits for a node that registers" blocked b
 ask a COMMIT >/dev/null
 hears "and hears who is there" b 4
 sql "SELECT holdfast.goodbye('target', 'guest', '00000000-0000-4000-8000-0000000000ee')" >/dev/null
 ask a "BEGIN; $copy_begins" >/dev/null
 tell b "SELECT status, message FROM holdfast.node_register($target, gen_random_uuid(), false, false,
     'late', false, 'late', NULL, NULL, NULL, 1, NULL, 30000)"
-ok "who has found it empty and would register waits for who copies" blocked b
+ok "a node that registers waits for a copy into the namespace" blocked b
 ask a COMMIT >/dev/null
 hears "and is refused" b '11|the namespace is a copy that is not complete'
 

@@ -30,7 +30,7 @@ PGUSER=stranger psql -qX -c "DO \$\$ BEGIN
     END LOOP; END \$\$" &
 flood=$!
 publish 1 >/dev/null
-ok "who is woken for nothing gets what there is" until_true 60 got "1"
+ok "a consumer that is woken in vain gets the events that are there" until_true 60 got "1"
 wait "$flood"
 publish 2 >/dev/null
 ok "and what comes after" until_true 60 got "1 2"
@@ -74,7 +74,7 @@ ok "(the same shows that it does when it is not)" like "*PREPARE*NOTIFY*" "$(PGU
 PGUSER=boss sql "CREATE OR REPLACE FUNCTION holdfast.bell_works() RETURNS boolean
     LANGUAGE sql VOLATILE RETURN false" >/dev/null
 publish 3 >/dev/null
-ok "who consumes finds it by looking" until_true 60 got "1 2 3"
+ok "a consumer finds the event by looking" until_true 60 got "1 2 3"
 ask listener "ROLLBACK" >/dev/null
 shut listener
 kill -TERM "$worker"

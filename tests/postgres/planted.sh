@@ -114,7 +114,8 @@ clean() { # CLAIM
 }
 like "*planted*" "$(as app "SELECT now() > now()")" ||
     echo "# (they are not called by a session that looks there first)"
-is "who looks there first calls them" "SELECT is_called FROM public.calls" t
+is "a role whose search_path has them first calls the planted functions" \
+    "SELECT is_called FROM public.calls" t
 sql "SELECT setval('public.calls', 1, false)" >/dev/null
 
 ok "the schema is made" hf app migrate

@@ -91,7 +91,7 @@ is "the log says where it begins" "SELECT to_char(months_from AT TIME ZONE 'UTC'
     FROM holdfast_private.namespaces" "$(month 6)"
 ok "verify finds nothing" hf verify
 hf sub create late --on '**' --from start --mode shared
-ok "who begins at the start" hf claim late --max 1 --json
+ok "a subscription that begins at the start claims" hf claim late --max 1 --json
 ok "begins with what is left" like '*"position":201,*' "$(said)"
 hf sub rm late --yes
 ok "again there is nothing to do" hf retention run
@@ -250,7 +250,7 @@ open rotator
 open looker
 asks "the journal is being rotated" rotator "BEGIN; SELECT holdfast_private.rotate(0)" t
 tell looker "$step"
-ok "who looks waits for that" blocked looker
+ok "a step of retention waits for the rotation" blocked looker
 ask rotator "COMMIT" >/dev/null
 hears "then a month goes" looker "t|t"
 shut rotator

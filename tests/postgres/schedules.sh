@@ -180,7 +180,7 @@ ok "one that cannot be fired is told of" like \
     "$(sql "SELECT FROM holdfast.tick(p_max => 1)")"
 is "and keeps no other from being fired" \
     "SELECT type FROM holdfast.event_log WHERE type IN ('lost', 'bad', 'good')" good
-fails "who wants it alone hears why" \
+fails "a firing of that schedule alone says why it cannot be" \
     "SELECT holdfast.fire_schedule(id) FROM holdfast_private.schedules WHERE name = 'lost'" \
     '22023: time zone "No/Where" not recognized'
 

@@ -67,7 +67,7 @@ answers "how transactions end" synchronous_commit=off default_transaction_deferr
 with "default_transaction_isolation='serializable'"
 ok "the command works although the role's transactions are SERIALIZABLE" works
 scenario 1 b boss >"$work/answer"
-is "who publishes in such a transaction does" "SET ROLE $b_role; SET SESSION CHARACTERISTICS AS
+is "a publish in such a transaction does" "SET ROLE $b_role; SET SESSION CHARACTERISTICS AS
     TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT duplicate FROM holdfast.publish('b', 'x')" f
 for call in "claim('b', 'jobs1')" "create_subscription('b', 'new', '{**}', 'start', 'ordered')" \
     "heartbeat('b', 'node')" "drop_subscription('b', 'reader')"; do

@@ -158,7 +158,7 @@ open b
 ask a "BEGIN; $(create "'same', ARRAY['a'], 'start', 'ordered', options => '{\"batch\": 7}'")" \
     >/dev/null
 tell b "$(create "'same', ARRAY['b'], 'start', 'ordered', options => '{\"stuck_max\": 3}'")"
-ok "who makes the same one waits" blocked b
+ok "a second create of the same name waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "and then changes it" b f
 is "as if it had come later: what only the first one gave stays" \
@@ -166,26 +166,26 @@ is "as if it had come later: what only the first one gave stays" \
     FROM holdfast_private.subscriptions WHERE name = 'same'" '["b"]|7|3'
 ask a "BEGIN; $(create "'gone', ARRAY['a'], 'start', 'ordered'")" >/dev/null
 tell b "$(create "'gone', ARRAY['b'], 'start', 'ordered'")"
-ok "who makes the same one waits again" blocked b
+ok "a second create of the subscription waits again" blocked b
 ask a "ROLLBACK" >/dev/null
 hears "and makes it if the first one did not" b t
 ask a "BEGIN; $(alter "'same', options => '{\"batch\": 8}'")" >/dev/null
 tell b "$(alter "'same', options => '{\"stuck_max\": 4}'")"
-ok "who changes the same one waits" blocked b
+ok "a second change of the subscription waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "for the other" b ''
 is "and both changes count" "SELECT options::json ->> 'batch', options::json ->> 'stuck_max'
     FROM holdfast_private.subscriptions WHERE name = 'same'" '8|4'
 ask a "BEGIN; SELECT holdfast.drop_subscription('default', 'same')" >/dev/null
 tell b "$(alter "'same', options => '{\"stuck_max\": 5}'")"
-ok "who changes what is being dropped waits" blocked b
+ok "a change of a subscription that is being dropped waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "and finds nothing" b 'ERROR:  HF003'
 sql "$(create "'claims', ARRAY['**'], 'start', 'shared'")" >/dev/null
 claim="SELECT lease FROM holdfast.claim('default', 'claims', 1)"
 lease=$(ask a "BEGIN; $claim")
 tell b "SELECT holdfast.drop_subscription('default', 'claims')"
-ok "who drops waits for a claim under way" blocked b
+ok "a drop of a subscription waits for a claim under way" blocked b
 ask a "COMMIT" >/dev/null
 hears "and drops it" b ''
 asks "a lease of what was claimed is no longer valid" a \
@@ -193,13 +193,13 @@ asks "a lease of what was claimed is no longer valid" a \
 sql "$(create "'claims', ARRAY['**'], 'start', 'shared'")" >/dev/null
 ask a "BEGIN; SELECT holdfast.drop_subscription('default', 'claims')" >/dev/null
 tell b "$claim"
-ok "who claims from what is being dropped waits" blocked b
+ok "a claim of a subscription that is being dropped waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "and finds nothing" b 'ERROR:  HF003'
 sql "$(create "'claims', ARRAY['**'], 'start', 'shared'")" >/dev/null
 lease=$(ask a "BEGIN; $claim")
 tell b "SELECT position FROM holdfast.seek_subscription('default', 'claims', 'start')"
-ok "who seeks waits for a claim under way" blocked b
+ok "a seek waits for a claim under way" blocked b
 ask a "COMMIT" >/dev/null
 hears "and moves it" b 0
 asks "and what was claimed is lost" a "SELECT holdfast.ack('default', 'claims', '$lease')" \
@@ -216,8 +216,8 @@ for call in "seek_subscription('default', 'moved', 'start')" \
         UPDATE holdfast_private.partitions SET owner_name = NULL WHERE partition = 0" >/dev/null
     ask a "BEGIN; $(partition 0)" >/dev/null
     tell b "SELECT FROM holdfast.$call"
-    ok "${call%%(*} waits for who has the first partition" blocked b
-    asks "who gets the second, too" a "$(partition 1); COMMIT" ''
+    ok "${call%%(*} waits for the transaction that has the first partition" blocked b
+    asks "that transaction gets the second partition, too" a "$(partition 1); COMMIT" ''
     hears "and then does it" b ''
 done
 
@@ -231,7 +231,7 @@ open c
 ask a "BEGIN; SELECT position FROM holdfast.publish('default', 'early')" >/dev/null
 tell b "$(create "'now', ARRAY['**'], 'now', 'shared'")"
 ok "a beginning waits for who has published and not ended" looks b
-asks "who comes later is not waited for" c \
+asks "a publisher that begins later is not waited for" c \
     "BEGIN; SELECT position FROM holdfast.publish('default', 'late')" 5
 ask a "COMMIT" >/dev/null
 hears "and is made then" b t
@@ -325,7 +325,7 @@ fails "to alter one that is none" "SELECT holdfast.alter_namespace('no', lagging
     'HF003: there is no namespace no'
 ask a "BEGIN; SELECT holdfast.create_namespace('twice')" >/dev/null
 tell b "SELECT holdfast.create_namespace('twice', retention_ms => 5)"
-ok "who makes the same one waits" blocked b
+ok "a second create of the same name waits" blocked b
 ask a "COMMIT" >/dev/null
 hears "and changes it" b f
 sql "SELECT holdfast.create_subscription('n', 's', ARRAY['**'], 'start', 'ordered'),
@@ -349,7 +349,7 @@ ask a "COMMIT; BEGIN; SELECT position FROM holdfast.publish('n', 't')" >/dev/nul
 tell b "CALL holdfast.drop_namespace('n', force => true)"
 becomes "SELECT removing_at IS NOT NULL FROM holdfast_private.namespaces WHERE name = 'n'" \
     t >/dev/null
-ok "who drops gives way to who publishes" looks b
+ok "a drop of a namespace gives way to a publisher" looks b
 fails "and no session begins to use it" "SELECT holdfast.create_subscription('n', 'late',
     ARRAY['**'], 'start', 'ordered')" 'HF003: there is no namespace n'
 fails "or makes it anew" "SELECT holdfast.create_namespace('n')" \

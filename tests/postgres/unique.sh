@@ -56,7 +56,7 @@ ok "and is second" like "*|t" "$(hear b)"
 sql "$over WHERE key = 'e'" >/dev/null
 ask a "BEGIN; SELECT holdfast_private.uniques_sweep(1, 100)" >/dev/null
 tell b "$(once e)"
-ok "who comes while upkeep takes the key waits" blocked b
+ok "a publisher waits while upkeep deletes its unique key" blocked b
 ask a "COMMIT" >/dev/null
 ok "and publishes" like "*|f" "$(hear b)"
 
@@ -69,7 +69,7 @@ is "of which there is one" "SELECT count(*) FROM holdfast.later_list('default')"
 due="UPDATE holdfast_private.delayed SET due_at = now() - interval '1 s'"
 sql "$due" >/dev/null
 ask a "BEGIN; $(later l 'replace => true')" >/dev/null
-is "who brings passes over what is being replaced" \
+is "a tick passes over an event that is being replaced" \
     "SELECT released FROM holdfast.tick('default')" 0
 ask a "COMMIT" >/dev/null
 is "it was replaced" "SELECT count(*) FROM holdfast.later_list('default')" 1

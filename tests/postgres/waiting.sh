@@ -25,7 +25,7 @@ asks "a client that wants to wait learns the channel, and for how long" client "
     "10000|holdfast_1"
 asks "its last look finds nothing" client "$claimed" 0
 sql "$publish" >/dev/null
-is "who publishes then notifies it" "SELECT '$(notified)'" yes
+is "a publisher notifies after the declaration" "SELECT '$(notified)'" yes
 asks "and the event is there" client "$claimed" 1
 
 # --- A transaction that was publishing before the declaration ---
@@ -43,7 +43,8 @@ asks "then the wait is long again" client "$wait" "10000|holdfast_1"
 ask a "BEGIN; $publish" >/dev/null
 is "(it is not committed)" "SELECT '$(notified)'" no
 ask a COMMIT >/dev/null
-is "who publishes after the declaration notifies when it commits" "SELECT '$(notified)'" yes
+is "a publisher that begins after the declaration notifies when it commits" \
+    "SELECT '$(notified)'" yes
 ask client "$claimed" >/dev/null
 asks "a wait may be shorter" client \
     "SELECT wait_ms FROM holdfast.prepare_wait('default', 50)" 50
