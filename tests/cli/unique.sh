@@ -72,6 +72,60 @@ is "and leaves those that count" "$(rows)" 5
 exits 0 "which do" publish report.due --unique report --unique-for 10m --json
 is "as before" "$(field out 1 '$.id')" "$first"
 
+# --- In a file ---
+payloads() { grep -o '"payload":[^,}]*' out | cut -d: -f2 | tr '\n' ' '; }
+total() { grep -o "\"$1\":[0-9]*" out | awk -F: '{n += $2} END {print n}'; }
+line() { echo "{\"type\":\"$1\",\"payload\":$2${3:+,$3}}"; }
+unique() { echo "\"unique\":\"$1\",\"unique_for\":\"10m\""; }
+fresh
+hf publish before --unique taken --unique-for 10m
+{
+    line a 1 "$(unique one)"
+    line b 2 "$(unique two)"
+    line c 3 "$(unique one)"
+    line d 4 "$(unique taken)"
+    line e 5
+} >lines
+exits 0 "lines have unique keys" publish --file lines
+is "of one key one is stored" "$(cat out)" \
+    "published 3, duplicates 1, repeated lines 1, positions 1 to 4"
+exits 0 "the same file again" publish --file lines --json
+is "stores only what has none" \
+    "$(field out 1 '$.published') $(field out 1 '$.duplicates') $(field out 1 '$.repeats')" "1 4 0"
+hf tail --from start --json
+is "the first ones are in the log" "$(payloads)" "null 1 2 5 5 "
+at='"deliver_at":"2030-01-01T00:00:00Z"'
+{
+    line a 1
+    line p 1 "\"unique\":\"page\",$at"
+    line p 2 "\"unique\":\"page\",$at"
+    line p 3 "\"unique\":\"page\",\"replace\":true,$at"
+    line b 2
+} >lines
+exits 0 "lines may be for later" publish --file lines
+is "and replace one that waits" "$(cat out)" \
+    "published 2, duplicates 1, for later 2, positions 6 to 7"
+hf later list --json
+is "of which one is left" "$(grep -c '"type":"p"' out)" 1
+exits 0 "which is the last" later show "$(field out 1 '$.id')" --json
+is "of them" "$(field out 1 '$.payload')" 3
+for bad in '"unique":"k"' '"unique_for":"10m"' '"unique":"k","unique_for":10' \
+    '"unique":"k","unique_for":"soon"' '"unique":"k","unique_for":"1m","replace":true' \
+    "\"replace\":1,$at" '"deliver_at":"soon"' '"uniqe":"k"'; do
+    { line a 1 && line b 2 "$bad"; } >lines
+    exits 1 "a line with $bad is refused" publish --file lines
+    has "by its number" err '^holdfast: lines:2: .*(unique|replace|deliver_at)'
+done
+has "with the right name" err 'did you mean "unique"'
+for way in cat tac; do
+    seq 500 | $way | while read -r i; do line y "$i" "$(unique "y$i")"; done >"lines.$way"
+    "$HOLDFAST" publish --file "lines.$way" --json >"files.$way" 2>>files.err &
+done
+wait
+cat files.cat files.tac >out
+is "two files at once with the same keys in the opposite order are published once each" \
+    "$(total published) $(total duplicates)" "500 500"
+
 # --- What is refused ---
 exits 2 "a key needs a time" publish a --unique k
 has "which is named" err '--unique needs --unique-for'

@@ -92,6 +92,51 @@ is "it is not in the log" "$logged" "$((before + 1))"
 shut a
 shut b
 
+# --- Many at once ---
+# many KEYS TIMES [ARGUMENTS]: publishes an event for each
+many() { echo "SELECT \"position\", duplicate FROM holdfast.publish_many('default',
+    array_fill('t'::text, ARRAY[cardinality('$1'::text[])]), NULL::json[], unique_keys => '$1',
+    unique_for => '$2'${3:+, $3})"; }
+tip="SELECT last_value FROM holdfast_private.events_1_position"
+tip() { sql "$tip"; }
+at=$(tip)
+is "of one key the first is stored" "$(many '{m1,m2,m1,NULL}' '{1 h,1 h,1 h,NULL}')" \
+    "$((at + 1))|f $((at + 2))|f $((at + 1))|t $((at + 3))|f"
+is "and not again" "$(many '{m2,m1}' '{1 h,1 h}')" "$((at + 2))|t $((at + 1))|t"
+is "with its id" "SELECT p.id = e.id FROM holdfast.publish_many('default', '{t}', NULL::json[],
+    unique_keys => '{m1}', unique_for => '{1 h}') p, holdfast.event_log e
+    WHERE e.position = $((at + 1))" t
+is "one that waits has no position" "$(later m3); $(many '{m3}' '{1 h}')" "|f|f |t"
+is "as JSON" "SELECT \"position\", duplicate FROM holdfast.publish_many('default',
+    '[{\"type\": \"t\", \"unique\": \"m1\", \"unique_for\": \"10m\"},
+      {\"type\": \"t\", \"unique\": \"m4\", \"unique_for\": \"10m\"}, {\"type\": \"t\"},
+      {\"type\": \"t\", \"unique\": \"m4\", \"unique_for\": \"10m\"}]')" \
+    "$((at + 1))|t $((at + 4))|f $((at + 5))|f $((at + 4))|t"
+versions="keys => '{k,k}', expected_versions => '{0,7}'"
+fails "all or none" "$(many '{m5,m6}' '{1 h,1 h}' "$versions")" "HF004: event 1: *"
+is "nor is a key taken" "SELECT count(*) FROM holdfast_private.uniques WHERE key IN ('m5', 'm6')" 0
+open a
+ask a "BEGIN; $(many '{m7}' '{1 h}')" >/dev/null
+open b
+tell b "$(many '{m8,m7}' '{1 h,1 h}')"
+ok "another waits for the end of the first" blocked b
+ask a "ROLLBACK" >/dev/null
+ok "and publishes after a rollback" like "*|f *|f" "$(hear b)"
+ask a "BEGIN; $(many '{m9}' '{1 h}')" >/dev/null
+ask b "BEGIN; $(many '{m10}' '{1 h}')" >/dev/null
+tell a "$(many '{m10}' '{1 h}')"
+ok "transactions that take keys crosswise" blocked a
+tell b "$(many '{m9}' '{1 h}')"
+ok "do not wait for ever" like "*40P01*" "$(hear a)$(hear b)"
+shut a
+shut b
+fails "a key needs a time here, too" "$(many '{k}' '{NULL}')" \
+    "HF001: event 0: unique_for is missing*"
+fails "a time needs a key" "$(many '{k,NULL}' '{1 h,1 h}')" "HF001: event 1: unique_for is given*"
+fails "as many of them as events" "SELECT FROM holdfast.publish_many('default', '{t,t}',
+    NULL::json[], unique_keys => '{k}', unique_for => '{1 h}')" \
+    "HF001: the arrays are not of one length"
+
 # --- What is refused ---
 fails "a key needs a time" "SELECT FROM holdfast.publish('default', 't', unique_key => 'k')" \
     "HF001: unique_for is missing*"

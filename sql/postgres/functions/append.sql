@@ -328,6 +328,9 @@ BEGIN
         duplicates := array_fill(false, ARRAY[v_count]);
         firsts := NULL;
         BEGIN
+            IF v_count > 1 AND p_uniques IS NOT NULL THEN
+                PERFORM uniques_reserve(p_namespace_id, p_uniques);
+            END IF;
             FOR i IN 1 .. v_count LOOP
                 IF p_uniques[i] IS NULL THEN
                     v_done := append_one(v_namespace, p_ids[i], p_types[i], p_payloads[i],

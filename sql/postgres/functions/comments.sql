@@ -18,12 +18,13 @@ COMMENT ON FUNCTION holdfast.publish IS
     'Answers its id and position, and whether an event with this id was there, or one with this '
     'unique_key within unique_for: then id and position are those of that one.';
 COMMENT ON FUNCTION holdfast.publish_many(text, text[], anycompatiblearray, uuid[], text[], text[],
-                                          json[], text[], bigint[], timestamptz[], bytea) IS
+                                          json[], text[], bigint[], timestamptz[], text[],
+                                          interval[], bytea) IS
     'Publishes many events in one statement, in the order of the arrays. A row per event: its '
-    'id and position, and whether it was there.';
+    'id and position, and whether it, or one with its unique key, was there.';
 COMMENT ON FUNCTION holdfast.publish_many(text, anycompatible) IS
     'Publishes the events of a JSON array, each an object with type, payload, id, key ... A row '
-    'per event: its id and position, and whether it was there.';
+    'per event: its id and position, and whether it, or one with its unique key, was there.';
 COMMENT ON FUNCTION holdfast.publish_later IS
     'Publishes an event that enters the log at deliver_at; at once if that has passed. With '
     'replace it takes the place of one with the same unique_key that waits.';

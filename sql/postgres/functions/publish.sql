@@ -1,6 +1,33 @@
 -- Publishing, for all clients: from psql and any driver. The SQLSTATEs are those of append.sql; C
 -- does its own checks and calls append or inserts by itself.
 
+-- publish_next: a checked event, with a unique key or without. The answer is that of append_one;
+-- first: the id of the event that has the key already; NULL: none has.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_next(
+    p_namespace holdfast_private.namespaces, p_id uuid, p_type text, p_payload json, p_key text,
+    p_tenant text, p_metadata json, p_producer text, p_emitted_at timestamptz,
+    p_expected_version bigint, p_unique text, p_unique_us bigint, OUT status integer,
+    OUT message text, OUT "position" bigint, OUT key_version bigint, OUT duplicate boolean,
+    OUT first uuid)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_hash bigint := hash_of(coalesce(p_tenant, p_key, p_id::text));
+BEGIN
+    IF p_unique IS NOT NULL THEN
+        SELECT * INTO status, message, "position", key_version, duplicate, first
+            FROM append_unique(p_namespace, p_unique, p_unique_us, p_id, p_type, p_payload, p_key,
+                               p_tenant, p_metadata, p_producer, p_emitted_at, p_expected_version,
+                               v_hash);
+    ELSE
+        SELECT * INTO status, message, "position", key_version, duplicate
+            FROM append_one(p_namespace, p_id, p_type, p_payload, p_key, p_tenant, p_metadata,
+                            p_producer, NULL, p_emitted_at, p_expected_version, v_hash);
+    END IF;
+END
+$$;
+
 -- publish, the long way: every check, every kind of id.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_checked(
     p_namespace text, p_type text, p_payload json, p_id uuid, p_key text, p_tenant text,
@@ -15,7 +42,6 @@ DECLARE
     v_namespace namespaces := namespace_find(p_namespace);
     v_payload   json := coalesce(p_payload, 'null');
     v_emitted   timestamptz := coalesce(p_emitted_at, clock_timestamp());
-    v_hash      bigint := hash_of(coalesce(p_tenant, p_key, p_id::text));
     v_us        bigint := extract(epoch FROM p_unique_for) * 1000000;
     v_done      record;
 BEGIN
@@ -23,21 +49,15 @@ BEGIN
                                     p_producer, p_expected_version, v_emitted));
     PERFORM fault_check(unique_fault(p_unique, v_us, false));
     PERFORM commit_durably();
-    IF p_unique IS NULL THEN
-        v_done := append_one(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata,
-                             p_producer, NULL, v_emitted, p_expected_version, v_hash);
-    ELSE
-        v_done := append_unique(v_namespace, p_unique, v_us, p_id, p_type, v_payload, p_key,
-                                p_tenant, p_metadata, p_producer, v_emitted, p_expected_version,
-                                v_hash);
-        publish_checked.first := v_done.first;
-    END IF;
+    v_done := publish_next(v_namespace, p_id, p_type, v_payload, p_key, p_tenant, p_metadata,
+                           p_producer, v_emitted, p_expected_version, p_unique, v_us);
     IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
     END IF;
     publish_checked."position" := v_done."position";
     publish_checked.duplicate := v_done.duplicate;
     publish_checked.key_version := v_done.key_version;
+    publish_checked.first := v_done.first;
     PERFORM ring(v_namespace.id, v_namespace.sleep);
 END
 $$;
@@ -158,7 +178,8 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast_private.events_given_check(
     p_namespace_id integer, p_count integer, p_types text[], p_payloads json[], p_ids uuid[],
     p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
-    p_expected_versions bigint[], p_emitted_at timestamptz[], p_now timestamptz)
+    p_expected_versions bigint[], p_emitted_at timestamptz[], p_uniques text[],
+    p_unique_us bigint[], p_now timestamptz)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -177,19 +198,22 @@ BEGIN
        OR p_count <> coalesce(cardinality(p_metadata), p_count)
        OR p_count <> coalesce(cardinality(p_producers), p_count)
        OR p_count <> coalesce(cardinality(p_expected_versions), p_count)
-       OR p_count <> coalesce(cardinality(p_emitted_at), p_count) THEN
+       OR p_count <> coalesce(cardinality(p_emitted_at), p_count)
+       OR p_count <> coalesce(cardinality(p_uniques), p_count)
+       OR p_count <> coalesce(cardinality(p_unique_us), p_count) THEN
         RAISE EXCEPTION 'the arrays are not of one length' USING ERRCODE = 'HF001';
     END IF;
     PERFORM lists_check(array_dims(p_types), array_dims(p_payloads), array_dims(p_ids),
                         array_dims(p_keys), array_dims(p_tenants), array_dims(p_metadata),
                         array_dims(p_producers), array_dims(p_expected_versions),
-                        array_dims(p_emitted_at));
+                        array_dims(p_emitted_at), array_dims(p_uniques), array_dims(p_unique_us));
     SELECT i - 1 AS at, fault INTO v_fault
         FROM generate_series(1, p_count) i,
-             LATERAL event_fault(p_namespace_id, p_types[i], coalesce(p_payloads[i], 'null'),
-                                 p_keys[i], p_tenants[i], p_metadata[i], p_producers[i],
-                                 p_expected_versions[i], coalesce(p_emitted_at[i], p_now))
-                 fault
+             LATERAL coalesce(
+                 event_fault(p_namespace_id, p_types[i], coalesce(p_payloads[i], 'null'),
+                             p_keys[i], p_tenants[i], p_metadata[i], p_producers[i],
+                             p_expected_versions[i], coalesce(p_emitted_at[i], p_now)),
+                 unique_fault(p_uniques[i], p_unique_us[i], false)) fault
         WHERE fault IS NOT NULL LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
@@ -198,8 +222,60 @@ BEGIN
 END
 $$;
 
+-- publish_plain: many checked events that nothing but the log's own index has to guard, by one
+-- statement. Answers their positions; NULL: they have to be appended one by one.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_plain(
+    p_namespace holdfast_private.namespaces, p_now timestamptz, p_ids uuid[], p_types text[],
+    p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
+    p_emitted_at timestamptz[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_month     timestamp;
+    v_positions bigint[];
+BEGIN
+    FOR v_month IN SELECT DISTINCT date_trunc('month', id_time(u) AT TIME ZONE 'UTC')
+                   FROM unnest(p_ids) u LOOP
+        PERFORM ensure_month(p_namespace.id, v_month AT TIME ZONE 'UTC');
+    END LOOP;
+    BEGIN
+        PERFORM publishing(p_namespace.id);
+        WITH given AS MATERIALIZED (
+            SELECT e.*, nextval(p_namespace.sequence) AS position, clock_timestamp() AS entered_at,
+                   hash_of(coalesce(e.tenant, e.key, e.id::text)) AS hash
+            FROM unnest(p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
+                        p_emitted_at) WITH ORDINALITY
+                AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
+        stored AS (
+            INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                                namespace_id, type, producer, key, tenant, metadata, payload)
+            SELECT g.position, g.hash,
+                   checksum_of(content_of(g.id, coalesce(g.emitted_at, p_now), g.type, g.key,
+                                          g.tenant, g.metadata, g.producer, NULL,
+                                          coalesce(g.payload, 'null')),
+                               g.hash, g.position, g.entered_at, NULL),
+                   coalesce(g.emitted_at, p_now), g.entered_at, id_time(g.id), g.id, p_namespace.id,
+                   g.type, g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
+            FROM given g)
+        SELECT array_agg(g.position ORDER BY g.i) INTO v_positions FROM given g;
+    EXCEPTION
+        WHEN unique_violation THEN
+            RETURN NULL;
+        WHEN check_violation THEN
+            PERFORM repair_months(p_namespace.id, p_ids);
+            RETURN NULL;
+    END;
+    RETURN v_positions;
+END
+$$;
+
 -- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row
--- per event, in order.
+-- per event, in order. payloads and metadata are of one type: json, jsonb or text. unique_keys,
+-- unique_for: as of publish, for each event; also of two events of one call with the same key only
+-- the first is stored.
 CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[],
                                                  payloads anycompatiblearray,
                                                  ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,
@@ -208,6 +284,8 @@ CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[],
                                                  producers text[] DEFAULT NULL,
                                                  expected_versions bigint[] DEFAULT NULL,
                                                  emitted_at timestamptz[] DEFAULT NULL,
+                                                 unique_keys text[] DEFAULT NULL,
+                                                 unique_for interval[] DEFAULT NULL,
                                                  p_ticket bytea DEFAULT holdfast.ticket())
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
@@ -222,15 +300,19 @@ DECLARE
     v_now       timestamptz := clock_timestamp();
     v_count     integer := coalesce(cardinality(types), 0);
     v_payloads  json[];
+    v_unique_us bigint[];
     v_ids       uuid[];
     v_positions bigint[];
     v_plain     boolean;
 BEGIN
     PERFORM json_check('payload', payloads[1]);
     v_payloads := payloads;
+    IF unique_for IS NOT NULL THEN
+        v_unique_us := ARRAY(SELECT extract(epoch FROM u) * 1000000 FROM unnest(unique_for) u);
+    END IF;
     PERFORM events_given_check(v_namespace.id, v_count, types, v_payloads, ids, publish_many.keys,
                                tenants, publish_many.metadata, producers, expected_versions,
-                               publish_many.emitted_at, v_now);
+                               publish_many.emitted_at, unique_keys, v_unique_us, v_now);
     PERFORM commit_durably();
     SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
         FROM generate_series(1, v_count) i;
@@ -238,60 +320,34 @@ BEGIN
                              AND id_time(u) > v_namespace.ids_until, false)) INTO v_plain
         FROM unnest(v_ids) u;
 
-    IF v_plain AND expected_versions IS NULL AND NOT v_namespace.gapless THEN
-        FOR v_done IN SELECT DISTINCT date_trunc('month', id_time(u) AT TIME ZONE 'UTC') AS month
-                      FROM unnest(v_ids) u LOOP
-            PERFORM ensure_month(v_namespace.id, v_done.month AT TIME ZONE 'UTC');
-        END LOOP;
-        BEGIN
-            PERFORM publishing(v_namespace.id);
-            WITH given AS MATERIALIZED (
-                SELECT e.*, nextval(v_namespace.sequence) AS position,
-                       clock_timestamp() AS entered_at,
-                       hash_of(coalesce(e.tenant, e.key, e.id::text)) AS hash
-                FROM unnest(v_ids, types, v_payloads, publish_many.keys, tenants,
-                            publish_many.metadata, producers,
-                            publish_many.emitted_at) WITH ORDINALITY
-                    AS e (id, type, payload, key, tenant, metadata, producer, emitted_at, i)),
-            stored AS (
-                INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
-                                    namespace_id, type, producer, key, tenant, metadata, payload)
-                SELECT g.position, g.hash,
-                       checksum_of(content_of(g.id, coalesce(g.emitted_at, v_now), g.type, g.key,
-                                              g.tenant, g.metadata, g.producer, NULL,
-                                              coalesce(g.payload, 'null')),
-                                   g.hash, g.position, g.entered_at, NULL),
-                       coalesce(g.emitted_at, v_now), g.entered_at, id_time(g.id), g.id,
-                       v_namespace.id, g.type, g.producer, g.key, g.tenant, g.metadata,
-                       coalesce(g.payload, 'null')
-                FROM given g)
-            SELECT array_agg(g.position ORDER BY g.i) INTO v_positions FROM given g;
-            -- Only now: rows that were returned stay, whatever is undone.
+    IF v_plain AND expected_versions IS NULL AND unique_keys IS NULL
+       AND NOT v_namespace.gapless THEN
+        v_positions := publish_plain(v_namespace, v_now, v_ids, types, v_payloads,
+                                     publish_many.keys, tenants, publish_many.metadata, producers,
+                                     publish_many.emitted_at);
+        IF v_positions IS NOT NULL THEN
             RETURN QUERY SELECT (g.i - 1)::integer, g.id, g.position, false, NULL::bigint
                 FROM unnest(v_ids, v_positions) WITH ORDINALITY AS g (id, position, i);
             PERFORM ring(v_namespace.id, v_namespace.sleep);
             RETURN;
-        EXCEPTION
-            WHEN unique_violation THEN
-                NULL;                           -- one by one, then
-            WHEN check_violation THEN
-                PERFORM repair_months(v_namespace.id, v_ids);
-        END;
+        END IF;
     END IF;
 
+    IF v_count > 1 AND unique_keys IS NOT NULL THEN
+        PERFORM uniques_reserve(v_namespace.id, unique_keys);
+    END IF;
     FOR i IN 1 .. v_count LOOP
-        v_done := append_one(v_namespace, v_ids[i], types[i], coalesce(v_payloads[i], 'null'),
-                             publish_many.keys[i], tenants[i], publish_many.metadata[i],
-                             producers[i], NULL, coalesce(publish_many.emitted_at[i], v_now),
-                             expected_versions[i],
-                             hash_of(coalesce(tenants[i], publish_many.keys[i], v_ids[i]::text)));
+        v_done := publish_next(v_namespace, v_ids[i], types[i], coalesce(v_payloads[i], 'null'),
+                               publish_many.keys[i], tenants[i], publish_many.metadata[i],
+                               producers[i], coalesce(publish_many.emitted_at[i], v_now),
+                               expected_versions[i], unique_keys[i], v_unique_us[i]);
         IF v_done.status <> HF_OK THEN
             RAISE EXCEPTION USING MESSAGE = format('event %s: %s', i - 1, v_done.message),
                 ERRCODE = 'HF004';
         END IF;
         publish_many."index" := i - 1;
-        publish_many.id := v_ids[i];
-        publish_many."position" := v_done."position";
+        publish_many.id := coalesce(v_done.first, v_ids[i]);
+        publish_many."position" := nullif(v_done."position", 0);
         publish_many.duplicate := v_done.duplicate;
         publish_many.key_version := v_done.key_version;
         RETURN NEXT;
@@ -301,8 +357,8 @@ END
 $$;
 
 -- publish_many: the same for a JSON array of objects with the members type, payload, id, key,
--- tenant, metadata, producer, expected_version, emitted_at. Payload and metadata are stored as the
--- bytes that stand in the array. An unknown member is HF001.
+-- tenant, metadata, producer, expected_version, emitted_at, unique (the unique key) and unique_for.
+-- Payload and metadata are stored as the bytes that stand in the array. An unknown member is HF001.
 CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, events anycompatible)
     RETURNS TABLE ("index" integer, id uuid, "position" bigint, duplicate boolean,
                    key_version bigint)
@@ -321,6 +377,8 @@ DECLARE
     v_producer text[];
     v_expected bigint[];
     v_emitted  timestamptz[];
+    v_unique   text[];
+    v_for      interval[];
     v_fault    text;
 BEGIN
     v_events := publish_many.events; -- by casts of the caller's, which run with its own rights
@@ -335,7 +393,7 @@ BEGIN
             FROM json_array_elements(v_events) WITH ORDINALITY AS e (event, i),
                  json_object_keys(event) name
             WHERE name <> ALL ('{type, payload, id, key, tenant, metadata, producer,
-                               expected_version, emitted_at}')
+                               expected_version, emitted_at, unique, unique_for}')
             LIMIT 1;
     END IF;
     IF v_fault IS NOT NULL THEN
@@ -348,15 +406,22 @@ BEGIN
                      ORDER BY i),
            array_agg(event ->> 'producer' ORDER BY i),
            array_agg((event ->> 'expected_version')::bigint ORDER BY i),
-           array_agg((event ->> 'emitted_at')::timestamptz ORDER BY i)
+           array_agg((event ->> 'emitted_at')::timestamptz ORDER BY i),
+           array_agg(event ->> 'unique' ORDER BY i),
+           array_agg((event ->> 'unique_for')::interval ORDER BY i)
         INTO v_types, v_payloads, v_ids, v_keys, v_tenants, v_metadata, v_producer, v_expected,
-             v_emitted
+             v_emitted, v_unique, v_for
         FROM json_array_elements(v_events) WITH ORDINALITY AS e (event, i);
-    IF v_expected = array_fill(NULL::bigint, ARRAY[coalesce(cardinality(v_expected), 0)]) THEN
+    -- Only what is given keeps the events from being stored by one statement.
+    IF num_nonnulls(VARIADIC v_expected) = 0 THEN
         v_expected := NULL;
+    END IF;
+    IF num_nonnulls(VARIADIC v_unique) = 0 THEN
+        v_unique := NULL;
     END IF;
     RETURN QUERY SELECT *
         FROM publish_many(publish_many.namespace, v_types, v_payloads, v_ids, v_keys,
-                          v_tenants, v_metadata, v_producer, v_expected, v_emitted);
+                          v_tenants, v_metadata, v_producer, v_expected, v_emitted, v_unique,
+                          v_for);
 END
 $$;

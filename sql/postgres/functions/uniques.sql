@@ -128,6 +128,37 @@ BEGIN
 END
 $$;
 
+-- uniques_reserve: locks the keys of many events that are free, in one order for all who call it,
+-- so that two of them do not wait for each other. A key that has no row gets one that no event
+-- has, and that upkeep removes if none takes it.
+CREATE OR REPLACE FUNCTION holdfast_private.uniques_reserve(p_namespace_id integer, p_keys text[])
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    c_none constant uuid := '00000000-0000-0000-0000-000000000000';
+    v_key  text;
+    v_row  uniques;
+BEGIN
+    PERFORM demand_read_committed('a unique key needs');
+    FOR v_key IN SELECT DISTINCT k COLLATE "C" FROM unnest(p_keys) k WHERE k IS NOT NULL
+                 ORDER BY 1 LOOP
+        SELECT * INTO v_row FROM uniques u
+            WHERE u.namespace_id = p_namespace_id AND u.key = v_key;
+        IF NOT FOUND THEN
+            INSERT INTO uniques (namespace_id, key, id, until, sweep_at)
+                VALUES (p_namespace_id, v_key, c_none, '-infinity', clock_timestamp())
+                ON CONFLICT (namespace_id, key) DO NOTHING;
+        ELSIF NOT (unique_holder(v_row)).has THEN
+            PERFORM FROM uniques u
+                WHERE u.namespace_id = p_namespace_id AND u.key = v_key FOR UPDATE;
+        END IF;
+    END LOOP;
+END
+$$;
+
 -- unique_keep: the event that has taken the key is stored, in the log or (position NULL) until
 -- p_due; 0 or NULL for p_us: the key counts as long as it waits.
 CREATE OR REPLACE FUNCTION holdfast_private.unique_keep(p_namespace_id integer, p_key text,

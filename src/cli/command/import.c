@@ -13,7 +13,8 @@
  * this line: then the first try stored it, and only the answer was lost. An event whose id the line
  * gives counts as a duplicate then, because the import cannot tell which of the two it is. The
  * import remembers the positions that it has published, as ranges: one range as long as no other
- * program publishes.
+ * program publishes. An event whose unique key another one has counts by the same rule: as a repeat
+ * if that one is of an earlier line, else as a duplicate.
  */
 #include "cli/command/import.h"
 
@@ -48,18 +49,19 @@ struct import {
     hf_bus *bus;
     const char *name; /* of the file, for messages */
     struct lines input;
-    int64_t file_bytes;   /* 0: not known */
-    int64_t line_number;  /* of the line read last */
-    struct arena arena;   /* texts of the batch */
-    hf_new_event *events; /* IMPORT_BATCH_LINES */
-    int64_t *lines;       /* their line numbers */
-    bool *tried;          /* their ids were made by a try whose outcome is unknown */
+    int64_t file_bytes;         /* 0: not known */
+    int64_t line_number;        /* of the line read last */
+    struct arena arena;         /* texts of the batch */
+    hf_new_event *events;       /* IMPORT_BATCH_LINES */
+    int64_t *lines;             /* their line numbers */
+    char (*tried)[HF_ID_BYTES]; /* ids that were made by a try whose outcome is unknown; "": none */
     hf_receipt *receipts;
     size_t count;       /* of the batch */
     size_t bytes;       /* of the batch */
     int64_t published;  /* new in the log */
     int64_t duplicates; /* in the log, but not from an earlier line */
     int64_t repeats;    /* of earlier lines */
+    int64_t later;      /* kept until their time */
     int64_t lowest;     /* position of all these events; -1: none yet */
     int64_t highest;
     struct range *own; /* RANGES_MAX, ascending: what this import has published */
@@ -103,11 +105,22 @@ static bool is_own(const struct import *import, int64_t position)
     return low < import->own_count && import->own[low].first <= position;
 }
 
+/* Whether the line's event is in the log, or kept, because of this line. A try whose answer was
+ * lost has stored it, unless another event has its unique key. */
+static bool is_new(const struct import *import, size_t i)
+{
+    const hf_receipt *receipt = &import->receipts[i];
+    return !receipt->duplicate ||
+           (import->tried[i][0] && strcmp(receipt->id, import->tried[i]) == 0);
+}
+
 static void count_receipts(struct import *import, size_t from, size_t count)
 {
     for (size_t i = from; i < from + count; i++) {
         int64_t position = import->receipts[i].position;
-        if (!import->receipts[i].duplicate || import->tried[i]) {
+        if (is_new(import, i) && position == 0) {
+            import->later++;
+        } else if (is_new(import, i)) {
             import->published++;
             remember_own(import, position);
         } else if (is_own(import, position)) {
@@ -115,7 +128,7 @@ static void count_receipts(struct import *import, size_t from, size_t count)
         } else {
             import->duplicates++;
         }
-        if (import->lowest < 0 || position < import->lowest) {
+        if (position > 0 && (import->lowest < 0 || position < import->lowest)) {
             import->lowest = position;
         }
         if (position > import->highest) {
@@ -129,8 +142,10 @@ static void count_receipts(struct import *import, size_t from, size_t count)
 static void keep_ids(struct import *import, size_t from, size_t count)
 {
     for (size_t i = from; i < from + count; i++) {
-        import->tried[i] |= !import->events[i].id;
-        import->events[i].id = import->receipts[i].id;
+        if (!import->events[i].id) {
+            memcpy(import->tried[i], import->receipts[i].id, HF_ID_BYTES);
+            import->events[i].id = import->tried[i];
+        }
     }
 }
 
@@ -175,33 +190,56 @@ static hf_status publish_range(struct import *import, size_t from, size_t count)
     return status;
 }
 
-/* 0, or the exit code after the complaint. */
-static int flush_batch(struct import *import)
+/* Publishes events [from, from + count). 0, or the exit code after the complaint. */
+static int publish_run(struct import *import, size_t from, size_t count)
 {
-    size_t count = import->count;
-    hf_status status = HF_OK;
+    hf_status status = publish_range(import, from, count);
     int code = 0;
 
-    if (count == 0) {
-        return 0;
-    }
-    status = publish_range(import, 0, count);
     if (status == HF_INVALID || status == HF_CONFLICT) {
         /* One of them is at fault. Alone, each is accepted or named. */
         status = HF_OK;
-        for (size_t i = 0; i < count && !status; i++) {
+        for (size_t i = from; i < from + count && !status; i++) {
             status = publish_range(import, i, 1);
             if (status) {
                 code = complain_line(import, import->lines[i], status);
             }
         }
     } else if (status) {
-        code = complain_line(import, import->lines[0], status);
+        code = complain_line(import, import->lines[from], status);
+    }
+    return code;
+}
+
+/* How many events from this one on go into one transaction. One for later goes by itself. */
+static size_t run_length(const struct import *import, size_t from)
+{
+    size_t end = from;
+
+    while (end < import->count && import->events[end].deliver_at_us == -1) {
+        end++;
+    }
+    return end > from ? end - from : 1;
+}
+
+/* 0, or the exit code after the complaint. */
+static int flush_batch(struct import *import)
+{
+    int code = 0;
+    size_t length = 0;
+
+    if (import->count == 0) {
+        return 0;
+    }
+    for (size_t from = 0; from < import->count && !code; from += length) {
+        length = run_length(import, from);
+        code = publish_run(import, from, length);
     }
     import->count = 0;
     import->bytes = 0;
     arena_clear(&import->arena);
-    progress_update(&import->progress, import->published + import->duplicates + import->repeats,
+    progress_update(&import->progress,
+                    import->published + import->duplicates + import->repeats + import->later,
                     import->input.read_bytes, import->file_bytes);
     return code;
 }
@@ -232,7 +270,7 @@ static int import_line(struct import *import, struct text line)
         err_set(status, message);
         return complain_line(import, import->line_number, status);
     }
-    import->tried[import->count] = false;
+    import->tried[import->count][0] = '\0';
     import->lines[import->count++] = import->line_number;
     import->bytes += line.length;
     if (import->count < IMPORT_BATCH_LINES && import->bytes < IMPORT_BATCH_BYTES) {
@@ -300,6 +338,9 @@ static void print_summary(const struct cli *cli, const struct import *import)
         if (import->repeats > 0) {
             printf(", repeated lines %" PRId64, import->repeats);
         }
+        if (import->later > 0) {
+            printf(", for later %" PRId64, import->later);
+        }
         if (import->lowest >= 0) {
             printf(", positions %" PRId64 " to %" PRId64, import->lowest, import->highest);
         }
@@ -312,6 +353,7 @@ static void print_summary(const struct cli *cli, const struct import *import)
     show_int(&json, "published", import->published);
     show_int(&json, "duplicates", import->duplicates);
     show_int(&json, "repeats", import->repeats);
+    show_int(&json, "later", import->later);
     show_int(&json, "first_position", import->lowest);
     show_int(&json, "last_position", import->highest);
     show_int(&json, "last_line", import->done_line);
@@ -334,7 +376,7 @@ static int run_import(struct cli *cli, struct import *import, int64_t first_line
         out_complain("interrupted");
         code = EXIT_ERROR;
     }
-    if (code && import->lowest >= 0) {
+    if (code && (import->lowest >= 0 || import->later > 0)) {
         out_hint("All lines up to %" PRId64 " are published. Go on with --from-line %" PRId64 ".",
                  import->done_line, import->done_line + 1);
     } else if (code) {

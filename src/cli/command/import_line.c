@@ -25,16 +25,22 @@ enum field {
     FIELD_PRODUCER,
     FIELD_EMITTED_AT,
     FIELD_EXPECTED_VERSION,
+    FIELD_UNIQUE,
+    FIELD_UNIQUE_FOR,
+    FIELD_DELIVER_AT,
+    FIELD_REPLACE,
     FIELD_IGNORED, /* the first of those that are only printed */
     FIELD_COUNT = FIELD_IGNORED + 6
 };
 
 static const char *const field_names[FIELD_COUNT] = {
-    "type",        "payload",    "id",
-    "key",         "tenant",     "metadata",
-    "producer",    "emitted_at", "expected_version",
-    "position",    "entered_at", "key_version",
-    "schedule_id", "namespace",  "deliveries"};
+    "type",        "payload",     "id",
+    "key",         "tenant",      "metadata",
+    "producer",    "emitted_at",  "expected_version",
+    "unique",      "unique_for",  "deliver_at",
+    "replace",     "position",    "entered_at",
+    "key_version", "schedule_id", "namespace",
+    "deliveries"};
 
 /* What one line is read into. */
 struct reading {
@@ -60,18 +66,62 @@ static hf_status read_string(struct reading *reading, const char *name, struct t
     return arena_status(reading->arena);
 }
 
-static hf_status read_emitted_at(struct reading *reading, struct text raw)
+static hf_status read_time(struct reading *reading, const char *name, struct text raw,
+                           int64_t *ret_us)
 {
     const char *string = NULL;
-    hf_status status = read_string(reading, "emitted_at", raw, &string);
+    hf_status status = read_string(reading, name, raw, &string);
 
     if (status) {
         return status;
     }
-    if (time_parse(text_of(string), &reading->event->emitted_at_us) != HF_OK) {
-        return fail(HF_INVALID, "\"emitted_at\" is not a time such as 2026-01-31T12:00:00Z");
+    if (time_parse(text_of(string), ret_us) != HF_OK) {
+        return fail(HF_INVALID, "\"%s\" is not a time such as 2026-01-31T12:00:00Z", name);
     }
     return HF_OK;
+}
+
+static hf_status read_unique_for(struct reading *reading, struct text raw)
+{
+    const char *string = NULL;
+    hf_status status = read_string(reading, "unique_for", raw, &string);
+
+    if (status) {
+        return status;
+    }
+    if (duration_parse(text_of(string), &reading->event->unique_for_ms) != HF_OK) {
+        return fail(HF_INVALID, "\"unique_for\" is not a duration such as 10m or 1h30m");
+    }
+    return HF_OK;
+}
+
+/* The fields that say how often it is stored, and when it enters the log. */
+static hf_status read_terms(struct reading *reading, enum field field, struct text raw)
+{
+    hf_new_event *event = reading->event;
+
+    switch (field) {
+    case FIELD_UNIQUE:
+        return read_string(reading, "unique", raw, &event->unique);
+    case FIELD_UNIQUE_FOR:
+        return read_unique_for(reading, raw);
+    case FIELD_DELIVER_AT:
+        return read_time(reading, "deliver_at", raw, &event->deliver_at_us);
+    case FIELD_REPLACE:
+        if (json_kind(raw) != JSON_BOOL) {
+            return fail(HF_INVALID, "\"replace\" is not true or false");
+        }
+        event->replace = raw.bytes[0] == 't';
+        return HF_OK;
+    case FIELD_EXPECTED_VERSION:
+        if (json_int_decode(raw, &event->expected_version) != HF_OK ||
+            event->expected_version < 0) {
+            return fail(HF_INVALID, "\"expected_version\" is not a whole number from 0");
+        }
+        return HF_OK;
+    default:
+        return HF_OK;
+    }
 }
 
 static hf_status read_field(struct reading *reading, enum field field, struct text raw)
@@ -106,19 +156,10 @@ static hf_status read_field(struct reading *reading, enum field field, struct te
         event->metadata = arena_text(reading->arena, raw).bytes;
         return arena_status(reading->arena);
     case FIELD_EMITTED_AT:
-        return read_emitted_at(reading, raw);
-    case FIELD_EXPECTED_VERSION:
-        if (json_int_decode(raw, &event->expected_version) != HF_OK ||
-            event->expected_version < 0) {
-            return fail(HF_INVALID, "\"expected_version\" is not a whole number from 0");
-        }
-        return HF_OK;
-    case FIELD_PAYLOAD:
-    case FIELD_IGNORED:
-    case FIELD_COUNT:
-        return HF_OK;
+        return read_time(reading, "emitted_at", raw, &event->emitted_at_us);
+    default:
+        return read_terms(reading, field, raw);
     }
-    return HF_OK;
 }
 
 static hf_status unknown_field(const char *name)
@@ -135,7 +176,7 @@ static hf_status unknown_field(const char *name)
     }
     return fail(HF_INVALID,
                 "there is no field \"%.64s\"; a line has type, payload, id, key, tenant, metadata, "
-                "producer, emitted_at, expected_version",
+                "producer, emitted_at, expected_version, unique, unique_for, deliver_at, replace",
                 name);
 }
 

@@ -4,9 +4,10 @@
  *     {"type":"user.created","payload":{"id":1},"key":"u1","emitted_at":"2026-01-31T12:00:00Z"}
  *
  * Required: type. Optional: payload (null), id, key, tenant, metadata, producer, emitted_at,
- * expected_version. What `tail --json` prints besides these (position, entered_at, key_version,
- * schedule_id) is understood and left out, so its output can be imported. Anything else is a
- * mistake. The payload's bytes are taken as they are: a number never goes through a float.
+ * expected_version, unique, unique_for, deliver_at, replace. What `tail --json` prints besides
+ * these (position, entered_at, key_version, schedule_id ...) is understood and left out, so its
+ * output can be imported. Anything else is a mistake. The payload's bytes are taken as they are: a
+ * number never goes through a float.
  */
 #ifndef HF_CLI_COMMAND_IMPORT_LINE_H
 #define HF_CLI_COMMAND_IMPORT_LINE_H

@@ -268,8 +268,10 @@ const struct command command_publish = {
                 "  holdfast publish --file events.ndjson\n"
                 "  holdfast tail --from start --json | holdfast publish --file - --db copy.db\n",
     .details = "Without JSON the payload is null. A line of --file is an object with the fields\n"
-               "type and payload, and optionally id, key, tenant, metadata, producer, emitted_at\n"
-               "and expected_version. Lines are published in order, 1000 in one transaction.\n",
+               "type and payload, and optionally id, key, tenant, metadata, producer,\n"
+               "emitted_at, expected_version, unique, unique_for (10m), deliver_at (a time) and\n"
+               "replace (true). Lines are published in order, 1000 in one transaction; one with\n"
+               "deliver_at in one of its own.\n",
     .options = options,
     .words_max = 2,
     .run = run_publish,
