@@ -131,10 +131,11 @@ static int confirm(int32_t partition, int64_t epoch, void *ctx)
     return 0;
 }
 
-void membership_say_lost(struct runner *runner, bool same_generation)
+void membership_say_lost(struct runner *runner, int64_t generation)
 {
+    bool same = generation == runner->ordered->generation;
     runner_say(runner, HF_LOG_WARN, "lost the subscription: %s",
-               same_generation ? "another process has taken over" : "it was moved or changed");
+               same ? "another process has taken over" : "it was moved or changed");
 }
 
 bool membership_check(struct runner *runner, int64_t generation)
@@ -158,7 +159,7 @@ bool membership_check(struct runner *runner, int64_t generation)
     }
     pthread_mutex_unlock(&runner->mutex);
     if (!status && !all) {
-        membership_say_lost(runner, same);
+        membership_say_lost(runner, standing.generation);
     }
     if (!all || !same) {
         runner_need(runner, NEED_DEFINITION);

@@ -96,9 +96,9 @@ void membership_tend(struct runner *runner, struct turn *turn);
  * is still the stored one; the only place that does. What is not ours any more is lost. False: not
  * all is so, or the store could not be asked: the definition is to be read again. */
 bool membership_check(struct runner *runner, int64_t generation);
-/* Logs that a partition was lost: to another process if the definition is the same as when it was
- * taken, else to a seek or another change of the subscription. */
-void membership_say_lost(struct runner *runner, bool same_generation);
+/* Logs that a partition was lost: to another process if the stored definition is of the generation
+ * that the log was read by, else to a seek or another change of the subscription. */
+void membership_say_lost(struct runner *runner, int64_t generation);
 /* Reading goes back to the lowest floor; what is in hand or done is not put again. */
 void membership_read_again(struct runner *runner);
 /* Gives back all partitions; nothing runs any more and everything is settled that can be. False:

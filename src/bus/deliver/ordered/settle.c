@@ -444,10 +444,9 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     runner->window.settled -= (int64_t)held + settled_before;
     window_reap(&runner->window, &runner->batch_pool);
     pthread_mutex_unlock(&runner->mutex);
-    bool same = checkpoints->ret_generation == runner->definition.generation;
     if (lost) {
-        membership_say_lost(runner, same);
-    } else if (!same) {
+        membership_say_lost(runner, checkpoints->ret_generation);
+    } else if (checkpoints->ret_generation != runner->definition.generation) {
         runner_need(runner, NEED_DEFINITION);
     }
     ordered->flushed_us = now_us;
