@@ -168,7 +168,7 @@ ENTRY_SRC := src/store/postgres/module.c
 POSTGRES_SRC := $(filter-out $(ENTRY_SRC),$(filter src/store/postgres/%,$(LIB_SRC)))
 CORE_SRC := $(filter-out $(WAYS_SRC) $(ENTRY_SRC) $(POSTGRES_SRC),$(LIB_SRC))
 MAIN_SRC := $(filter %/main.c,$(call below,src/cli))
-CLI_SRC := $(filter-out $(MAIN_SRC),$(call below,src/cli))
+CLI_SRC := $(filter-out $(MAIN_SRC),$(call below,src/show src/cli))
 
 # tests/<layer>/test_x.c is a program; the layer's other .c files and tests/support/*.c are linked
 # into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own;

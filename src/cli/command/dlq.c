@@ -71,30 +71,6 @@ int dlq_id(const struct cli *cli, const char *word, int64_t *ret_dead_id)
     return args_usage(&cli->args, "'%s' is not the number of a dead letter", word);
 }
 
-static void dlq_json(struct json_out *json, const hf_dead_letter *letter)
-{
-    char number[OUT_WORDS_BYTES];
-
-    json_object_begin(json);
-    show_string(json, "dead_id", out_number(letter->dead_id, number));
-    show_string(json, "subscription", letter->subscription);
-    show_string(json, "reason", letter->reason);
-    show_string(json, "cause", letter->cause);
-    show_string(json, "error", letter->error);
-    show_int(json, "attempts", letter->attempts);
-    show_raw(json, "attempts_json", letter->attempts_json,
-             letter->attempts_json ? strlen(letter->attempts_json) : 0);
-    show_time(json, "failed_at", letter->failed_at_us);
-    show_time(json, "resolved_at", letter->resolved_at_us);
-    show_string(json, "resolved_by", letter->resolved_by);
-    show_string(json, "resolved_note", letter->resolved_note);
-    json_key(json, "event");
-    json_object_begin(json);
-    show_event(json, &letter->event);
-    json_object_end(json);
-    json_object_end(json);
-}
-
 /* ---- All pages ------------------------------------------------------------------------------- */
 
 struct pages {
@@ -136,11 +112,18 @@ hf_status dlq_each(hf_bus *bus, const hf_dead_filter *filter, hf_dead_letter_fn 
     return status;
 }
 
+static void print_json(const hf_dead_letter *letter)
+{
+    struct show_line line;
+
+    show_dead_letter(show_line_begin(&line, LINE_BYTES_MAX), letter);
+    show_line_end(&line);
+}
+
 /* ---- dlq list -------------------------------------------------------------------------------- */
 
 struct listing {
     const struct cli *cli;
-    struct buf line;
     struct out_table table;
     int64_t count;
     int64_t last;
@@ -155,10 +138,7 @@ static int list_one(const hf_dead_letter *letter, void *ctx)
     listing->count++;
     listing->last = letter->dead_id;
     if (listing->cli->json) {
-        struct json_out json;
-        json_out_init(&json, &listing->line);
-        dlq_json(&json, letter);
-        out_json_line(&listing->line);
+        print_json(letter);
         return out_failed();
     }
     out_table_number(table, letter->dead_id);
@@ -194,11 +174,9 @@ static int run_list(struct cli *cli)
         return dlq_group(cli, &filter, args_text(args, "group-by"));
     }
     filter.limit = (int32_t)args_number(args, "limit", LIST_LIMIT);
-    buf_init(&listing.line, LINE_BYTES_MAX);
     out_table_init(&listing.table, columns, 8);
     code = cli_fail(dlq_each(cli->bus, &filter, list_one, &listing));
     out_table_end(&listing.table);
-    buf_release(&listing.line);
     fflush(stdout);
     if (!code && listing.count == 0) {
         out_say("No dead letters.");
@@ -239,13 +217,7 @@ static int show_one(const hf_dead_letter *letter, void *ctx)
     char words[OUT_WORDS_BYTES];
 
     if (cli->json) {
-        struct buf line;
-        struct json_out json;
-        buf_init(&line, LINE_BYTES_MAX);
-        json_out_init(&json, &line);
-        dlq_json(&json, letter);
-        out_json_line(&line);
-        buf_release(&line);
+        print_json(letter);
         return 0;
     }
     show_field("dead letter", out_number(letter->dead_id, words));

@@ -45,32 +45,15 @@ static int view_event(const hf_event *event, void *ctx)
     return 0;
 }
 
-static void state_json(struct json_out *json, const hf_event_state *state)
-{
-    char number[OUT_WORDS_BYTES];
-
-    json_object_begin(json);
-    show_string(json, "subscription", state->subscription);
-    show_string(json, "state", hf_state_name(state->state));
-    show_int(json, "attempts", state->attempts);
-    show_int(json, "deliveries", state->deliveries);
-    show_string(json, "cause", state->cause);
-    show_raw(json, "attempts_json", state->attempts_json,
-             state->attempts_json ? strlen(state->attempts_json) : 0);
-    show_time(json, "next_attempt_at", state->next_attempt_at_us);
-    show_string(json, "node", state->node);
-    show_time(json, "since", state->since_us);
-    show_string(json, "dead_id", state->dead_id == -1 ? NULL : out_number(state->dead_id, number));
-    json_object_end(json);
-}
-
 static int view_state(const hf_event_state *state, void *ctx)
 {
     struct view *view = ctx;
     char words[OUT_WORDS_BYTES];
 
     if (view->cli->json) {
-        state_json(&view->json, state);
+        json_object_begin(&view->json);
+        show_event_state(&view->json, state);
+        json_object_end(&view->json);
     } else if (view->attempts) {
         if (!state->attempts_json || strcmp(state->attempts_json, "[]") == 0) {
             return 0;
@@ -105,7 +88,7 @@ static int view_later(const hf_later_info *info, void *ctx)
         out_payload(info->event.payload, info->event.payload_bytes);
     } else if (view->cli->json) {
         json_object_begin(&view->json);
-        later_json(&view->json, info);
+        show_later(&view->json, info);
         json_key(&view->json, "states");
         json_array_begin(&view->json);
         json_array_end(&view->json);

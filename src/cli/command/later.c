@@ -29,36 +29,8 @@ struct listing {
     int64_t left;
     int64_t last_us; /* of the last one shown */
     int64_t last_number;
-    struct buf line;
     struct out_table table;
 };
-
-void later_json(struct json_out *json, const hf_later_info *info)
-{
-    show_time(json, "due_at", info->due_at_us);
-    show_int(json, "number", info->number);
-    show_event(json, &info->event);
-}
-
-static void list_json(struct listing *listing, const hf_later_info *info)
-{
-    const hf_event *event = &info->event;
-    struct json_out json;
-
-    json_out_init(&json, &listing->line);
-    json_object_begin(&json);
-    show_time(&json, "due_at", info->due_at_us);
-    show_int(&json, "number", info->number);
-    show_string(&json, "id", event->id);
-    show_string(&json, "type", event->type);
-    show_string(&json, "key", event->key);
-    show_string(&json, "tenant", event->tenant);
-    show_string(&json, "producer", event->producer);
-    show_time(&json, "emitted_at", event->emitted_at_us);
-    show_int(&json, "payload_bytes", (int64_t)event->payload_bytes);
-    json_object_end(&json);
-    out_json_line(&listing->line);
-}
 
 static int list_one(const hf_later_info *info, void *ctx)
 {
@@ -70,7 +42,9 @@ static int list_one(const hf_later_info *info, void *ctx)
     listing->last_number = info->number;
     listing->left--;
     if (listing->cli->json) {
-        list_json(listing, info);
+        struct show_line line;
+        show_later_row(show_line_begin(&line, LINE_BYTES_MAX), info);
+        show_line_end(&line);
     } else {
         out_table_cell(&listing->table,
                        out_when(info->due_at_us, listing->cli->started_at_us, words));
@@ -134,11 +108,9 @@ static int run_list(struct cli *cli)
     if (code) {
         return code;
     }
-    buf_init(&listing.line, LINE_BYTES_MAX);
     out_table_init(&listing.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_later_list(cli->bus, &filter, list_one, &listing));
     out_table_end(&listing.table);
-    buf_release(&listing.line);
     fflush(stdout);
     if (!code && !cli->json && out_table_was_empty(&listing.table)) {
         out_say("No event waits for its time. `holdfast publish --delay` makes one.");
@@ -179,42 +151,27 @@ void later_print(const hf_later_info *info, int64_t now_us)
     show_event_block(&info->event, now_us);
 }
 
-struct view {
-    const struct cli *cli;
-    struct buf line;
-};
-
 static int show_one(const hf_later_info *info, void *ctx)
 {
-    struct view *view = ctx;
-    struct json_out json;
+    const struct cli *cli = ctx;
 
-    if (args_given(&view->cli->args, "payload")) {
+    if (args_given(&cli->args, "payload")) {
         out_payload(info->event.payload, info->event.payload_bytes);
-    } else if (view->cli->json) {
-        json_out_init(&json, &view->line);
-        json_object_begin(&json);
-        later_json(&json, info);
-        json_object_end(&json);
-        out_json_line(&view->line);
+    } else if (cli->json) {
+        struct show_line line;
+        show_later(show_line_begin(&line, LINE_BYTES_MAX), info);
+        show_line_end(&line);
     } else {
-        later_print(info, view->cli->started_at_us);
+        later_print(info, cli->started_at_us);
     }
     return 0;
 }
 
 static int run_show(struct cli *cli)
 {
-    struct view view = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
-    if (code) {
-        return code;
-    }
-    buf_init(&view.line, LINE_BYTES_MAX);
-    code = cli_fail(hf_later_get(cli->bus, cli->args.words[0], show_one, &view));
-    buf_release(&view.line);
-    return code;
+    return code ? code : cli_fail(hf_later_get(cli->bus, cli->args.words[0], show_one, cli));
 }
 
 static const struct option_row show_options[] = {

@@ -39,30 +39,6 @@ static void print_positions(const hf_lease_info *info, struct buf *out)
     }
 }
 
-static void print_json(struct buf *line, const hf_lease_info *info)
-{
-    struct json_out json;
-
-    json_out_init(&json, line);
-    json_object_begin(&json);
-    show_string(&json, "subscription", info->subscription);
-    show_string(&json, "lease", info->lease);
-    show_string(&json, "node", info->node);
-    show_time(&json, "claimed_at", info->claimed_at_us);
-    show_time(&json, "expires_at", info->expires_at_us);
-    show_bool(&json, "kept", info->kept == 1);
-    show_bool(&json, "ended", info->ended == 1);
-    show_int(&json, "count", (int64_t)info->count);
-    json_key(&json, "positions");
-    json_array_begin(&json);
-    for (size_t i = 0; i < info->count; i++) {
-        json_int(&json, info->positions[i]);
-    }
-    json_array_end(&json);
-    json_object_end(&json);
-    out_json_line(line);
-}
-
 static void print_row(struct list *list, const hf_lease_info *info)
 {
     int64_t now_us = list->cli->started_at_us;
@@ -99,7 +75,9 @@ static int list_one(const hf_lease_info *info, void *ctx)
     }
     list->left--;
     if (list->cli->json) {
-        print_json(&list->line, info);
+        struct show_line line;
+        show_lease(show_line_begin(&line, LINE_BYTES_MAX), info);
+        show_line_end(&line);
     } else {
         print_row(list, info);
     }

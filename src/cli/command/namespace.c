@@ -143,29 +143,10 @@ const struct command command_namespace_set = {
 
 static void print_json(const hf_namespace_info *info)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "name", info->name);
-    show_int(&json, "head", info->head);
-    show_int(&json, "subscriptions", info->subscriptions);
-    show_bool(&json, "gapless", info->gapless != 0);
-    show_int(&json, "retention_ms", info->retention_ms);
-    show_int(&json, "retention_bytes", info->retention_bytes);
-    show_choice(&json, "lagging", RETENTION_LAGGING, (int)info->lagging);
-    show_string(&json, "type_index", info->type_index);
-    show_time(&json, "created_at", info->created_at_us);
-    show_time(&json, "removing_at", info->removing_at_us);
-    show_bool(&json, "copying", info->copying != 0);
-    show_raw(&json, "metadata", info->metadata_json,
-             info->metadata_json ? strlen(info->metadata_json) : 0);
-    show_raw(&json, "grants", info->grants_json, info->grants_json ? strlen(info->grants_json) : 0);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_namespace(show_line_begin(&line, LINE_BYTES_MAX), info);
+    show_line_end(&line);
 }
 
 struct list {

@@ -13,32 +13,13 @@
 #include "cli/core/table.h"
 
 #define LINE_BYTES_MAX 1048576
-#define STATES "live|stale|gone" /* by their numbers */
 
 static void print_json(const hf_node_info *info)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "node_id", info->node_id);
-    show_choice(&json, "state", STATES, (int)info->state);
-    show_string(&json, "name", info->name);
-    show_string(&json, "host", info->host);
-    show_int(&json, "pid", info->pid);
-    show_string(&json, "version", info->version);
-    show_int(&json, "heartbeat_ms", info->heartbeat_ms);
-    show_time(&json, "started_at", info->started_at_us);
-    show_time(&json, "seen_at", info->seen_at_us);
-    show_time(&json, "stopped_at", info->stopped_at_us);
-    show_string(&json, "description", info->description);
-    show_raw(&json, "metadata", info->metadata_json,
-             info->metadata_json ? strlen(info->metadata_json) : 0);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_node(show_line_begin(&line, LINE_BYTES_MAX), info);
+    show_line_end(&line);
 }
 
 /* What became of it, in a word. */

@@ -164,7 +164,7 @@ static int publish_one(struct cli *cli)
         }
         return code;
     }
-    show_receipt(cli->json, &receipt);
+    show_receipt_line(cli->json, &receipt);
     if (receipt.position == 0 && !receipt.duplicate) {
         say_when(cli, event.deliver_at_us);
     }

@@ -46,21 +46,12 @@ static hf_status claim_some(struct cli *cli, hf_batch **ret_batch)
 
 static void print_json(const hf_batch *batch)
 {
-    struct buf line;
-    struct json_out json;
-
-    buf_init(&line, LINE_BYTES_MAX);
     for (size_t i = 0; i < hf_batch_count(batch); i++) {
-        json_out_init(&json, &line);
-        json_object_begin(&json);
-        show_string(&json, "lease", hf_batch_lease(batch));
-        show_time(&json, "expires_at", hf_batch_expires_at_us(batch));
-        show_int(&json, "attempt", hf_batch_attempt(batch, i));
-        show_event(&json, hf_batch_event(batch, i));
-        json_object_end(&json);
-        out_json_line(&line);
+        struct show_line line;
+
+        show_claimed(show_line_begin(&line, LINE_BYTES_MAX), batch, i);
+        show_line_end(&line);
     }
-    buf_release(&line);
 }
 
 static void print_text(const struct cli *cli, const hf_batch *batch)

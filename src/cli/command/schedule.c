@@ -99,38 +99,14 @@ struct schedule_view {
 /* With the ledger, if there is one to show. */
 static void print_json(const hf_schedule_info *info, struct buf *runs)
 {
-    const hf_schedule *schedule = &info->schedule;
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line, LINE_BYTES_MAX);
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "name", schedule->name);
-    show_string(&json, "id", info->id);
-    show_string(&json, "expression", schedule->expression);
-    show_string(&json, "zone", schedule->zone);
-    show_time(&json, "next_at", info->next_at_us);
-    show_string(&json, "type", schedule->type);
-    show_raw(&json, "payload", schedule->payload, schedule->payload_bytes);
-    show_string(&json, "key", schedule->key);
-    show_string(&json, "tenant", schedule->tenant);
-    show_raw(&json, "metadata", schedule->metadata,
-             schedule->metadata ? strlen(schedule->metadata) : 0);
-    show_choice(&json, "misfire", SCHEDULE_MISFIRES, (int)schedule->misfire);
-    show_int(&json, "misfire_cap", schedule->misfire_cap);
-    show_int(&json, "grace_ms", schedule->grace_ms);
-    show_choice(&json, "driver", SCHEDULE_DRIVERS, (int)schedule->driver);
-    show_time(&json, "paused_at", info->paused_at_us);
-    show_string(&json, "paused_by", info->paused_by);
-    show_string(&json, "paused_reason", info->paused_reason);
-    show_time(&json, "created_at", info->created_at_us);
+    show_schedule(json, info);
     if (runs) {
-        show_raw(&json, "runs", buf_terminate(runs), runs->length);
+        show_raw(json, "runs", buf_terminate(runs), runs->length);
     }
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_line_end(&line);
 }
 
 static int list_one(const hf_schedule_info *info, void *ctx)
@@ -154,8 +130,8 @@ static int list_one(const hf_schedule_info *info, void *ctx)
                info->next_at_us < view->cli->started_at_us - OVERDUE_MS * 1000) {
         out_table_mark(&view->table, OUT_RED);
     }
-    out_table_cell(&view->table, show_choice_word(SCHEDULE_DRIVERS, (int)info->schedule.driver,
-                                                  words, sizeof words));
+    out_table_cell(&view->table,
+                   show_choice_word(SHOW_DRIVERS, (int)info->schedule.driver, words, sizeof words));
     out_table_cell(&view->table, info->schedule.type);
     return out_failed();
 }
@@ -206,9 +182,9 @@ static int show_one(const hf_schedule_info *info, void *ctx)
     show_field("zone", schedule->zone);
     show_field("next", out_time(info->next_at_us, words));
     show_field("driver",
-               show_choice_word(SCHEDULE_DRIVERS, (int)schedule->driver, words, sizeof words));
+               show_choice_word(SHOW_DRIVERS, (int)schedule->driver, words, sizeof words));
     show_field("misfire",
-               show_choice_word(SCHEDULE_MISFIRES, (int)schedule->misfire, words, sizeof words));
+               show_choice_word(SHOW_MISFIRES, (int)schedule->misfire, words, sizeof words));
     show_field("grace", out_duration(schedule->grace_ms, words));
     show_field("type", schedule->type);
     show_field("key", schedule->key);
@@ -323,7 +299,7 @@ static int run_run(struct cli *cli)
         code = cli_fail(hf_schedule_run(cli->bus, cli->args.words[0], &receipt));
     }
     if (!code) {
-        show_receipt(cli->json, &receipt);
+        show_receipt_line(cli->json, &receipt);
     }
     return code;
 }

@@ -9,8 +9,6 @@
 #include "cli/core/show.h"
 #include "cli/core/table.h"
 
-#define KINDS "fired|by_hand|skipped"
-
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 static int add_run(const hf_schedule_run_info *run, void *ctx)
@@ -18,13 +16,7 @@ static int add_run(const hf_schedule_run_info *run, void *ctx)
     struct json_out *json = ctx;
 
     json_object_begin(json);
-    show_choice(json, "kind", KINDS, (int)run->kind);
-    show_time(json, "planned_at", run->planned_at_us);
-    show_time(json, "until_at", run->until_at_us);
-    show_time(json, "fired_at", run->fired_at_us);
-    show_int(json, "position", run->position);
-    show_string(json, "event_id", run->event_id);
-    show_string(json, "node", run->node);
+    show_schedule_run(json, run);
     json_object_end(json);
     return 0;
 }

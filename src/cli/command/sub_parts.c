@@ -25,25 +25,6 @@ struct parts {
 
 /* ---- Partitions ------------------------------------------------------------------------------ */
 
-static void partition_json(struct json_out *json, const hf_partition_info *info)
-{
-    json_object_begin(json);
-    show_int(json, "partition", info->partition);
-    show_string(json, "state", hf_partition_state_name(info->state));
-    show_string(json, "owner", info->owner);
-    show_bool(json, "owner_alive", info->owner_alive == 1);
-    show_bool(json, "assigned", info->assigned == 1);
-    show_int(json, "standby", info->standby);
-    show_int(json, "epoch", info->epoch);
-    show_int(json, "checkpoint", info->checkpoint);
-    show_time(json, "checkpoint_at", info->checkpoint_at_us);
-    show_int(json, "lag", info->lag);
-    show_int(json, "retrying", info->retrying);
-    show_int(json, "held", info->held);
-    show_int(json, "blocked", info->blocked);
-    json_object_end(json);
-}
-
 static void partition_row(struct out_table *table, const hf_partition_info *info)
 {
     out_table_number(table, info->partition);
@@ -76,7 +57,9 @@ static int see_partition(const hf_partition_info *info, void *ctx)
     }
     parts->shown++;
     if (parts->json) {
-        partition_json(parts->json, info);
+        json_object_begin(parts->json);
+        show_partition(parts->json, info);
+        json_object_end(parts->json);
     } else {
         partition_row(&parts->table, info);
     }
@@ -124,24 +107,6 @@ static hf_status print_partitions(hf_bus *bus, const char *name, struct parts *p
 
 /* ---- Blocked keys ---------------------------------------------------------------------------- */
 
-static void blocked_json(struct json_out *json, const hf_blocked_key *blocked)
-{
-    char number[OUT_WORDS_BYTES];
-
-    json_object_begin(json);
-    show_string(json, "tenant", blocked->tenant);
-    show_string(json, "key", blocked->key);
-    show_int(json, "partition", blocked->partition);
-    show_int(json, "position", blocked->position);
-    show_string(json, "event_id", blocked->event_id);
-    show_string(json, "type", blocked->type);
-    show_string(json, "dead_id",
-                blocked->dead_id == -1 ? NULL : out_number(blocked->dead_id, number));
-    show_time(json, "since", blocked->since_us);
-    show_int(json, "held", blocked->held);
-    json_object_end(json);
-}
-
 static int see_blocked(const hf_blocked_key *blocked, void *ctx)
 {
     struct parts *parts = ctx;
@@ -149,7 +114,9 @@ static int see_blocked(const hf_blocked_key *blocked, void *ctx)
 
     parts->shown++;
     if (parts->json) {
-        blocked_json(parts->json, blocked);
+        json_object_begin(parts->json);
+        show_blocked_key(parts->json, blocked);
+        json_object_end(parts->json);
         return 0;
     }
     out_table_cell(&parts->table, blocked->key);

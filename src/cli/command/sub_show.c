@@ -17,26 +17,6 @@
 #define LINE_BYTES_MAX 4194304
 #define REASONS_MAX 10 /* subscriptions of which `sub list` says why they do not move */
 
-static void progress_json(struct json_out *json, const hf_subscription_info *info)
-{
-    show_time(json, "created_at", info->created_at_us);
-    show_int(json, "start_position", info->start_position);
-    show_time(json, "checkpoint_at", info->checkpoint_at_us);
-    show_string(json, "checkpoint_event_id", info->checkpoint_event_id);
-    show_int(json, "cursor", info->cursor);
-    show_int(json, "head", info->head);
-    show_numbers(json, info);
-    show_int(json, "dropped_through", info->dropped_through);
-    show_int(json, "dropped", info->dropped);
-    show_time(json, "paused_at", info->paused_at_us);
-    show_string(json, "paused_by", info->paused_by);
-    show_string(json, "paused_reason", info->paused_reason);
-    show_string(json, "breaker", info->breaker);
-    show_time(json, "breaker_until", info->breaker_until_us);
-    show_string(json, "owner", info->owner);
-    show_bool(json, "owner_alive", info->owner_alive == 1);
-}
-
 /* With the partitions and blocked keys, up to the limit each, unless that is -1. */
 static hf_status print_json(struct buf *line, const hf_subscription_info *info, hf_bus *bus,
                             int64_t limit)
@@ -46,22 +26,10 @@ static hf_status print_json(struct buf *line, const hf_subscription_info *info, 
 
     json_out_init(&json, line);
     json_object_begin(&json);
-    show_string(&json, "name", info->name);
-    show_string(&json, "not_moving", info->not_moving);
-    json_key(&json, "patterns");
-    json_array_begin(&json);
-    for (size_t i = 0; i < info->pattern_count; i++) {
-        json_string(&json, text_of(info->patterns[i]));
-    }
-    json_array_end(&json);
-    progress_json(&json, info);
+    show_subscription(&json, info);
     if (limit >= 0) {
         status = sub_parts_json(&json, bus, info, limit);
     }
-    json_key(&json, "options");
-    json_object_begin(&json);
-    suboptions_json(&json, &info->options);
-    json_object_end(&json);
     json_object_end(&json);
     if (!status) {
         out_json_line(line);

@@ -12,19 +12,10 @@
 
 static void print_json(const hf_tick_info *info)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, "fired", info->fired);
-    show_int(&json, "released", info->released);
-    show_int(&json, "refused", info->refused);
-    show_time(&json, "next_due_at", info->next_due_at_us);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_tick(show_line_begin(&line, LINE_BYTES_MAX), info);
+    show_line_end(&line);
 }
 
 static void print_text(const struct cli *cli, const hf_tick_info *info)

@@ -6,9 +6,7 @@
 #define HF_CLI_CONFIG_SCHEDULE_OPTIONS_H
 
 #include "cli/core/args.h"
-
-#define SCHEDULE_MISFIRES "skip|once|all"
-#define SCHEDULE_DRIVERS "own|pg_cron"
+#include "show/objects.h"
 
 #define SCHEDULE_OPTION_ZONE                                                                       \
     {                                                                                              \
@@ -33,7 +31,7 @@
 
 #define SCHEDULE_OPTION_MISFIRE                                                                    \
     {                                                                                              \
-        "misfire", 0, OPTION_CHOICE, SCHEDULE_MISFIRES, SCHEDULE_MISFIRES, 0, 0,                   \
+        "misfire", 0, OPTION_CHOICE, SHOW_MISFIRES, SHOW_MISFIRES, 0, 0,                           \
             "what becomes of times that were missed (default: skip)"                               \
     }
 
@@ -51,12 +49,11 @@
 
 #define SCHEDULE_OPTION_DRIVER                                                                     \
     {                                                                                              \
-        "driver", 0, OPTION_CHOICE, SCHEDULE_DRIVERS, SCHEDULE_DRIVERS, 0, 0,                      \
+        "driver", 0, OPTION_CHOICE, SHOW_DRIVERS, SHOW_DRIVERS, 0, 0,                              \
             "pg_cron: a job of that extension fires it, too (default: own)"                        \
     }
 
 #define RETENTION_AGE_MAX_MS (INT64_C(86400000) * 366 * 1000)
-#define RETENTION_LAGGING "keep|drop"
 
 #define RETENTION_OPTION_AGE                                                                       \
     {                                                                                              \
@@ -72,7 +69,7 @@
 
 #define RETENTION_OPTION_LAGGING                                                                   \
     {                                                                                              \
-        "lagging", 0, OPTION_CHOICE, "WHAT", RETENTION_LAGGING, 0, 0,                              \
+        "lagging", 0, OPTION_CHOICE, "WHAT", SHOW_LAGGING, 0, 0,                                   \
             "what becomes of old events that a subscription has not finished (keep)"               \
     }
 

@@ -177,20 +177,6 @@ hf_subscription_options suboptions_read(const struct args *args)
     return options;
 }
 
-void suboptions_json(struct json_out *json, const hf_subscription_options *options)
-{
-    for (size_t i = 0; i < FIELD_COUNT; i++) {
-        const struct suboption *field = &suboptions_fields[i];
-        if (field->kind == FIELD_ENUM) {
-            show_choice(json, field->name, field->choices, (int)field_number(options, field));
-        } else if (field->kind == FIELD_DOUBLE) {
-            show_double(json, field->name, options->retry_multiplier);
-        } else {
-            show_int(json, field->name, field_number(options, field));
-        }
-    }
-}
-
 void suboptions_print(const hf_subscription_options *options)
 {
     for (size_t i = 0; i < FIELD_COUNT; i++) {

@@ -7,7 +7,6 @@
 #ifndef HF_CLI_CONFIG_SUBOPTIONS_H
 #define HF_CLI_CONFIG_SUBOPTIONS_H
 
-#include "base/text/json_write.h"
 #include "cli/core/args.h"
 
 #include <holdfast.h>
@@ -55,9 +54,6 @@ void suboptions_for_commands(hf_subscription_options *options);
 
 /* What the command line says; everything else stays "not given". */
 hf_subscription_options suboptions_read(const struct args *args);
-
-/* Writes all fields but `from` into the open object. */
-void suboptions_json(struct json_out *json, const hf_subscription_options *options);
 
 /* Prints all fields but `from`, one per line. */
 void suboptions_print(const hf_subscription_options *options);

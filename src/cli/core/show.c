@@ -1,10 +1,7 @@
 /*
  * show.c - how things look.
  *
- * A payload is embedded as it was published, so that a number never goes through a float. Two
- * things are changed on the way, neither of which changes the value: line ends and tabs between
- * tokens become spaces (one object is one line), and characters that could steer a terminal, which
- * JSON allows inside strings, become escapes. `event show --payload` prints the very bytes.
+ * A payload is cut where it is too long for people; `event show --payload` prints the very bytes.
  */
 #include "cli/core/show.h"
 
@@ -19,157 +16,19 @@
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-void show_string(struct json_out *json, const char *key, const char *value)
+struct json_out *show_line_begin(struct show_line *line, size_t bytes_max)
 {
-    json_key(json, key);
-    json_string(json, text_of(value));
+    buf_init(&line->buf, bytes_max);
+    json_out_init(&line->json, &line->buf);
+    json_object_begin(&line->json);
+    return &line->json;
 }
 
-void show_int(struct json_out *json, const char *key, int64_t value)
+void show_line_end(struct show_line *line)
 {
-    json_key(json, key);
-    if (value == -1) {
-        json_null(json);
-    } else {
-        json_int(json, value);
-    }
-}
-
-void show_bool(struct json_out *json, const char *key, bool value)
-{
-    json_key(json, key);
-    json_bool(json, value);
-}
-
-void show_double(struct json_out *json, const char *key, double value)
-{
-    json_key(json, key);
-    if (value < 0) {
-        json_null(json);
-    } else {
-        json_double(json, value);
-    }
-}
-
-void show_time(struct json_out *json, const char *key, int64_t us)
-{
-    char text[TIME_TEXT_BYTES];
-
-    json_key(json, key);
-    if (us == -1) {
-        json_null(json);
-        return;
-    }
-    time_format(us, text);
-    json_string(json, text_of(text));
-}
-
-/* Whether a character of published JSON is written differently. */
-static bool needs_care(uint32_t code)
-{
-    return utf8_is_control(code) || code == 0x2028 || code == 0x2029;
-}
-
-void show_raw(struct json_out *json, const char *key, const char *bytes, size_t length)
-{
-    struct buf safe;
-    size_t kept = 0; /* bytes before this are in `safe` */
-    size_t at = 0;
-
-    json_key(json, key);
-    if (!bytes) {
-        json_null(json);
-        return;
-    }
-    buf_init(&safe, length * 6 + 1);
-    while (at < length) {
-        uint32_t code = 0;
-        size_t size = utf8_decode(bytes + at, length - at, &code);
-        size = size ? size : 1;
-        if (needs_care(code)) {
-            buf_append(&safe, bytes + kept, at - kept);
-            if (code == '\n' || code == '\r' || code == '\t') {
-                buf_char(&safe, ' ');
-            } else {
-                buf_printf(&safe, "\\u%04x", (unsigned)code);
-            }
-            kept = at + size;
-        }
-        at += size;
-    }
-    if (kept == 0) {
-        json_raw(json, (struct text){bytes, length});
-    } else {
-        buf_append(&safe, bytes + kept, length - kept);
-        if (safe.failed && !json->buf->failed) {
-            json->buf->failed = safe.failed; /* no memory: the line as a whole has failed */
-        }
-        json_raw(json, buf_text(&safe));
-    }
-    buf_release(&safe);
-}
-
-void show_event(struct json_out *json, const hf_event *event)
-{
-    show_int(json, "position", event->position);
-    show_string(json, "id", event->id);
-    show_string(json, "type", event->type);
-    show_raw(json, "payload", event->payload, event->payload_bytes);
-    show_string(json, "key", event->key);
-    show_string(json, "tenant", event->tenant);
-    show_raw(json, "metadata", event->metadata, event->metadata ? strlen(event->metadata) : 0);
-    show_string(json, "producer", event->producer);
-    show_string(json, "schedule_id", event->schedule_id);
-    show_int(json, "key_version", event->key_version);
-    show_time(json, "emitted_at", event->emitted_at_us);
-    show_time(json, "entered_at", event->entered_at_us);
-    show_string(json, "namespace", event->namespace_name);
-    show_int(json, "deliveries", event->deliveries);
-}
-
-const char *show_choice_word(const char *choices, int value, char *ret_word, size_t bytes)
-{
-    const char *at = choices;
-
-    for (int i = 1; i < value && *at; i++) {
-        at += strcspn(at, "|");
-        at += *at == '|';
-    }
-    if (value >= 1) {
-        snprintf(ret_word, bytes, "%.*s", (int)strcspn(at, "|"), at);
-    } else {
-        snprintf(ret_word, bytes, "-");
-    }
-    return ret_word;
-}
-
-void show_choice(struct json_out *json, const char *key, const char *choices, int value)
-{
-    char word[32];
-
-    json_key(json, key);
-    if (value < 1) {
-        json_null(json);
-    } else {
-        json_string(json, text_of(show_choice_word(choices, value, word, sizeof word)));
-    }
-}
-
-void show_numbers(struct json_out *json, const hf_subscription_info *info)
-{
-    show_int(json, "checkpoint", info->checkpoint);
-    show_int(json, "lag", info->lag);
-    show_int(json, "pending", info->pending);
-    show_bool(json, "pending_more", info->pending_more == 1);
-    show_time(json, "oldest_waiting", info->oldest_waiting_us);
-    show_double(json, "rate", info->rate);
-    show_int(json, "in_flight", info->in_flight);
-    show_int(json, "lease_ended", info->lease_ended);
-    show_time(json, "claimed_at", info->claimed_at_us);
-    show_int(json, "retrying", info->retrying);
-    show_int(json, "held", info->held);
-    show_int(json, "blocked", info->blocked);
-    show_int(json, "dead", info->dead);
+    json_object_end(&line->json);
+    out_json_line(&line->buf);
+    buf_release(&line->buf);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -287,10 +146,9 @@ void show_attempts(const char *attempts_json)
 
 /* ---- Answers of commands that change something ----------------------------------------------- */
 
-void show_receipt(bool as_json, const hf_receipt *receipt)
+void show_receipt_line(bool as_json, const hf_receipt *receipt)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
     if (!as_json) {
         if (receipt->position == 0) {
@@ -307,17 +165,8 @@ void show_receipt(bool as_json, const hf_receipt *receipt)
                                         : "  (was in the log already)");
         return;
     }
-    buf_init(&line, 4096);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, "position", receipt->position);
-    show_string(&json, "id", receipt->id);
-    show_int(&json, "key_version", receipt->key_version);
-    show_bool(&json, "duplicate", receipt->duplicate != 0);
-    show_bool(&json, "replaced", receipt->replaced != 0);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_receipt(show_line_begin(&line, 4096), receipt);
+    show_line_end(&line);
 }
 
 void show_created(const char *name, bool created)

@@ -1,37 +1,25 @@
 /*
- * show.h - events, leases and options as JSON fields and as text.
- *
- * The names of the fields are those of the structs in holdfast.h: one vocabulary for C and for
- * `--json`. Times lose their "_us" and are RFC 3339 strings; what is absent or unknown is null.
+ * show.h - events and answers of commands, as text for people and as lines of JSON.
  */
 #ifndef HF_CLI_CORE_SHOW_H
 #define HF_CLI_CORE_SHOW_H
 
 #include "base/text/buf.h"
 #include "base/text/json_write.h"
+#include "show/objects.h"
 
 #include <holdfast.h>
 
-/* ---- Fields of the object that is open in `json` --------------------------------------------- */
+/* ---- A line of JSON on stdout ---------------------------------------------------------------- */
 
-void show_string(struct json_out *json, const char *key, const char *value); /* NULL: null */
-void show_int(struct json_out *json, const char *key, int64_t value);        /* -1: null */
-void show_bool(struct json_out *json, const char *key, bool value);
-void show_double(struct json_out *json, const char *key, double value);
-void show_time(struct json_out *json, const char *key, int64_t us); /* -1: null */
+struct show_line {
+    struct buf buf;
+    struct json_out json;
+};
 
-/* JSON that was published, on one line: white space between tokens becomes a space and control
- * characters inside strings are escaped, which changes no value. NULL: null. */
-void show_raw(struct json_out *json, const char *key, const char *bytes, size_t length);
-
-/* All fields of an event. */
-void show_event(struct json_out *json, const hf_event *event);
-/* How far a subscription is, and what waits or is at work for it. */
-void show_numbers(struct json_out *json, const hf_subscription_info *info);
-
-/* The word of a choice "ordered|shared" by its number from 1. Below that: null, and "-". */
-void show_choice(struct json_out *json, const char *key, const char *choices, int value);
-const char *show_choice_word(const char *choices, int value, char *ret_word, size_t bytes);
+/* Begins an object, which is a line by itself; the caller writes its fields (show/objects.h). */
+struct json_out *show_line_begin(struct show_line *line, size_t bytes_max);
+void show_line_end(struct show_line *line);
 
 /* ---- Text on stdout -------------------------------------------------------------------------- */
 
@@ -54,7 +42,7 @@ void show_attempts(const char *attempts_json);
 /* ---- Answers of commands that change something ----------------------------------------------- */
 
 /* What became of a publish: a line for a human, or an object. */
-void show_receipt(bool as_json, const hf_receipt *receipt);
+void show_receipt_line(bool as_json, const hf_receipt *receipt);
 /* {"name", "created"} */
 void show_created(const char *name, bool created);
 

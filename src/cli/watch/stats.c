@@ -23,11 +23,7 @@ static int subscription_json(const hf_subscription_info *info, void *ctx)
     struct json_out *json = ctx;
 
     json_object_begin(json);
-    show_string(json, "name", info->name);
-    show_string(json, "mode", info->options.mode == HF_MODE_SHARED ? "shared" : "ordered");
-    show_string(json, "not_moving", info->not_moving);
-    show_bool(json, "paused", info->paused_at_us != -1);
-    show_numbers(json, info);
+    show_stats_row(json, info);
     json_object_end(json);
     return 0;
 }
@@ -41,24 +37,7 @@ hf_status stats_json(hf_bus *bus, const hf_stats *stats)
     buf_init(&line, LINE_BYTES_MAX);
     json_out_init(&json, &line);
     json_object_begin(&json);
-    show_time(&json, "oldest_waiting", stats->oldest_waiting_us);
-    show_int(&json, "head", stats->head);
-    show_int(&json, "first", stats->first);
-    show_int(&json, "subscriptions", stats->subscriptions);
-    show_int(&json, "in_flight", stats->in_flight);
-    show_int(&json, "lease_ended", stats->lease_ended);
-    show_int(&json, "retrying", stats->retrying);
-    show_int(&json, "held", stats->held);
-    show_int(&json, "dead", stats->dead);
-    show_int(&json, "later", stats->later);
-    show_time(&json, "later_next", stats->later_next_us);
-    show_int(&json, "later_due", stats->later_due);
-    show_time(&json, "schedules_next", stats->schedules_next_us);
-    show_int(&json, "schedules_due", stats->schedules_due);
-    show_int(&json, "nodes", stats->nodes);
-    show_double(&json, "rate", stats->rate);
-    show_int(&json, "store_bytes", stats->store_bytes);
-    show_int(&json, "wal_bytes", stats->wal_bytes);
+    show_stats(&json, stats);
     json_key(&json, "by_subscription");
     json_array_begin(&json);
     if (stats->subscriptions > 0) {
@@ -90,7 +69,7 @@ static int add_subscription(const hf_subscription_info *info, void *ctx)
     return out_failed();
 }
 
-static void show_later(const struct cli *cli, const hf_stats *stats)
+static void field_later(const struct cli *cli, const hf_stats *stats)
 {
     char words[OUT_WORDS_BYTES];
     char when[OUT_WORDS_BYTES];
@@ -135,7 +114,7 @@ static int print_text(struct cli *cli, const hf_stats *stats)
     show_field("retrying", out_number(stats->retrying, words));
     show_field("held", out_number(stats->held, words));
     show_field("dead letters", out_number(stats->dead, words));
-    show_later(cli, stats);
+    field_later(cli, stats);
     show_field("database", out_bytes(stats->store_bytes, words));
     show_field("write-ahead log", out_bytes(stats->wal_bytes, words));
     if (stats->subscriptions <= 0) {

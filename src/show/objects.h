@@ -1,0 +1,49 @@
+/*
+ * objects.h - the structs of holdfast.h as JSON, for all that Holdfast says in JSON.
+ *
+ * Each function writes the fields of one struct into the object that is open. The names of the
+ * fields are those of the struct: one vocabulary for C, for `--json` and for HTTP. Times lose their
+ * "_us".
+ */
+#ifndef HF_SHOW_OBJECTS_H
+#define HF_SHOW_OBJECTS_H
+
+#include "show/fields.h"
+
+#include <holdfast.h>
+
+/* The words of hf_misfire, hf_driver and hf_lagging. */
+#define SHOW_MISFIRES "skip|once|all"
+#define SHOW_DRIVERS "own|pg_cron"
+#define SHOW_LAGGING "keep|drop"
+
+void show_event(struct json_out *json, const hf_event *event);
+void show_event_state(struct json_out *json, const hf_event_state *state);
+void show_receipt(struct json_out *json, const hf_receipt *receipt);
+/* An event of a claim, with its lease. */
+void show_claimed(struct json_out *json, const hf_batch *batch, size_t index);
+void show_lease(struct json_out *json, const hf_lease_info *info);
+void show_dead_letter(struct json_out *json, const hf_dead_letter *letter);
+
+/* An event that waits for its time: all of it, and without payload and metadata for lists. */
+void show_later(struct json_out *json, const hf_later_info *info);
+void show_later_row(struct json_out *json, const hf_later_info *info);
+
+void show_subscription(struct json_out *json, const hf_subscription_info *info);
+/* Of it: how far it is, and what waits or is at work for it. */
+void show_numbers(struct json_out *json, const hf_subscription_info *info);
+/* All options but `from`. */
+void show_subscription_options(struct json_out *json, const hf_subscription_options *options);
+void show_partition(struct json_out *json, const hf_partition_info *info);
+void show_blocked_key(struct json_out *json, const hf_blocked_key *blocked);
+
+void show_namespace(struct json_out *json, const hf_namespace_info *info);
+void show_stats(struct json_out *json, const hf_stats *stats);
+/* A subscription as the stats of its namespace have it. */
+void show_stats_row(struct json_out *json, const hf_subscription_info *info);
+void show_node(struct json_out *json, const hf_node_info *info);
+void show_schedule(struct json_out *json, const hf_schedule_info *info);
+void show_schedule_run(struct json_out *json, const hf_schedule_run_info *run);
+void show_tick(struct json_out *json, const hf_tick_info *info);
+
+#endif
