@@ -136,6 +136,11 @@ is "of the database that the line names" \
 is "and of schedules" "$(complete_line holdfast schedule show n)" nightly
 is "and of namespaces" "$(complete_line holdfast namespace show s)" shop
 is "also as values" "$(complete_line holdfast stats --namespace s)" shop
+is "all of them, if nothing is typed" \
+    "$(complete_line holdfast stats --namespace '' | sort | paste -sd' ')" 'default shop'
+is "of the database that is named before" \
+    "$(HOLDFAST_URL=sqlite:none.db complete_line holdfast stats --db=bus.db --namespace '' |
+        sort | paste -sd' ')" 'default shop'
 is "of which there are two" "$(complete_line holdfast dlq list --subscription o)" other
 is "a database that is not there has none" \
     "$(HOLDFAST_URL=sqlite:none.db complete_line holdfast sub show '' 2>&1)" ''

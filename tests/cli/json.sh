@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# With --json every command prints an object per line on stdout, or nothing; each command is tried.
+# With --json every command prints an object per line on stdout; each command is tried. Nothing is
+# printed by lists without rows, by those that only look for mistakes, and by work.
 . "$(dirname "$0")/lib.sh"
 : >tried
 
@@ -41,15 +42,16 @@ hf sub create pushed --on '**' --from start
 objects "sub list"
 objects "sub show" pushed
 objects claim pulled -n 1
-nothing ack pulled "$(lease)"
-nothing nack pulled "$(lease)" --delay 1h
-nothing release pulled "$(lease)"
-nothing bury pulled "$(lease)"
-nothing touch pulled "$(lease)"
+objects ack pulled "$(lease)"
+objects nack pulled "$(lease)" --delay 1h
+objects release pulled "$(lease)"
+objects bury pulled "$(lease)"
+objects touch pulled "$(lease)"
 objects "lease list"
 objects "lease revoke" pulled --all --yes
-nothing "sub pause" pushed
-nothing "sub resume" pushed
+objects "sub pause" pushed
+objects "sub resume" pushed
+is "which says what it is now" "$(cat out)" '{"name":"pushed","paused":false}'
 objects "sub seek" pushed --to now --yes
 objects wait "$id" --subscription pushed --timeout 60s
 nothing work pushed --exec true --until-empty
@@ -66,10 +68,10 @@ objects "schedule list"
 objects "schedule show" nightly
 objects "schedule run" nightly
 objects "schedule next" nightly
-nothing "schedule pause" nightly
-nothing "schedule resume" nightly
+objects "schedule pause" nightly
+objects "schedule resume" nightly
 objects names schedules
-nothing "schedule rm" nightly --yes
+objects "schedule rm" nightly --yes
 hf publish user.later '{}' --delay 1h --json
 later=$(field out 1 '$.id')
 objects "later list"
@@ -77,21 +79,21 @@ objects "later show" "$later"
 objects "later move" "$later" --delay 2h
 objects "later cancel" "$later"
 objects tick
-nothing "sub rm" pulled --yes
+objects "sub rm" pulled --yes
 objects "namespace create" other
 objects "namespace list"
 objects "namespace show" other
-nothing "namespace set" other --metadata '{"a": 1}'
+objects "namespace set" other --metadata '{"a": 1}'
 nothing "namespace grants" other
 if on postgres; then
-    nothing "namespace grant" viewer other pg_monitor
+    objects "namespace grant" viewer other pg_monitor
     objects "namespace grants" other
-    nothing "namespace revoke" viewer other pg_monitor
+    objects "namespace revoke" viewer other pg_monitor
 else
     echo "namespace grant" >>tried
     echo "namespace revoke" >>tried
 fi
-nothing "namespace rm" other --yes
+objects "namespace rm" other --yes
 "$HOLDFAST" work pushed --node-id worker --exec true >/dev/null 2>&1 &
 until_true 60 "$HOLDFAST" node show worker >/dev/null
 objects "node list"

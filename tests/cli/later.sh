@@ -34,6 +34,8 @@ exits 0 "a page" later list -n 2
 has "says how to go on" err '^There may be more: --after 20[0-9T:.-]+Z/[0-9]+$'
 exits 0 "the next page" later list -n 2 --json --after "$(sed 's/.*--after //' err)"
 is "has the rest" "$(later)" "$third"
+exits 0 "a list that leaves all out" later list --type nothing
+has "does not say that nothing waits" err '^No event that waits for its time is like that\.$'
 exits 2 "another cursor is refused" later list --after 17
 exits 2 "and more than a page" later list -n 1001
 exits 0 "show" later show "$second"
@@ -96,6 +98,7 @@ has "says so" err "^Event $second is cancelled\.$"
 # --- Whatever looks for work ---
 exits 0 "a subscription" sub create s --on 'job.*' --mode shared --from start
 exits 0 "a late job" publish job.late '{}' --at $past
+has "is due" err '^It is due: it enters the log when a process brings it'
 exits 0 "is brought by a claim" claim s --json
 is "and handed out" "$(field out 1 '$.type')" job.late
 exits 0 "a job that is due soon" publish job.soon '{}' --delay 1s

@@ -238,6 +238,11 @@ exits 0 "in summer, with seconds" publish at.x --at '2090-07-20 18:00:30'
 has "by the clocks of summer" err 'at 2090-07-20 18:00:30 CEST\.$'
 exits 0 "a time of the day is the next one" publish at.x --at 18:00
 has "today or tomorrow" err '^It enters the log in [0-9hms]+, at 20[0-9-]{8} 18:00:00 CES?T\.$'
+exits 0 "an hour may have one digit" publish at.x --at 9:05
+has "and is the same" err ', at 20[0-9-]{8} 09:05:00 CES?T\.$'
+exits 0 "also behind a date" publish at.x --at '2090-11-20 9:05:30'
+has "of the local zone" err 'at 2090-11-20 09:05:30 CET\.$'
+exits 2 "but not without its minutes" publish at.x --at 9:5
 exits 0 "a delay of several units" publish at.x --delay 1h30m
 has "which is as long" err '^It enters the log in 1h30m, at '
 exits 0 "weeks" publish at.x --delay 2w

@@ -95,7 +95,52 @@ hasnt "Ctrl-Z gives the terminal back" screen '^SUBSCRIPTION '
 type_keys fg Enter
 until_true 60 shows '^SUBSCRIPTION '
 has "and it goes on where it was" screen 'j, k: 1 to 6 of 11'
+for n in 1 2 3 4 5; do
+    type_keys j
+done
+until_true 60 shows 'j, k: 6 to 11 of 11'
+tm resize-window -t top -x 80 -y 24
+until_true 60 shows '^q: end$'
+has "a higher terminal shows what was scrolled past" screen '^a-subscription'
+hasnt "and counts nothing" screen 'j, k:'
 type_keys q
 until_true 60 shows 'prompt> *$'
 is "then it ends" "$(grep -c '^SUBSCRIPTION ' screen)" 0
+
+# --- A narrow terminal ---
+tm kill-session -t top
+tm new-session -d -s top -x 40 -y 24 "PS1='prompt> ' NO_COLOR=1 sh"
+until_true 60 shows 'prompt>'
+tm pipe-pane -t top "cat >'$work/raw'"
+type_keys "'$HOLDFAST' top --interval 200ms" Enter
+until_true 60 shows '^q: end'
+has "a narrow terminal has the columns that fit" screen '^SUBSCRIPTION +STATE +PENDING +DEAD$'
+has "numbers are not cut" screen '^mailer +[a-z ]+ +4 +0$'
+is "each subscription has one row" \
+    "$(sed -n '/^SUBSCRIPTION/,/^q: end/p' screen | grep -c .)" 13
+has "long lines are cut" screen '^head 4, .*…$'
+# A terminal that has written its last column clears that one when it clears the rest of the line.
+# tmux does not, xterm and the console do.
+is "no line is cleared behind its text" "$(grep -acP '[^\n]\033\[K\r' raw)" 0
+tm resize-window -t top -x 15 -y 24
+until_true 60 shows '^holdfast top:…$'
+has "a terminal of 15 columns has the names" screen '^mailer *$'
+type_keys q
+until_true 60 shows 'prompt>'
+tm kill-server
+
+# --- Large numbers ---
+if on sqlite; then
+    fresh
+    name=a-name-of-30-characters-at-last
+    hf sub create $name --on 'x' --mode shared --from start
+    seq 100000 | sed 's/.*/{"type":"x","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
+    for n in 1 2 3 4 5 6 7 8 9 10; do
+        hf claim $name --max 10000 --json
+        hf nack $name "$(sed -n '1s/.*"lease":"\([0-9a-f]*\)".*/\1/p' out)" --delay 1h
+    done
+    exits 0 "numbers of six digits" top
+    has "are shown" out '^a-name-of-30.*… .* 100000 +0$'
+    is "and take their room from the name" "$(($(wc -L <out) <= 80))" 1
+fi
 finish

@@ -43,4 +43,21 @@ sleep 0.5
 kill -TERM $pid
 wait $pid
 is "SIGTERM ends it, and it is not settled" "$?" 5
+
+# --- An event for later ---
+hf publish other '{}' --delay 1h --json
+id=$(field out 1 '$.id')
+exits 5 "an event that waits for its time is not settled" wait "$id" --timeout 100ms
+has "and that is said" err "waits for its time: .holdfast later show $id"
+exits 5 "in JSON" wait "$id" --timeout 0s --json
+is "too" "$(cat out)" "{\"id\":\"$id\",\"position\":null,\"states\":[],\"settled\":false}"
+"$HOLDFAST" wait "$id" >waited 2>&1 &
+pid=$!
+until_true 60 heeds $pid
+kill -TERM $pid
+wait $pid
+is "SIGTERM ends that wait, too" "$?" 5
+hf publish other '{}' --delay 1s --json
+exits 0 "it is brought when it is due, and waited for" wait "$(field out 1 '$.id')" --timeout 60s
+has "to its end" err 'no subscription'
 finish

@@ -32,6 +32,7 @@ is "what does not wait is no row" \
     "SELECT count(*) FROM holdfast.later_show('default', '$(id 99)')" 0
 is "stats counts them" "SELECT later FROM holdfast.stats('default')" 3
 fails "too many" "$list, max => 1001)" "HF001: max is 1001; it must be 1 to 1000"
+fails "by a type that is no pattern" "$list, type => 'job..*')" "HF001: pattern has an empty *"
 fails "of no namespace" "SELECT FROM holdfast.later_list('no')" "HF003: there is no namespace no"
 plan=$(sql "SET enable_seqscan = off; EXPLAIN SELECT * FROM holdfast_private.delayed d
     WHERE d.namespace_id = 1 AND (d.due_at, d.number) > (now(), 0)

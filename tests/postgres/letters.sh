@@ -72,6 +72,20 @@ is "those of one that is gone are passed over" "$retry, everything => true); $op
 fails "and named if they are asked for" "$retry, ARRAY[11])" \
     "HF003: dead letter 11 cannot be retried: there is no subscription jobs"
 
+# --- More of them than a page ---
+sql "SELECT FROM holdfast.create_subscription('default', 'many', '{many}', 'now', 'shared');
+     SELECT FROM generate_series(1, 1001) i, holdfast.publish('default', 'many', to_json(i));
+     SELECT holdfast.bury('default', 'many', max(lease))
+         FROM holdfast.claim('default', 'many', 1001)" >/dev/null
+many="ARRAY(SELECT dead_id FROM holdfast.dead_letters WHERE subscription = 'many')"
+is "of those that are named all are meant, whatever the default of max is" "$retry, $many)" 1001
+sql "SELECT holdfast.bury('default', 'many', max(lease))
+         FROM holdfast.claim('default', 'many', 1001)" >/dev/null
+is "also to be resolved" "$resolve, $many)" 1001
+is "and purged" "$purge, $many); SELECT count(*) FROM holdfast.dead_letters
+    WHERE subscription = 'many'" "1001 0"
+sql "SELECT holdfast.drop_subscription('default', 'many')" >/dev/null
+
 # --- Two sessions ---
 sql "SELECT holdfast.create_subscription('default', 'jobs', '{job.*}', 'start', 'shared')" \
     >/dev/null

@@ -145,6 +145,12 @@ fails "a time needs a key" \
     "HF001: unique_for is given but unique_key is NULL"
 fails "a time has its limits" "SELECT FROM holdfast.publish('default', 't', unique_key => 'k',
     unique_for => '367 days')" "HF001: unique_for must be 1 millisecond to 366 days"
+for time in '178000000 years' '-178000000 years' '-1 s' '0' '1 us'; do
+    fails "of which $time is none" "SELECT FROM holdfast.publish('default', 't', unique_key => 'k',
+        unique_for => '$time')" "HF001: unique_for must be 1 millisecond to 366 days"
+    fails "for later, too: $time" "SELECT FROM holdfast.publish_later('default', 't', '1', now(),
+        unique_key => 'k', unique_for => '$time')" "HF001: unique_for must be 1 *"
+done
 fails "a key has its limits" "SELECT FROM holdfast.publish('default', 't',
     unique_key => repeat('k', 256), unique_for => '1 s')" "HF001: unique_key is 256 bytes*"
 fails "to replace needs a key" "SELECT FROM holdfast.publish_later('default', 't', '1', now(),

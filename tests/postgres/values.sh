@@ -106,6 +106,15 @@ if [ "$grants" = t ]; then
             '{1}', '{1}', '{1}', '{1000}', NULL, ARRAY['$story'], ARRAY[now()])" \
             "HF001: the outcome of position 1 has a story that is none"
     done
+    running() { # SINCE
+        echo "SET ROLE $role; SELECT FROM holdfast.process_beat(1, '$token', 'n', false);
+            SELECT FROM holdfast.process_running(1, '$token', ARRAY[$jobs], '{1}', '$1')"
+    }
+    token=$(sql "SELECT gen_random_uuid()")
+    for since in '{infinity}' '{-infinity}' '{20000-01-01}' '{0044-03-15 BC}'; do
+        fails "a handler that runs since $since" "$(running "$since")" "HF001: the time at which *"
+    done
+    refused "handlers that run, from the element 0" "$(running '[0:0]={2020-01-01}')"
     is "(the event can be settled)" \
         "SET ROLE $role; SELECT holdfast.ack('default', 'jobs', '$lease', '{1}')" ""
 fi

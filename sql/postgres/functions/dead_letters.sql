@@ -207,8 +207,9 @@ $$;
 --
 -- What hf_dead_retry_all, hf_dead_resolve and hf_dead_purge are in C. Which dead letters: ids, or
 -- conditions that all must hold (type: a pattern; error: a part of its text), or everything =>
--- true; oldest first, at most max (1 to 10000), so call them again while they answer max. Of ids
--- all must be there and open, or nothing happens. They raise HF001, HF003 (no such namespace or
+-- true; oldest first, at most max (1 to 10000), so call them again while they answer max. Of ids,
+-- up to 10000 whatever max is, all must be there and open, or nothing happens; a purge deletes
+-- those that are there, resolved or not. They raise HF001, HF003 (no such namespace or
 -- dead letter, or the subscription of one that is to be retried is gone), HF004 (resolved already).
 
 -- dead_pick: which they are. p_which: the conditions as the caller gave them, by their names.
@@ -256,7 +257,7 @@ BEGIN
             AND (NOT p_to_retry OR EXISTS (
                 SELECT FROM subscriptions s
                 WHERE s.namespace_id = p_namespace_id AND s.name = d.subscription))
-        ORDER BY d.id LIMIT p_max) d;
+        ORDER BY d.id LIMIT CASE WHEN p_ids IS NULL THEN p_max END) d;
     RETURN coalesce(v_picked, '{}');
 END
 $$;

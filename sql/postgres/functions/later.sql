@@ -217,6 +217,8 @@ DECLARE
 BEGIN
     IF later_list.max IS NULL OR later_list.max NOT BETWEEN 1 AND 1000 THEN
         RAISE EXCEPTION 'max is %; it must be 1 to 1000', later_list.max USING ERRCODE = 'HF001';
+    ELSIF later_list.type IS NOT NULL THEN
+        PERFORM fault_check(glob_fault(later_list.type, 'pattern'));
     END IF;
     RETURN QUERY SELECT d.due_at, d.number, d.id, d.type, d.payload, d.key, d.tenant, d.metadata,
                         d.producer, d.emitted_at

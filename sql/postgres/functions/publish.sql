@@ -42,7 +42,7 @@ DECLARE
     v_namespace namespaces := namespace_find(p_namespace);
     v_payload   json := coalesce(p_payload, 'null');
     v_emitted   timestamptz := coalesce(p_emitted_at, clock_timestamp());
-    v_us        bigint := extract(epoch FROM p_unique_for) * 1000000;
+    v_us        bigint := unique_us(p_unique_for);
     v_done      record;
 BEGIN
     PERFORM fault_check(event_fault(v_namespace.id, p_type, v_payload, p_key, p_tenant, p_metadata,
@@ -308,7 +308,7 @@ BEGIN
     PERFORM json_check('payload', payloads[1]);
     v_payloads := payloads;
     IF unique_for IS NOT NULL THEN
-        v_unique_us := ARRAY(SELECT extract(epoch FROM u) * 1000000 FROM unnest(unique_for) u);
+        v_unique_us := ARRAY(SELECT unique_us(u) FROM unnest(unique_for) u);
     END IF;
     PERFORM events_given_check(v_namespace.id, v_count, types, v_payloads, ids, publish_many.keys,
                                tenants, publish_many.metadata, producers, expected_versions,

@@ -328,7 +328,7 @@ DECLARE
     v_now       timestamptz := clock_timestamp();
     v_emitted   timestamptz := coalesce(emitted_at, v_now);
     v_fault     text;
-    v_us        bigint := extract(epoch FROM unique_for) * 1000000;
+    v_us        bigint := unique_us(unique_for);
     v_done      record;
 BEGIN
     PERFORM json_check('payload', payload);

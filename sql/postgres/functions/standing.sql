@@ -250,14 +250,16 @@ CREATE OR REPLACE FUNCTION holdfast.process_running(p_namespace_id integer, p_to
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_count integer := coalesce(cardinality(p_subscriptions), 0);
+    v_caller oid := consumer_admit(p_ticket, p_namespace_id, p_token, clock_timestamp());
+    v_count  integer := coalesce(cardinality(p_subscriptions), 0);
 BEGIN
-    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token, clock_timestamp());
     IF v_count > STORE_NOTES_MAX OR v_count <> coalesce(cardinality(p_positions), 0)
        OR v_count <> coalesce(cardinality(p_since), 0) THEN
         RAISE EXCEPTION 'a process runs at most STORE_NOTES_MAX handlers, and each has a '
             'subscription, a position and a time' USING ERRCODE = 'HF001';
     END IF;
+    PERFORM lists_check(array_dims(p_subscriptions), array_dims(p_positions), array_dims(p_since));
+    PERFORM times_check(v_caller, 'the time at which a handler began', VARIADIC p_since);
     UPDATE processes p
         SET running_subscriptions = nullif(p_subscriptions, '{}'),
             running_positions = nullif(p_positions, '{}'), running_since = nullif(p_since, '{}')

@@ -9,6 +9,12 @@
 -- brings, cancels or moves events (timers.sql, later.sql) knows nothing of keys, and locks no row
 -- of uniques: who holds one may wait for a row of delayed, and never the other way round.
 
+-- unique_us: a time in microseconds. A time out of all bounds is one that unique_fault refuses.
+CREATE OR REPLACE FUNCTION holdfast_private.unique_us(p_for interval) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN $1 IS NOT NULL
+                THEN least(greatest(extract(epoch FROM $1) * 1000000, 0), 1e18)::bigint END;
+
 -- unique_fault: what is wrong with a unique key and its time; NULL: nothing. p_us: microseconds.
 CREATE OR REPLACE FUNCTION holdfast_private.unique_fault(p_key text, p_us bigint, p_later boolean)
     RETURNS text

@@ -113,7 +113,10 @@ static int run_list(struct cli *cli)
     out_table_end(&listing.table);
     fflush(stdout);
     if (!code && !cli->json && out_table_was_empty(&listing.table)) {
-        out_say("No event waits for its time. `holdfast publish --delay` makes one.");
+        bool all = !filter.type && !filter.key && filter.due_before_us == -1 &&
+                   filter.after_due_at_us == -1;
+        out_say(all ? "No event waits for its time. `holdfast publish --delay` makes one."
+                    : "No event that waits for its time is like that.");
     } else if (!code) {
         say_more(&listing);
     }

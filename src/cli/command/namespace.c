@@ -115,7 +115,11 @@ static int run_set(struct cli *cli)
     if (code) {
         return code;
     }
-    return cli_fail(hf_namespace_set(cli->bus, cli->args.words[0], &options));
+    code = cli_fail(hf_namespace_set(cli->bus, cli->args.words[0], &options));
+    if (!code && cli->json) {
+        show_changed(cli->args.words[0], "changed", true);
+    }
+    return code;
 }
 
 static const struct option_row set_options[] = {OPTION_METADATA, OPTION_RETENTION,
@@ -300,7 +304,9 @@ static int run_rm(struct cli *cli)
     if (status == HF_CONFLICT) {
         out_hint("Stop them first, or repeat with --force.");
     }
-    if (!code) {
+    if (!code && cli->json) {
+        show_changed(name, "removed", true);
+    } else if (!code) {
         out_say("Namespace %s removed.", name);
     }
     return code;
@@ -341,7 +347,9 @@ static int change_grant(struct cli *cli, grant_fn *change, const char *done, con
     if (!code) {
         code = cli_fail(change(cli->bus, words[1], words[0], words[2], &changed));
     }
-    if (!code) {
+    if (!code && cli->json) {
+        show_granted(words, change == hf_namespace_grant, changed != 0);
+    } else if (!code) {
         out_say("%s %s %s of namespace %s.", words[2], changed ? done : was_so, words[0], words[1]);
     }
     return code;

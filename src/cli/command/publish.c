@@ -55,6 +55,10 @@ static void say_when(const struct cli *cli, int64_t at_us)
     char when[OUT_WORDS_BYTES];
     char local[MOMENT_BYTES];
 
+    if (at_us <= cli->started_at_us) {
+        out_say("It is due: it enters the log when a process brings it (`holdfast tick`).");
+        return;
+    }
     out_say("It enters the log %s, at %s.", out_when(at_us, cli->started_at_us, when),
             moment_format(at_us, local));
 }

@@ -141,12 +141,33 @@ const struct command command_claim = {
 
 enum settle_kind { SETTLE_ACK, SETTLE_NACK, SETTLE_RELEASE, SETTLE_BURY };
 
-static int settle(struct cli *cli, enum settle_kind kind)
+static hf_status answer(struct cli *cli, enum settle_kind kind, const int64_t *named, size_t count)
 {
-    static int64_t positions[ARGS_WORDS_MAX];
     const struct args *args = &cli->args;
     const char *subscription = args->words[0];
     const char *lease = args->words[1];
+
+    switch (kind) {
+    case SETTLE_ACK:
+        return hf_ack(cli->bus, subscription, lease, named, count);
+    case SETTLE_NACK:
+        return hf_nack(cli->bus, subscription, lease, named, count, args_number(args, "delay", -1),
+                       args_text(args, "error"));
+    case SETTLE_RELEASE:
+        return args_given(args, "delay") ? hf_release_after(cli->bus, subscription, lease, named,
+                                                            count, args_number(args, "delay", 0))
+                                         : hf_release(cli->bus, subscription, lease, named, count);
+    case SETTLE_BURY:
+        return hf_bury(cli->bus, subscription, lease, named, count, args_text(args, "error"));
+    }
+    return HF_MISUSE;
+}
+
+static int settle(struct cli *cli, enum settle_kind kind)
+{
+    static const char *const outcomes[] = {"done", "failed", "released", "dead"};
+    static int64_t positions[ARGS_WORDS_MAX];
+    const struct args *args = &cli->args;
     size_t count = args->word_count - 2;
     const int64_t *named = count > 0 ? positions : NULL; /* NULL: all that are left */
     int code;
@@ -160,22 +181,11 @@ static int settle(struct cli *cli, enum settle_kind kind)
     if (code) {
         return code;
     }
-    switch (kind) {
-    case SETTLE_ACK:
-        return cli_fail(hf_ack(cli->bus, subscription, lease, named, count));
-    case SETTLE_NACK:
-        return cli_fail(hf_nack(cli->bus, subscription, lease, named, count,
-                                args_number(args, "delay", -1), args_text(args, "error")));
-    case SETTLE_RELEASE:
-        return cli_fail(args_given(args, "delay")
-                            ? hf_release_after(cli->bus, subscription, lease, named, count,
-                                               args_number(args, "delay", 0))
-                            : hf_release(cli->bus, subscription, lease, named, count));
-    case SETTLE_BURY:
-        return cli_fail(
-            hf_bury(cli->bus, subscription, lease, named, count, args_text(args, "error")));
+    code = cli_fail(answer(cli, kind, named, count));
+    if (!code && cli->json) {
+        show_answered(args->words[0], args->words[1], outcomes[kind]);
     }
-    return EXIT_ERROR;
+    return code;
 }
 
 static int run_ack(struct cli *cli)
@@ -206,8 +216,12 @@ static int run_touch(struct cli *cli)
     if (code) {
         return code;
     }
-    return cli_fail(
+    code = cli_fail(
         hf_touch(cli->bus, args->words[0], args->words[1], args_number(args, "lease", -1)));
+    if (!code && cli->json) {
+        show_answered(args->words[0], args->words[1], "extended");
+    }
+    return code;
 }
 
 #define ERROR_ROW                                                                                  \

@@ -251,7 +251,11 @@ static int run_pause(struct cli *cli)
     if (code) {
         return code;
     }
-    return cli_fail(hf_schedule_pause(cli->bus, args->words[0], args_text(args, "reason")));
+    code = cli_fail(hf_schedule_pause(cli->bus, args->words[0], args_text(args, "reason")));
+    if (!code && cli->json) {
+        show_changed(args->words[0], "paused", true);
+    }
+    return code;
 }
 
 static const struct option_row pause_options[] = {
@@ -276,7 +280,13 @@ static int run_resume(struct cli *cli)
 {
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
-    return code ? code : cli_fail(hf_schedule_resume(cli->bus, cli->args.words[0]));
+    if (!code) {
+        code = cli_fail(hf_schedule_resume(cli->bus, cli->args.words[0]));
+    }
+    if (!code && cli->json) {
+        show_changed(cli->args.words[0], "paused", false);
+    }
+    return code;
 }
 
 const struct command command_schedule_resume = {
@@ -335,7 +345,9 @@ static int run_rm(struct cli *cli)
     if (!code) {
         code = cli_fail(hf_schedule_remove(cli->bus, name));
     }
-    if (!code) {
+    if (!code && cli->json) {
+        show_changed(name, "removed", true);
+    } else if (!code) {
         out_say("Schedule %s removed. Its events stay.", name);
     }
     return code;

@@ -102,7 +102,11 @@ static int run_pause(struct cli *cli)
     if (code) {
         return code;
     }
-    return cli_fail(hf_pause(cli->bus, args->words[0], args_text(args, "reason")));
+    code = cli_fail(hf_pause(cli->bus, args->words[0], args_text(args, "reason")));
+    if (!code && cli->json) {
+        show_changed(args->words[0], "paused", true);
+    }
+    return code;
 }
 
 static int run_resume(struct cli *cli)
@@ -112,7 +116,11 @@ static int run_resume(struct cli *cli)
     if (code) {
         return code;
     }
-    return cli_fail(hf_resume(cli->bus, cli->args.words[0]));
+    code = cli_fail(hf_resume(cli->bus, cli->args.words[0]));
+    if (!code && cli->json) {
+        show_changed(cli->args.words[0], "paused", false);
+    }
+    return code;
 }
 
 static const struct option_row pause_options[] = {
@@ -292,7 +300,9 @@ static int run_rm(struct cli *cli)
         return code;
     }
     code = cli_fail(hf_subscription_remove(cli->bus, name));
-    if (!code) {
+    if (!code && cli->json) {
+        show_changed(name, "removed", true);
+    } else if (!code) {
         out_say("Subscription %s removed. Its dead letters stay.", name);
     }
     return code;

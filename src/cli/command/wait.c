@@ -2,10 +2,11 @@
  * wait.c - the command `wait`: until an event is settled, in one subscription or in all.
  *
  * It waits by hf_wait in short steps, so that a signal ends it, and then says what became of the
- * event.
+ * event. One that waits for its time is waited for until it is in the log, and brought there when
+ * it is due, as whatever looks for work does.
  */
 #include "base/banned.h"
-#include "base/time/clock.h"
+#include "base/time/deadline.h"
 #include "cli/command/event_find.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
@@ -82,39 +83,108 @@ static hf_status tell(struct cli *cli, const struct event_name *name, struct out
     return status;
 }
 
-/* HF_TIMEOUT also if a signal came. */
-static hf_status wait_for(struct cli *cli, const struct event_name *name, const char *subscription)
+/* How long to wait before the next look: a step, or what is left. */
+static int64_t step_ms(struct deadline deadline)
 {
-    int64_t timeout_ms = args_number(&cli->args, "timeout", -1);
-    int64_t begun_us = clock_mono_us();
+    int64_t left_ms = deadline_left_ms(deadline);
+
+    return left_ms < 0 || left_ms > STEP_MS ? STEP_MS : left_ms;
+}
+
+static int see_later(const hf_later_info *info, void *ctx)
+{
+    (void)info;
+    (void)ctx;
+    return 0;
+}
+
+/* Until an event that waits for its time is in the log. HF_TIMEOUT, also if a signal came. */
+static hf_status wait_for_entry(struct cli *cli, const char *word, struct deadline deadline)
+{
+    bool waits = hf_later_get(cli->bus, word, see_later, NULL) == HF_OK;
+
+    while (waits && !stop_requested()) {
+        hf_tick_info info = {.size = sizeof info};
+        hf_status status = hf_tick(cli->bus, &info);
+
+        if (status && status != HF_DENIED) {
+            return status;
+        }
+        waits = hf_later_get(cli->bus, word, see_later, NULL) == HF_OK;
+        if (waits && deadline_passed(deadline)) {
+            break;
+        }
+        if (waits) {
+            stop_wait(-1, step_ms(deadline));
+        }
+    }
+    return waits ? HF_TIMEOUT : HF_OK;
+}
+
+/* HF_TIMEOUT also if a signal came. */
+static hf_status wait_for(struct cli *cli, const struct event_name *name, const char *subscription,
+                          struct deadline deadline)
+{
     hf_status status = HF_TIMEOUT;
 
     while (status == HF_TIMEOUT && !stop_requested()) {
-        int64_t left_ms = timeout_ms - (clock_mono_us() - begun_us) / 1000;
-        int64_t step_ms = timeout_ms < 0 || left_ms > STEP_MS ? STEP_MS : left_ms > 0 ? left_ms : 0;
-        status = hf_wait(cli->bus, subscription, name->position, step_ms);
-        if (timeout_ms >= 0 && left_ms <= 0) {
+        bool last = deadline_passed(deadline);
+
+        status = hf_wait(cli->bus, subscription, name->position, last ? 0 : step_ms(deadline));
+        if (last) {
             break;
         }
     }
     return status;
 }
 
+/* The event is not in the log when the time is over. */
+static int say_waits(const struct cli *cli, const char *id)
+{
+    if (cli->json) {
+        struct buf line;
+        struct json_out json;
+
+        buf_init(&line, LINE_BYTES_MAX);
+        json_out_init(&json, &line);
+        json_object_begin(&json);
+        show_string(&json, "id", id);
+        show_int(&json, "position", -1);
+        json_key(&json, "states");
+        json_array_begin(&json);
+        json_array_end(&json);
+        show_bool(&json, "settled", false);
+        json_object_end(&json);
+        out_json_line(&line);
+        buf_release(&line);
+    }
+    out_complain("the event waits for its time: `holdfast later show %s`", id);
+    return EXIT_TIMEOUT;
+}
+
 static int run_wait(struct cli *cli)
 {
+    const char *word = cli->args.words[0];
     const char *subscription = args_text(&cli->args, "subscription");
     struct event_name name;
     struct outcome_view view = {.subscription = subscription, .json = cli->json};
+    struct deadline deadline = deadline_after_ms(args_number(&cli->args, "timeout", -1));
     int code = cli_open(cli, HF_OPEN_NOMIGRATE);
+    hf_status status;
 
-    if (!code) {
-        code = event_find(cli, cli->args.words[0], &name);
-    }
     if (code) {
         return code;
     }
     stop_catch_reader();
-    hf_status status = wait_for(cli, &name, subscription);
+    status = wait_for_entry(cli, word, deadline);
+    if (status) {
+        return status == HF_TIMEOUT ? say_waits(cli, word) : cli_fail(status);
+    }
+    code = event_find(cli, word, &name);
+    if (code) {
+        return code;
+    }
+    status = wait_for(cli, &name, subscription, deadline);
     if (status && status != HF_TIMEOUT) {
         return cli_fail(status);
     }
@@ -146,7 +216,8 @@ const struct command command_wait = {
     .examples = "  holdfast wait 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55\n"
                 "  holdfast wait 4711 --subscription billing --timeout 1m\n",
     .details = "Exit status 0: it is done in every subscription that it is for. 7: it is a dead\n"
-               "letter in one of them. 5: the time is over.\n",
+               "letter in one of them. 5: the time is over. An event for later is waited for\n"
+               "until it is in the log.\n",
     .options = options,
     .words_min = 1,
     .words_max = 1,

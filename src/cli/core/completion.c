@@ -210,16 +210,18 @@ static void print_walk(const char *array, int first, const char *end)
     printf(") name=\"$name $word\" ;;\n            esac\n            ;;\n        esac\n    done\n");
 }
 
-/* Collects the options that say which database and namespace, from `line`. */
+/* Collects the options that say which database and namespace, from `line` before `end`. One whose
+ * value is being typed does not say it yet. */
 static void print_place(int first, const char *end)
 {
     printf("    for ((i = %d; i < %s; i++)); do\n"
            "        case \"${line[i]}\" in\n"
-           "        --db | --namespace) place+=(\"${line[i]}\" \"${line[i + 1]}\") ;;\n"
+           "        --db | --namespace)\n"
+           "            ((i + 1 >= %s)) || place+=(\"${line[i]}\" \"${line[i + 1]}\") ;;\n"
            "        --db=* | --namespace=*) place+=(\"${line[i]}\") ;;\n"
            "        esac\n"
            "    done\n",
-           first, end);
+           first, end, end);
 }
 
 static void print_bash(void)
@@ -270,7 +272,7 @@ static void print_zsh(void)
            "    local last=$CURRENT\n"
            "    local name='' word i choices='' values='' next='' names='' options=''\n"
            "    local -a place=() found=()\n");
-    print_place(2, "last - 1");
+    print_place(2, "last");
     print_walk("line", 2, "last");
     print_cases();
     printf("    if [[ $cur != -* && -n $values$names && -z $choices ]]; then\n"
@@ -395,6 +397,7 @@ static void print_fish(void)
         "0\n"
         "        end\n"
         "    end\n"
+        "    test $keep = 1; and set -e place[-1] # its value is being typed\n"
         "    holdfast names $argv[1] $place --db-timeout 2s 2>/dev/null\n"
         "end\n");
     print_fish_rows("", args_global);

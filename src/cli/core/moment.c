@@ -37,15 +37,16 @@ static struct zone *local_zone(void)
     return zone_new(text_of(name[0] ? name : "UTC"), NULL, &zone) == HF_OK ? zone : NULL;
 }
 
-/* The time of day, as text that follows a date: "T18:00:00Z". */
+/* The time of day, as text that follows a date: "T09:00:00Z" of "9:00". */
 static bool complete_time(const char *text, char ret_text[16])
 {
-    size_t length = strlen(text);
+    bool short_hour = text[0] && text[1] == ':';
+    size_t length = strlen(text) + short_hour;
 
     if (length != 5 && length != 8) {
         return false;
     }
-    snprintf(ret_text, 16, "T%s%sZ", text, length == 5 ? ":00" : "");
+    snprintf(ret_text, 16, "T%s%s%sZ", short_hour ? "0" : "", text, length == 5 ? ":00" : "");
     return true;
 }
 

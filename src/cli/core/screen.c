@@ -18,8 +18,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define ENTER "\033[?1049h\033[?25l\033[H\033[J"
-#define LEAVE "\033[?25h\033[?1049l"
+/* Another screen, without a cursor, whose lines are cut at the right end and not continued. */
+#define ENTER "\033[?1049h\033[?25l\033[?7l\033[H\033[J"
+#define LEAVE "\033[?7h\033[?25h\033[?1049l"
 
 static struct termios saved;
 static volatile sig_atomic_t taken;   /* the terminal is ours now */

@@ -169,17 +169,58 @@ void show_receipt_line(bool as_json, const hf_receipt *receipt)
     show_line_end(&line);
 }
 
-void show_created(const char *name, bool created)
+static void open_answer(struct buf *line, struct json_out *json)
+{
+    buf_init(line, 65536);
+    json_out_init(json, line);
+    json_object_begin(json);
+}
+
+static void print_answer(struct buf *line, struct json_out *json)
+{
+    json_object_end(json);
+    out_json_line(line);
+    buf_release(line);
+}
+
+void show_changed(const char *name, const char *what, bool is_so)
 {
     struct buf line;
     struct json_out json;
 
-    buf_init(&line, 65536);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
+    open_answer(&line, &json);
     show_string(&json, "name", name);
-    show_bool(&json, "created", created);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_bool(&json, what, is_so);
+    print_answer(&line, &json);
+}
+
+void show_created(const char *name, bool created)
+{
+    show_changed(name, "created", created);
+}
+
+void show_answered(const char *subscription, const char *lease, const char *outcome)
+{
+    struct buf line;
+    struct json_out json;
+
+    open_answer(&line, &json);
+    show_string(&json, "subscription", subscription);
+    show_string(&json, "lease", lease);
+    show_string(&json, "outcome", outcome);
+    print_answer(&line, &json);
+}
+
+void show_granted(const char *const words[3], bool granted, bool changed)
+{
+    struct buf line;
+    struct json_out json;
+
+    open_answer(&line, &json);
+    show_string(&json, "name", words[1]);
+    show_string(&json, "role", words[0]);
+    show_string(&json, "grantee", words[2]);
+    show_bool(&json, "granted", granted);
+    show_bool(&json, "changed", changed);
+    print_answer(&line, &json);
 }

@@ -45,5 +45,11 @@ void show_attempts(const char *attempts_json);
 void show_receipt_line(bool as_json, const hf_receipt *receipt);
 /* {"name", "created"} */
 void show_created(const char *name, bool created);
+/* {"name", WHAT}: of a command that changes one thing, "paused" for example. */
+void show_changed(const char *name, const char *what, bool is_so);
+/* {"subscription", "lease", "outcome"}: of a command that answers for claimed events. */
+void show_answered(const char *subscription, const char *lease, const char *outcome);
+/* {"name", "role", "grantee", "granted", "changed"}: what a role may do in a namespace now. */
+void show_granted(const char *const words[3], bool granted, bool changed);
 
 #endif

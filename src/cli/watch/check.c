@@ -20,7 +20,7 @@
 
 #include <stdarg.h>
 
-#define LINE_BYTES_MAX 4194304
+#define LINE_BYTES_MAX ((size_t)1 << 30) /* some thousand subscriptions are some megabytes */
 #define MAX_WAIT_MS INT64_C(300000)
 #define OVERDUE_US INT64_C(60000000)
 #define SENTENCE_BYTES 4096
@@ -258,6 +258,13 @@ static int failure(int code)
     return code == EXIT_UNAVAILABLE || code == EXIT_TIMEOUT ? NAGIOS_CRITICAL : NAGIOS_UNKNOWN;
 }
 
+/* Whether all that is to be said found room. */
+static bool is_whole(const struct checking *checking)
+{
+    return !buf_status(&checking->lines) && !buf_status(&checking->first) &&
+           !buf_status(&checking->objects) && !buf_status(&checking->metrics);
+}
+
 static int look(struct checking *checking)
 {
     hf_status status = hf_stats_get(checking->cli->bus, &checking->stats);
@@ -270,7 +277,7 @@ static int look(struct checking *checking)
     }
     check_namespace(checking);
     check_names(checking);
-    return NAGIOS_OK;
+    return is_whole(checking) ? NAGIOS_OK : failure(cli_fail(HF_NOMEM));
 }
 
 static int answer(struct checking *checking)

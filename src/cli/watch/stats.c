@@ -11,7 +11,7 @@
 #include "cli/core/show.h"
 #include "cli/core/table.h"
 
-#define LINE_BYTES_MAX 1048576
+#define LINE_BYTES_MAX ((size_t)1 << 30) /* some thousand subscriptions are some megabytes */
 
 struct stats_view {
     const struct cli *cli;

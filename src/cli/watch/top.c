@@ -2,8 +2,10 @@
  * top.c - the command `top`: the subscriptions of a namespace, live.
  *
  * A frame is made in memory and written at once, so the screen does not flicker. It fits the
- * terminal: names are cut, numbers never, and rows that there is no room for are counted below. A
- * database that does not answer is reported on the screen, and asked again.
+ * terminal: names are cut, numbers never; columns that a narrow terminal has no room for are left
+ * out, and rows that there is no room for are counted below. A line is cleared before it is
+ * written: a terminal whose last column was written clears that one, too, when it is told to clear
+ * the rest of the line. A database that does not answer is reported on the screen, and asked again.
  *
  * Where stdout is no terminal it prints one frame as text, with all rows, or as many as --count
  * says; with --json the objects of `stats --json`.
@@ -23,10 +25,10 @@
 
 #define FRAME_BYTES_MAX ((size_t)16 << 20)
 #define INTERVAL_MS 2000
-#define HEAD_ROWS 5      /* above the rows of subscriptions */
-#define NUMBERS_WIDTH 57 /* of a row without its name */
+#define HEAD_ROWS 5 /* above the rows of subscriptions */
 #define NAME_WIDTH_MIN 8
 #define PLAIN_COLUMNS 80
+#define CLOCK_COLUMNS 22 /* what the time of the first line takes, with a gap */
 
 /* The frame that is being made. */
 struct frame {
@@ -40,12 +42,41 @@ struct frame {
     bool screen;
 };
 
+/* Beside the name, from left to right. `needs`: a terminal with fewer columns does not have it. */
+enum column {
+    COLUMN_STATE,
+    COLUMN_PENDING,
+    COLUMN_OLDEST,
+    COLUMN_RATE,
+    COLUMN_IN_FLIGHT,
+    COLUMN_RETRYING,
+    COLUMN_DEAD,
+    COLUMNS
+};
+
+static const struct {
+    const char *title;
+    int width; /* negative: on the left */
+    int needs;
+} columns[COLUMNS] = {
+    [COLUMN_STATE] = {"STATE", -12, 22},    [COLUMN_PENDING] = {"PENDING", 7, 30},
+    [COLUMN_OLDEST] = {"OLDEST", 7, 44},    [COLUMN_RATE] = {"PER S", 7, 65},
+    [COLUMN_IN_FLIGHT] = {"FLIGHT", 6, 57}, [COLUMN_RETRYING] = {"RETRY", 5, 50},
+    [COLUMN_DEAD] = {"DEAD", 5, 36},
+};
+
+/* A row without its name. */
+struct cells {
+    struct buf bytes;
+    size_t width; /* in columns */
+};
+
 /* ---- Making a frame -------------------------------------------------------------------------- */
 
-/* Ends a line; on a screen what the last frame had there goes. */
+/* Ends a line; on a screen what the last frame had in the next one goes. */
 static void end_line(struct frame *frame)
 {
-    buf_append(&frame->out, frame->screen ? "\033[K\r\n" : "\n", frame->screen ? 5 : 1);
+    buf_append(&frame->out, frame->screen ? "\r\n\033[K" : "\n", frame->screen ? 5 : 1);
 }
 
 /* A text from data in so many columns: cut with an ellipsis, or filled up. */
@@ -71,11 +102,18 @@ static void put_text(struct frame *frame, const char *text, size_t width)
     buf_release(&safe);
 }
 
-static size_t name_width(const struct frame *frame)
+/* A line of its own; on a screen not longer than that. */
+static void put_line(struct frame *frame, struct buf *line)
 {
-    int width = frame->columns - NUMBERS_WIDTH;
+    const char *text = buf_terminate(line);
 
-    return width < NAME_WIDTH_MIN ? NAME_WIDTH_MIN : (size_t)width;
+    if (frame->screen && out_width(text) > (size_t)frame->columns) {
+        put_text(frame, text, (size_t)frame->columns);
+    } else {
+        buf_append(&frame->out, text, strlen(text));
+    }
+    end_line(frame);
+    buf_clear(line);
 }
 
 /* How long it has waited, in at most seven characters. */
@@ -105,67 +143,112 @@ static const char *style_off(const struct frame *frame, enum out_style style)
     return frame->screen && style != OUT_PLAIN ? out_off() : "";
 }
 
+static void put_cell(const struct frame *frame, struct cells *cells, enum column column,
+                     const char *text, enum out_style style)
+{
+    char padded[2 * OUT_WORDS_BYTES];
+
+    if (frame->columns < columns[column].needs) {
+        return;
+    }
+    snprintf(padded, sizeof padded, "%*s", columns[column].width, text);
+    buf_printf(&cells->bytes, " %s%s%s", style_on(frame, style), padded, style_off(frame, style));
+    cells->width += 1 + strlen(padded);
+}
+
+/* A row: the name has the room that the other cells leave. */
+static void put_cells(struct frame *frame, const char *name, struct cells *cells)
+{
+    size_t taken = cells->width + 1;
+    size_t room = (size_t)frame->columns;
+
+    put_text(frame, name, room < taken + NAME_WIDTH_MIN ? NAME_WIDTH_MIN : room - taken);
+    buf_char(&frame->out, ' ');
+    buf_append(&frame->out, buf_terminate(&cells->bytes), cells->bytes.length);
+    end_line(frame);
+    buf_release(&cells->bytes);
+}
+
 static int put_row(const hf_subscription_info *info, void *ctx)
 {
     struct frame *frame = ctx;
-    char pending[OUT_WORDS_BYTES];
-    char oldest[OUT_WORDS_BYTES];
-    char rate[OUT_WORDS_BYTES];
-    char flight[OUT_WORDS_BYTES];
-    enum out_style style = sub_state_style(info);
-    enum out_style dead = info->dead > 0 ? OUT_RED : OUT_PLAIN;
+    struct cells cells = {.width = 0};
+    char words[OUT_WORDS_BYTES];
     int64_t row = frame->rows++;
 
     if (row < frame->skip || row - frame->skip >= frame->rows_max) {
         return 0;
     }
-    put_text(frame, info->name, name_width(frame));
-    buf_printf(&frame->out, "  %s%-12s%s", style_on(frame, style), sub_state_word(info),
-               style_off(frame, style));
-    buf_printf(&frame->out, " %7s %7s %7s %6s %5" PRId64 " %s%5" PRId64 "%s",
-               out_at_least(info->pending, info->pending_more == 1, pending),
-               age_words(info->oldest_waiting_us, frame->now_us, oldest),
-               out_rate(info->rate, rate), out_number(info->in_flight, flight), info->retrying,
-               style_on(frame, dead), info->dead, style_off(frame, dead));
-    end_line(frame);
+    buf_init(&cells.bytes, OUT_TABLE_CELL_BYTES_MAX);
+    put_cell(frame, &cells, COLUMN_STATE, sub_state_word(info), sub_state_style(info));
+    put_cell(frame, &cells, COLUMN_PENDING,
+             out_at_least(info->pending, info->pending_more == 1, words), OUT_PLAIN);
+    put_cell(frame, &cells, COLUMN_OLDEST, age_words(info->oldest_waiting_us, frame->now_us, words),
+             OUT_PLAIN);
+    put_cell(frame, &cells, COLUMN_RATE, out_rate(info->rate, words), OUT_PLAIN);
+    put_cell(frame, &cells, COLUMN_IN_FLIGHT, out_number(info->in_flight, words), OUT_PLAIN);
+    put_cell(frame, &cells, COLUMN_RETRYING, out_number(info->retrying, words), OUT_PLAIN);
+    put_cell(frame, &cells, COLUMN_DEAD, out_number(info->dead, words),
+             info->dead > 0 ? OUT_RED : OUT_PLAIN);
+    put_cells(frame, info->name, &cells);
     return 0;
+}
+
+static void put_titles(struct frame *frame)
+{
+    struct cells cells = {.width = 0};
+
+    buf_init(&cells.bytes, OUT_TABLE_CELL_BYTES_MAX);
+    for (int i = 0; i < COLUMNS; i++) {
+        put_cell(frame, &cells, (enum column)i, columns[i].title, OUT_PLAIN);
+    }
+    put_cells(frame, "SUBSCRIPTION", &cells);
+}
+
+/* Where this is, and when. */
+static void put_place(struct frame *frame, struct buf *line)
+{
+    bool has_clock = frame->columns >= 2 * CLOCK_COLUMNS;
+    char at[TIME_TEXT_BYTES];
+
+    time_format(frame->now_us, at);
+    buf_printf(line, "holdfast top: namespace %s",
+               frame->cli->namespace_name ? frame->cli->namespace_name : "default");
+    put_text(frame, buf_terminate(line),
+             (size_t)(has_clock ? frame->columns - CLOCK_COLUMNS : frame->columns));
+    if (has_clock) {
+        buf_printf(&frame->out, "  %.19sZ", at);
+    }
+    end_line(frame);
+    buf_clear(line);
 }
 
 static void put_head(struct frame *frame, const hf_stats *stats)
 {
-    char at[TIME_TEXT_BYTES];
     char words[OUT_WORDS_BYTES];
     char nodes[OUT_WORDS_BYTES];
     char age[OUT_WORDS_BYTES];
-    struct buf place;
+    struct buf line;
 
-    time_format(frame->now_us, at);
-    buf_init(&place, OUT_TABLE_CELL_BYTES_MAX);
-    buf_printf(&place, "holdfast top: namespace %s",
-               frame->cli->namespace_name ? frame->cli->namespace_name : "default");
-    put_text(frame, buf_terminate(&place), (size_t)frame->columns - 24);
-    buf_release(&place);
-    buf_printf(&frame->out, "  %.19sZ", at);
-    end_line(frame);
-    buf_printf(&frame->out, "head %" PRId64 ", %s events/s, %s node%s, oldest waiting %s",
-               stats->head, out_rate(stats->rate, words), out_number(stats->nodes, nodes),
+    buf_init(&line, OUT_TABLE_CELL_BYTES_MAX);
+    put_place(frame, &line);
+    buf_printf(&line, "head %" PRId64 ", %s events/s, %s node%s, oldest waiting %s", stats->head,
+               out_rate(stats->rate, words), out_number(stats->nodes, nodes),
                stats->nodes == 1 ? "" : "s",
                age_words(stats->oldest_waiting_us, frame->now_us, age));
-    end_line(frame);
-    buf_printf(&frame->out, "in flight %s", out_number(stats->in_flight, words));
-    buf_printf(&frame->out, ", retrying %s", out_number(stats->retrying, words));
-    buf_printf(&frame->out, ", held %s", out_number(stats->held, words));
-    buf_printf(&frame->out, ", dead %s", out_number(stats->dead, words));
-    buf_printf(&frame->out, ", for later %s", out_number(stats->later, words));
+    put_line(frame, &line);
+    buf_printf(&line, "in flight %s", out_number(stats->in_flight, words));
+    buf_printf(&line, ", retrying %s", out_number(stats->retrying, words));
+    buf_printf(&line, ", held %s", out_number(stats->held, words));
+    buf_printf(&line, ", dead %s", out_number(stats->dead, words));
+    buf_printf(&line, ", for later %s", out_number(stats->later, words));
     if (stats->later_due + stats->schedules_due > 0) {
-        buf_printf(&frame->out, ", due %" PRId64, stats->later_due + stats->schedules_due);
+        buf_printf(&line, ", due %" PRId64, stats->later_due + stats->schedules_due);
     }
+    put_line(frame, &line);
     end_line(frame);
-    end_line(frame);
-    put_text(frame, "SUBSCRIPTION", name_width(frame));
-    buf_printf(&frame->out, "  %-12s %7s %7s %7s %6s %5s %5s", "STATE", "PENDING", "OLDEST",
-               "PER S", "FLIGHT", "RETRY", "DEAD");
-    end_line(frame);
+    buf_release(&line);
+    put_titles(frame);
 }
 
 /* All of it; the callers print. */
@@ -214,6 +297,11 @@ static void draw(struct frame *frame)
     frame->columns = size.columns;
     frame->rows_max = size.rows > HEAD_ROWS + 2 ? size.rows - HEAD_ROWS - 1 : 1;
     status = make_frame(frame);
+    if (!status && frame->skip > 0 && frame->skip + frame->rows_max > frame->rows) {
+        /* Subscriptions were removed, or there is more room: nothing is scrolled past in vain. */
+        frame->skip = frame->rows > frame->rows_max ? frame->rows - frame->rows_max : 0;
+        status = make_frame(frame);
+    }
     if (status) {
         buf_clear(&frame->out);
         put_text(frame, hf_errmsg(), (size_t)frame->columns);
@@ -222,7 +310,7 @@ static void draw(struct frame *frame)
     } else {
         put_foot(frame);
     }
-    out_write(STDOUT_FILENO, "\033[H", 3);
+    out_write(STDOUT_FILENO, "\033[H\033[K", 6);
     out_write(STDOUT_FILENO, frame->out.bytes, frame->out.length);
 }
 
