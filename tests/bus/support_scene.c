@@ -8,6 +8,7 @@
 #include "support_scene.h"
 
 #include "support/server.h"
+#include "support/sqlite.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -428,7 +429,7 @@ bool scene_wait_logged(struct scene *scene, const char *event_id, size_t count)
 
 /* ---- Scenes ---------------------------------------------------------------------------------- */
 
-/* ready: the database of a server may have its schema already. */
+/* ready: the database may have its schema already, and that of a server the namespace `default`. */
 static int scene_make(void **state, bool ready)
 {
     struct scene *scene = calloc(1, sizeof *scene);
@@ -443,10 +444,13 @@ static int scene_make(void **state, bool ready)
     }
     const char *pattern = getenv("HOLDFAST_TEST_URLS");
     if (pattern && server_is(pattern)) {
-        (ready ? server_make_ready : server_make)(pattern, scene->url, sizeof scene->url);
+        (ready ? server_make_default : server_make)(pattern, scene->url, sizeof scene->url);
     } else {
         snprintf(scene->url, sizeof scene->url, "sqlite:%s/bus.db", scene->dir);
         scene->path = scene->url + strlen("sqlite:");
+        if (ready) {
+            sqlite_make_ready(scene->path);
+        }
     }
     pthread_mutex_init(&scene->mutex, NULL);
     scene->options = (hf_options)HF_OPTIONS_INIT;

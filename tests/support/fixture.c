@@ -5,6 +5,7 @@
 
 #include "support/puppet.h"
 #include "support/server.h"
+#include "support/sqlite.h"
 
 #include <signal.h>
 
@@ -40,6 +41,14 @@ static void url_expand(const char *pattern, const char *dir, const char *name, c
     out[used] = '\0';
 }
 
+/* Whether the program is about what lies in a database before it has a schema, and how that is made
+ * (scripts/run-tests). */
+static bool is_blank(void)
+{
+    const char *blank = getenv("TEST_BLANK");
+    return blank && blank[0];
+}
+
 static struct fixture *fixture_new(void)
 {
     struct fixture *fixture = calloc(1, sizeof *fixture);
@@ -60,6 +69,9 @@ int fixture_setup(void **state)
     url_expand(url_pattern, fixture->dir, fixture->namespace_name, fixture->url,
                sizeof fixture->url);
     fixture->sqlite = strncmp(fixture->url, "sqlite:", 7) == 0;
+    if (fixture->sqlite && !is_blank()) {
+        sqlite_make_ready(fixture_path(fixture));
+    }
     return 0;
 }
 
@@ -158,7 +170,8 @@ int fixture_main(int argc, char **argv, const char *noun, const struct CMUnitTes
     int failed = 0;
     for (int i = 0; i < url_count; i++) {
         char url[2 * TEMP_PATH_BYTES];
-        server_make(urls[i], url, sizeof url); /* one for the program: tests have namespaces */
+        /* One for the program: tests have namespaces. */
+        (is_blank() ? server_make : server_make_ready)(urls[i], url, sizeof url);
         url_pattern = url;
         char group[256];
         snprintf(group, sizeof group, "%s on %.*s", noun, (int)strcspn(urls[i], ":"), urls[i]);

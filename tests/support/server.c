@@ -87,7 +87,8 @@ static void url_with(const char *pattern, const char *mark, const char *database
     must_hold(length > 0 && (size_t)length < out_bytes);
 }
 
-static void make(const char *pattern, bool ready, char *out, size_t out_bytes)
+/* Makes a copy of this database, or, if there is none of this name, an empty one. */
+static void make(const char *pattern, const char *from, char *out, size_t out_bytes)
 {
     if (!strstr(pattern, MARK)) {
         must_hold(strlen(pattern) < out_bytes);
@@ -99,10 +100,9 @@ static void make(const char *pattern, bool ready, char *out, size_t out_bytes)
     char sql[128];
     snprintf(name, sizeof name, PREFIX "%d_%d", (int)getpid(), ++databases_made);
     url_with(pattern, MARK, "postgres", admin, sizeof admin);
-    bool copied = server_ask(admin, COUNT_NAMED, SERVER_READY) > 0 && ready;
+    bool copied = server_ask(admin, COUNT_NAMED, from) > 0;
     /* Copying files is cheaper than logging each page, and what all servers before 15 do. */
-    snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s%s", name,
-             copied ? SERVER_READY : "template1",
+    snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE %s%s", name, copied ? from : "template1",
              PQserverVersion(kept) < 150000 ? "" : " STRATEGY file_copy");
     server_ask(admin, sql, NULL);
     url_with(pattern, MARK, name, out, out_bytes);
@@ -110,12 +110,17 @@ static void make(const char *pattern, bool ready, char *out, size_t out_bytes)
 
 void server_make(const char *pattern, char *out, size_t out_bytes)
 {
-    make(pattern, false, out, out_bytes);
+    make(pattern, "template1", out, out_bytes);
 }
 
 void server_make_ready(const char *pattern, char *out, size_t out_bytes)
 {
-    make(pattern, true, out, out_bytes);
+    make(pattern, SERVER_READY, out, out_bytes);
+}
+
+void server_make_default(const char *pattern, char *out, size_t out_bytes)
+{
+    make(pattern, SERVER_DEFAULT, out, out_bytes);
 }
 
 void server_remove(const char *url)
