@@ -33,11 +33,6 @@ struct breaker_policy {
 
 #define BREAKER_MS_MAX (INT64_C(24) * 3600 * 1000)
 
-#define BREAKER_POLICY_DEFAULT                                                                     \
-    {                                                                                              \
-        .events_min = 20, .failed_percent = 50, .window_ms = 60000, .pause_ms = 30000              \
-    }
-
 enum breaker_state {
     BREAKER_CLOSED,
     BREAKER_OPEN,

@@ -80,11 +80,6 @@ const char *err_message(void)
     return last_message();
 }
 
-void err_clear(void)
-{
-    last_message()[0] = '\0';
-}
-
 const char *status_name(hf_status status)
 {
     switch (status) {

@@ -34,8 +34,6 @@ hf_status err_set(hf_status status, const char *message);
 /* The calling thread's last sentence; "" if there is none. Valid until its next failure. */
 const char *err_message(void);
 
-void err_clear(void);
-
 /* Where the calling thread's sentence is kept: HF_ERR_BYTES_MAX bytes. */
 char *err_slot(void);
 

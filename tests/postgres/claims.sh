@@ -265,7 +265,8 @@ ok "(one that is prepared after it was seen)" same "53 " "$(settled '50-50 seen 
 ask b "PREPARE TRANSACTION 'q'" >/dev/null
 ask a "ROLLBACK PREPARED 'p'" >/dev/null
 sql "SELECT claim(9); SELECT pg_sleep(0.05); SELECT claim(9)" >/dev/null
-is "also under its new name, which could be anybody's" "$holes" "50-50 seen 52-52 seen"
+is "a transaction that is prepared after it was seen is waited for under its new name" \
+    "$holes" "50-50 seen 52-52 seen"
 ask b "COMMIT PREPARED 'q'" >/dev/null
 ok "then it is handed out, and the other one is given up" same "52 " "$(settled none)"
 

@@ -6,7 +6,12 @@
 #define SECOND_US INT64_C(1000000)
 #define START_US (INT64_C(1794714878) * SECOND_US)
 
-static const struct breaker_policy policy = BREAKER_POLICY_DEFAULT; /* 20, 50 %, 60 s, 30 s */
+static const struct breaker_policy policy = {
+    .events_min = 20,
+    .failed_percent = 50,
+    .window_ms = 60000,
+    .pause_ms = 30000,
+};
 
 /* ok first attempts that succeeded, then failed ones that did not; whether it opened. */
 static bool report(struct breaker *breaker, int ok, int failed, int64_t now_us)

@@ -4,9 +4,17 @@
 
 #define NO_JITTER (UINT64_C(1) << 63) /* the middle of the range */
 
+static const struct retry_policy policy_default = {
+    .attempts_max = 4,
+    .base_ms = 1000,
+    .multiplier = 2.0,
+    .max_ms = 30000,
+    .jitter_percent = 10,
+};
+
 static void the_default_policy_waits_1_2_4_seconds(void **state)
 {
-    struct retry_policy policy = RETRY_POLICY_DEFAULT;
+    struct retry_policy policy = policy_default;
 
     (void)state;
     assert_int_equal(retry_delay_ms(&policy, 1, NO_JITTER), 0);
@@ -18,7 +26,7 @@ static void the_default_policy_waits_1_2_4_seconds(void **state)
 
 static void jitter_reaches_both_sides_and_not_beyond(void **state)
 {
-    struct retry_policy policy = RETRY_POLICY_DEFAULT;
+    struct retry_policy policy = policy_default;
 
     (void)state;
     assert_int_equal(retry_delay_ms(&policy, 2, 0), 900);
@@ -30,7 +38,7 @@ static void jitter_reaches_both_sides_and_not_beyond(void **state)
 
 static void the_clamp_comes_after_the_jitter(void **state)
 {
-    struct retry_policy policy = RETRY_POLICY_DEFAULT;
+    struct retry_policy policy = policy_default;
 
     (void)state;
     assert_int_equal(retry_delay_ms(&policy, 20, UINT64_MAX), 30000);

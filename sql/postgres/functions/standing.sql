@@ -140,19 +140,6 @@ BEGIN
 END
 $$;
 
--- pending_of: pending_<id> of a namespace.
-CREATE OR REPLACE FUNCTION holdfast.pending_of(p_namespace_id integer, p_subscription_id bigint,
-                                               p_max bigint, OUT count bigint, OUT more boolean,
-                                               OUT first_at timestamptz)
-    LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-AS $$
-BEGIN
-    EXECUTE 'SELECT * FROM holdfast.pending_' || p_namespace_id || '($1, $2)'
-        INTO count, more, first_at USING p_subscription_id, p_max;
-END
-$$;
-
 -- ---- Leases -------------------------------------------------------------------------------------
 
 -- lease_rows: the leases that claims hold, of a subscription (NULL: of all), those that end first

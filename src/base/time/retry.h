@@ -24,12 +24,6 @@ struct retry_policy {
 #define RETRY_DELAY_MS_MAX (INT64_C(366) * 24 * 3600 * 1000)
 #define RETRY_MULTIPLIER_MAX 100.0
 
-#define RETRY_POLICY_DEFAULT                                                                       \
-    {                                                                                              \
-        .attempts_max = 4, .base_ms = 1000, .multiplier = 2.0, .max_ms = 30000,                    \
-        .jitter_percent = 10                                                                       \
-    }
-
 /* The wait before `attempt`, in [0, max_ms]; 0 for attempt 1. random is uniform over 64 bits. The
  * policy is within its limits; attempt may be any number from 1 on. */
 int64_t retry_delay_ms(const struct retry_policy *policy, int32_t attempt, uint64_t random);

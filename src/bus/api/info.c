@@ -369,7 +369,9 @@ static hf_status say_unowned(hf_bus *bus, int64_t id, struct buf *out)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-int64_t inspect_oldest(const struct progress *progress, const struct pending *pending)
+/* When the oldest unsettled event of a subscription entered the log; -1: there is none, or none was
+ * found. */
+static int64_t oldest_unsettled_us(const struct progress *progress, const struct pending *pending)
 {
     int64_t open_us = progress->oldest_open_us;
     int64_t first_us = pending->first_at_us;
@@ -385,7 +387,7 @@ static void tell_pending(const struct telling *telling, hf_subscription_info *in
         info->pending = HF_PENDING_MAX;
         info->pending_more = 1;
     }
-    info->oldest_waiting_us = inspect_oldest(&telling->progress, &telling->pending);
+    info->oldest_waiting_us = oldest_unsettled_us(&telling->progress, &telling->pending);
 }
 
 static void tell_progress(struct telling *telling, hf_subscription_info *info)

@@ -11,10 +11,6 @@
 hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
                        const struct delivery_facts *facts);
 
-/* When the oldest unsettled event of a subscription entered the log; -1: there is none, or none was
- * found. (info.c) */
-int64_t inspect_oldest(const struct progress *progress, const struct pending *pending);
-
 /* Every partition of an ordered subscription, by number. (partitions.c) */
 hf_status partitions_look(hf_bus *bus, int64_t subscription_id, hf_partition_fn found, void *ctx);
 

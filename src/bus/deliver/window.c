@@ -72,7 +72,8 @@ size_t queue_ready(const struct queue *queue)
     return ready;
 }
 
-struct queue *queue_of(struct window *window, const struct slot *slot)
+/* The queue that a slot is in. */
+static struct queue *queue_of(struct window *window, const struct slot *slot)
 {
     const struct queue *retries = &window->retries;
     bool here = slot >= retries->slots && slot < retries->slots + retries->capacity;

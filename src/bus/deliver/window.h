@@ -185,8 +185,6 @@ bool window_fail_lane(struct window *window, uint64_t lane, int32_t partition);
 size_t queue_room(const struct queue *queue);
 /* How many of it are READY. */
 size_t queue_ready(const struct queue *queue);
-/* Where a slot is. */
-struct queue *queue_of(struct window *window, const struct slot *slot);
 
 /* The positions of retries that are in hand, at most one for each slot of their queue; answers how
  * many. Not of those that are over: they may be due again. */

@@ -29,7 +29,7 @@ void fetched_done(struct fetched *fetched)
     }
 }
 
-void queue_clear(struct queue *queue)
+static void queue_clear(struct queue *queue)
 {
     queue_drop(queue, queue_count(queue));
 }

@@ -33,7 +33,6 @@ struct queue {
 };
 
 void queue_release(struct queue *queue);
-void queue_clear(struct queue *queue);
 
 static inline size_t queue_count(const struct queue *queue)
 {

@@ -83,8 +83,9 @@ hf_status lease_decode(const void *bytes, size_t length, int64_t *ret_positions,
     return at == end ? HF_OK : damaged();
 }
 
-/* In the row 0 stands for what is not known. */
-void lease_encode_times(const int32_t *times, size_t count, struct buf *out)
+/* Appends how often each of `count` positions was handed out, as the row has it: nothing if each
+ * was once, and 0 for a number that is not known. */
+static void encode_times(const int32_t *times, size_t count, struct buf *out)
 {
     bool again = false;
     for (size_t i = 0; times && i < count; i++) {
@@ -101,7 +102,8 @@ void lease_encode_times(const int32_t *times, size_t count, struct buf *out)
     buf_advance(out, (size_t)(at - start));
 }
 
-hf_status lease_decode_times(const void *bytes, size_t length, int32_t *ret_times, size_t count)
+/* HF_CORRUPT unless there are exactly `count` numbers, or none. */
+static hf_status decode_times(const void *bytes, size_t length, int32_t *ret_times, size_t count)
 {
     const uint8_t *at = bytes;
     const uint8_t *end = at + length;
@@ -194,8 +196,8 @@ static hf_status read_times(sqlite3_stmt *stmt, struct lease *lease)
         return fail(HF_NOMEM, "no memory for a lease of %zu events", lease->count);
     }
     const void *bytes = sqlite3_column_blob(stmt, LEASE_TIMES);
-    return lease_decode_times(bytes, (size_t)sqlite3_column_bytes(stmt, LEASE_TIMES), lease->times,
-                              lease->count);
+    return decode_times(bytes, (size_t)sqlite3_column_bytes(stmt, LEASE_TIMES), lease->times,
+                        lease->count);
 }
 
 static hf_status lease_read(sqlite3_stmt *stmt, struct lease *lease)
@@ -294,7 +296,7 @@ static sqlite3_stmt *bind_lists(struct conn *conn, enum sqlite_query query,
     buf_init(&lists->positions, LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX);
     buf_init(&lists->times, LEASE_POSITIONS_MAX * LEASE_VARINT_BYTES_MAX);
     lease_encode(lease->positions, lease->count, &lists->positions);
-    lease_encode_times(lease->times, lease->count, &lists->times);
+    encode_times(lease->times, lease->count, &lists->times);
     *ret_status = buf_status(&lists->positions);
     *ret_status = *ret_status ? *ret_status : buf_status(&lists->times);
     sqlite3_stmt *stmt = *ret_status == HF_OK ? conn_statement(conn, query) : NULL;

@@ -50,10 +50,6 @@ struct lease {
 void lease_encode(const int64_t *positions, size_t count, struct buf *out);
 /* Exactly `count` positions, ascending and above 0, in exactly `length` bytes; else HF_CORRUPT. */
 hf_status lease_decode(const void *bytes, size_t length, int64_t *ret_positions, size_t count);
-/* The numbers of hand-outs, as many as there are positions, as the row has them: nothing if each is
- * 1. Decoding answers HF_CORRUPT unless there are exactly `count` of them, or none. */
-void lease_encode_times(const int32_t *times, size_t count, struct buf *out);
-hf_status lease_decode_times(const void *bytes, size_t length, int32_t *ret_times, size_t count);
 /* Where the position is in the list; SIZE_MAX if it is not. */
 size_t lease_find(const int64_t *positions, size_t count, int64_t position);
 

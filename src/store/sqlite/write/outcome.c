@@ -68,8 +68,9 @@ static hf_status retry_put(struct conn *conn, const struct outcome_scope *scope,
     return conn_run(conn, stmt);
 }
 
-hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
-                         bool *ret_left, uint64_t *ret_lane)
+/* Takes the delivery out of retries, with its copy. ret_left: there was a row, of this lane. */
+static hf_status remove_retry(struct conn *conn, const struct outcome_scope *scope,
+                              int64_t position, bool *ret_left, uint64_t *ret_lane)
 {
     bool left = false;
     int64_t lane = 0;
@@ -110,7 +111,7 @@ hf_status outcome_finish(struct conn *conn, const struct outcome_scope *scope, i
                          int32_t attempts, bool *ret_left, uint64_t *ret_lane)
 {
     hf_status status = keep(conn, scope, position, attempts);
-    return status ? status : outcome_forget(conn, scope, position, ret_left, ret_lane);
+    return status ? status : remove_retry(conn, scope, position, ret_left, ret_lane);
 }
 
 /* How often a delivery that dies was handed out; -1: not known. If it has a row, that is there. */
@@ -205,7 +206,7 @@ static hf_status outcome_done(struct conn *conn, const struct outcome_scope *sco
         outcome->kind == OUTCOME_DONE
             ? outcome_finish(conn, scope, outcome->position, outcome->attempts, ret_left,
                              &outcome->left_lane)
-            : outcome_forget(conn, scope, outcome->position, ret_left, &outcome->left_lane);
+            : remove_retry(conn, scope, outcome->position, ret_left, &outcome->left_lane);
     return status ? status : remember_settled(conn, scope, outcome->position);
 }
 

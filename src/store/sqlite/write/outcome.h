@@ -52,12 +52,9 @@ hf_status outcome_promote(struct conn *conn, const struct outcome_scope *scope, 
 hf_status outcome_check_held(struct conn *conn, const struct outcome_scope *scope, uint64_t lane,
                              bool *ret_due);
 
-/* Takes the delivery out of retries, with its copy. ret_left: there was a row, of this lane. */
-hf_status outcome_forget(struct conn *conn, const struct outcome_scope *scope, int64_t position,
-                         bool *ret_left, uint64_t *ret_lane);
-
-/* The same for a delivery that is done: if it had failed, its story is kept as an outcome.
- * attempts: how many had failed before the last one; -1: all that are recorded. */
+/* Takes a delivery that is done out of retries, with its copy; if it had failed, its story is kept
+ * as an outcome. attempts: how many had failed before the last one; -1: all that are recorded.
+ * ret_left: there was a row, of this lane. */
 hf_status outcome_finish(struct conn *conn, const struct outcome_scope *scope, int64_t position,
                          int32_t attempts, bool *ret_left, uint64_t *ret_lane);
 
