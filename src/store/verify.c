@@ -63,6 +63,8 @@ static const struct kind check_kinds[VERIFY_CHECKS] = {
                                    "row"},
     [VERIFY_LEASE] = {"lease", "these deliveries cannot run: publish the events again if they are "
                                "needed, and delete the row"},
+    [VERIFY_TYPES] = {"types", "events are not found by their types: build the index again, with "
+                               "holdfast namespace set NAME --type-index off, and then on"},
 };
 
 enum row_kind {
@@ -102,6 +104,7 @@ static const struct {
     [VERIFY_COPIES] = {"the copies of events", "metadata", NULL, VERIFY_ROWS_MAX},
     [VERIFY_DEAD_LETTERS] = {"the dead letters", "metadata", "story", VERIFY_ROWS_MAX},
     [VERIFY_RETRIES] = {"the waiting deliveries", NULL, "story", VERIFY_ROWS_MAX},
+    [VERIFY_OUTCOMES] = {"the outcomes", NULL, "story", VERIFY_ROWS_MAX},
     [VERIFY_SUBSCRIPTIONS] = {"the subscriptions", "options", "patterns", VERIFY_ROWS_MAX},
     [VERIFY_SCHEDULES] = {"the schedules", "metadata", NULL, VERIFY_ROWS_MAX},
     [VERIFY_DELAYED] = {"the events for later", "metadata", NULL, VERIFY_ROWS_MAX},

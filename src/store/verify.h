@@ -46,6 +46,7 @@ enum verify_check {
     VERIFY_COPY,       /* a copy of an event has a delivery that needs it */
     VERIFY_SETTLED,    /* nothing is settled that was not published */
     VERIFY_LEASE,      /* the positions of a lease can be read, and have events */
+    VERIFY_TYPES,      /* the index on types of a namespace has the events of its log, no others */
     VERIFY_CHECKS
 };
 
@@ -57,6 +58,7 @@ enum verify_table {
     VERIFY_COPIES,
     VERIFY_DEAD_LETTERS,
     VERIFY_RETRIES,
+    VERIFY_OUTCOMES,
     VERIFY_SUBSCRIPTIONS,
     VERIFY_SCHEDULES,
     VERIFY_DELAYED,

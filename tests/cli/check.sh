@@ -97,6 +97,7 @@ has "is told, and that no process is there to bring it" out \
 watcher=$!
 watched() { hf check --json; [ "$(field out 1 '$.nodes')" = 1 ]; }
 until_true 60 watched
+is "a process that looks is a node" "$(field out 1 '$.nodes')" 1
 exits 2 "beside a process that only looks" check
 has "it is told that none brings it" out \
     '^CRITICAL: 1 event for later is overdue, .*; processes have the namespace open, and none '

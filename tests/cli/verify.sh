@@ -476,4 +476,34 @@ fi
 restore
 exits 0 "without the damage it is clean" verify
 has "as it was" err 'rows examined, 0 findings\.$'
+# --- What is kept of deliveries that failed first, and the index on types ---
+fresh
+hf sub create s --on '**' --mode shared --from start --retry-base 0ms
+for n in 1 2 3; do hf publish "t.$n" "$n"; done
+hf claim s --max 1 --json
+hf nack s "$(field out 1 '$.lease')" --error 'no stock'
+hf claim s --max 1 --json
+hf ack s "$(field out 1 '$.lease')"
+hf namespace set default --type-index on
+exits 0 "an outcome and an index on types are clean" verify
+has "and the outcome is examined" err '^5 rows examined, 0 findings\.$'
+damage "UPDATE holdfast.outcomes SET story = '{['"
+if on sqlite; then
+    damage "DELETE FROM holdfast.types WHERE position = 2"
+    damage "INSERT INTO holdfast.types VALUES (1, 't.9', 3)"
+fi
+examine "damage to what is kept is found"
+names "the story of an outcome" json \
+    'delivery of position 1 that failed before .*: its story is not valid'
+if on sqlite; then
+    names "an event that the index lacks" types 'default.*: the index on types lacks .* position 2'
+    names "one that it has and the log has not" types 'index on types has .*t\.9.* at position 3, '
+fi
+findings "and nothing else" "$(on sqlite && echo 3 || echo 1)"
+if on sqlite; then
+    hf namespace set default --type-index off
+    hf namespace set default --type-index on
+    hf verify --json
+    hasnt "the index is built again as it is advised" out '"name":"types"'
+fi
 finish

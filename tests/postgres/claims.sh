@@ -226,7 +226,11 @@ is "a claim passes what it cannot see, and remembers it" "SELECT claim(9); $hole
 ok "it finds out who may still fill it" same "" "$(settled '38-38 seen')"
 sql "$publish" >/dev/null                       # 40
 is "it goes on meanwhile" "SELECT claim(9)" "40 / wake 0.1"
+pending="SELECT count, more FROM holdfast.pending_1(
+    (SELECT max(id) FROM holdfast_private.subscriptions), 10)"
+is "what cannot be seen is not pending" "$pending" "0|f"
 ask a "COMMIT" >/dev/null
+is "when it is there it is, although the cursor has passed it" "$pending" "1|f"
 is "and hands it out when it is there" "SELECT claim(9); $holes" "38 / wake 10 none"
 
 ask a "BEGIN; $publish; ROLLBACK" >/dev/null    # 41

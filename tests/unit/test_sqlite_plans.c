@@ -86,6 +86,7 @@ static const struct {
     {"schedule_list", "(namespace_id=? AND name>?)"},
     {"verify_events", "INTEGER PRIMARY KEY (rowid>?)"},
     {"verify_copies", "(subscription_id,position)>(?,?)"},
+    {"verify_outcomes", "(subscription_id,position)>(?,?)"},
     {"verify_dead_letters", "INTEGER PRIMARY KEY (rowid>?)"},
     {"verify_schedules", "INTEGER PRIMARY KEY (rowid>?)"},
     {"verify_delayed", "INTEGER PRIMARY KEY (rowid>?)"},

@@ -507,6 +507,18 @@ FROM holdfast.read_retries() r
 WHERE (r.subscription_id, r.position) > ($1::bigint, $2::bigint) AND $3::uuid IS NOT NULL
 ORDER BY r.subscription_id, r.position LIMIT $4::bigint;
 
+-- name: verify_outcomes
+SELECT o.subscription_id, o.position,
+       format('delivery of position %s that failed before it was done for subscription "%s"',
+              o.position,
+              coalesce((SELECT s.name FROM holdfast.read_subscriptions() s
+                        WHERE s.id = o.subscription_id),
+                       '?')),
+       NULL::uuid, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::json, NULL::json, o.story
+FROM holdfast.read_outcomes() o
+WHERE (o.subscription_id, o.position) > ($1::bigint, $2::bigint) AND $3::uuid IS NOT NULL
+ORDER BY o.subscription_id, o.position LIMIT $4::bigint;
+
 -- name: verify_subscriptions
 SELECT s.id, 0::bigint, format('subscription "%s"', s.name),
        NULL::uuid, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::json, s.options,

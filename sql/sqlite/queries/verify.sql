@@ -212,6 +212,24 @@ JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL;
 SELECT EXISTS (SELECT 1 FROM holdfast_events WHERE place = ?1)
     OR EXISTS (SELECT 1 FROM holdfast_copies WHERE subscription_id = ?2 AND position = ?3);
 
+-- name: verify_types
+SELECT printf('namespace "%s": the index on types lacks the event at position %d', n.name,
+              e.place & 17592186044415)
+FROM holdfast_events e
+JOIN holdfast_namespaces n ON n.id = e.place >> 44 AND n.removing_at IS NULL
+    AND n.type_index = TYPE_INDEX_ON
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_types t
+                  WHERE t.namespace_id = n.id AND t.type = e.type
+                      AND t.position = e.place & 17592186044415)
+UNION ALL
+SELECT printf('namespace "%s": the index on types has "%s" at position %d, where no such event is',
+              n.name, t.type, t.position)
+FROM holdfast_types t
+JOIN holdfast_namespaces n ON n.id = t.namespace_id AND n.removing_at IS NULL
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_events e
+                  WHERE e.place = (t.namespace_id << 44) + t.position AND e.type = t.type)
+LIMIT ?1;
+
 -- ---- Scans: rows after the key (?1, ?2), at most ?4 ---------------------------------------------
 --
 -- first, second (the key; of what is an event the position), subject, id, hash, type, tenant, key,
@@ -254,6 +272,17 @@ SELECT r.subscription_id, r.position,
        NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.story
 FROM holdfast_retries r WHERE (r.subscription_id, r.position) > (?1, ?2)
 ORDER BY r.subscription_id, r.position LIMIT ?4;
+
+-- name: verify_outcomes
+SELECT o.subscription_id, o.position,
+       printf('delivery of position %d that failed before it was done for subscription "%s"',
+              o.position,
+              ifnull((SELECT s.name FROM holdfast_subscriptions s WHERE s.id = o.subscription_id),
+                     '?')),
+       NULL, NULL, NULL, NULL, NULL, NULL, NULL, o.story
+FROM holdfast_outcomes o INDEXED BY holdfast_outcomes_by_position
+WHERE (o.subscription_id, o.position) > (?1, ?2)
+ORDER BY o.subscription_id, o.position LIMIT ?4;
 
 -- name: verify_subscriptions
 SELECT s.id, 0, printf('subscription "%s"', s.name),
