@@ -23,15 +23,12 @@ hf_status settlement_init(struct settlement *settlement, size_t max)
         return fail(HF_NOMEM, "out of memory for a subscription");
     }
     settlement->max = max;
-    for (size_t i = 0; i < max; i++) {
-        buf_init(&settlement->stories[i], STORY_BYTES_MAX);
-    }
     return HF_OK;
 }
 
 void settlement_release(struct settlement *settlement)
 {
-    for (size_t i = 0; i < settlement->max; i++) {
+    for (size_t i = 0; i < settlement->begun; i++) {
         buf_release(&settlement->stories[i]);
     }
     mem_free(settlement->slots);
@@ -56,6 +53,18 @@ void settlement_add(struct settlement *settlement, struct slot *slot)
     settlement->slots[settlement->count++] = slot;
 }
 
+/* Memory for the story of an outcome, empty. */
+static struct buf *story_at(struct settlement *settlement, size_t at)
+{
+    struct buf *story = &settlement->stories[at];
+    if (at == settlement->begun) {
+        buf_init(story, STORY_BYTES_MAX);
+        settlement->begun++;
+    }
+    buf_clear(story);
+    return story;
+}
+
 hf_status settlement_judge(struct settlement *settlement, struct runner *runner, bool *relaxed)
 {
     settlement->judged_us = clock_wall_us(); /* they may have ended long after the turn began */
@@ -65,8 +74,7 @@ hf_status settlement_judge(struct settlement *settlement, struct runner *runner,
             continue;
         }
         struct outcome *outcome = &settlement->outcomes[settlement->outcome_count];
-        struct buf *story = &settlement->stories[settlement->outcome_count];
-        buf_clear(story);
+        struct buf *story = story_at(settlement, settlement->outcome_count);
         hf_status status =
             runner_outcome(runner, settlement->slots[i], settlement->judged_us, story, outcome);
         if (status) {

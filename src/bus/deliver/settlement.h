@@ -23,6 +23,7 @@ struct settlement {
     size_t outcome_count;
     int64_t judged_us;   /* when they were made */
     struct buf *stories; /* the outcomes': memory that is used again */
+    size_t begun;        /* stories that have ever been in use */
     size_t max;          /* slots, and outcomes */
 };
 

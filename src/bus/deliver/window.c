@@ -52,9 +52,6 @@ static hf_status queue_init(struct queue *queue, int32_t slots)
     if (!queue->slots) {
         return fail(HF_NOMEM, "out of memory for %d deliveries in hand", slots);
     }
-    for (size_t i = 0; i < queue->capacity; i++) {
-        chain_append(&queue->free, &queue->slots[i]);
-    }
     return HF_OK;
 }
 
@@ -80,13 +77,17 @@ static struct queue *queue_of(struct window *window, const struct slot *slot)
     return here ? &window->retries : &window->log;
 }
 
-/* A place at the end: the one that has been free for longest, so that those in use are one behind
- * the other in memory, too. */
+/* A place at the end: the one that has been free for longest, else the next that was never in use,
+ * so that those in use are one behind the other in memory, too. */
 static struct slot *queue_append(struct queue *queue)
 {
     assert(queue_room(queue) > 0);
     struct slot *slot = queue->free.first;
-    chain_remove(&queue->free, slot);
+    if (slot) {
+        chain_remove(&queue->free, slot);
+    } else {
+        slot = &queue->slots[queue->begun++];
+    }
     *slot = (struct slot){0};
     chain_append(&queue->used, slot);
     queue->look = queue->look ? queue->look : slot;

@@ -103,6 +103,9 @@ struct queue {
     struct slot *slots; /* the memory of all: those in use are in `used`, in the order of put */
     size_t capacity;
     size_t count; /* in use */
+    size_t begun; /* slots that have ever been in use. Those behind them are free, too, and in no
+                     chain: a process with thousands of subscriptions that have little to do should
+                     not touch their memory */
     struct chain used;
     struct chain free;
     struct slot *look; /* no slot before it is READY; NULL: none at all */
