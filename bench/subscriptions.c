@@ -4,11 +4,13 @@
  *     subscriptions URL COUNT [ordered|shared [one|all [SECONDS [PUBLISHES]]]]
  *
  * Subscribes COUNT times, by default each to a type of event of its own, so that an event is for
- * `one` of them; with `all`, each to all events. When all have processed what they are for, nothing
- * happens for SECONDS (5): the CPU time of the process in it, as a percentage of one core, and its
- * threads at the end. Then events are published one by one, PUBLISHES (300) of them, with a pause
- * of 5 ms after each: how long hf_publish takes, and how long after its begin the handler runs, the
- * first of them if there are several. Prints one JSON object. The database is empty and private.
+ * `one` of them; with `all`, each to all events. From hf_start until all have processed what they
+ * are for, and for 8 seconds more, the threads are counted, handlers' workers included: the most of
+ * them. Then nothing happens for SECONDS (5): the CPU time of the process in it, as a percentage of
+ * one core, and its threads and its memory at the end. Then events are published one by one,
+ * PUBLISHES (300) of them, with a pause of 5 ms after each: how long hf_publish takes, and how long
+ * after its begin the handler runs, the first of them if there are several. Prints one JSON object.
+ * The database is empty and private.
  */
 #include <dirent.h>
 #include <holdfast.h>
@@ -23,6 +25,7 @@
 #include "common.h"
 
 #define PUBLISHES_MAX 100000
+#define AWAIT_SECONDS 600
 
 static atomic_llong handled;
 static _Atomic double handled_at;
@@ -45,12 +48,12 @@ static void rest(double for_seconds)
     nanosleep(&time, NULL);
 }
 
-/* Until handlers have run so often; a minute at most. */
+/* Until handlers have run so often. */
 static void await(long long count)
 {
     double begun = seconds();
     while (atomic_load(&handled) < count) {
-        if (seconds() - begun > 60) {
+        if (seconds() - begun > AWAIT_SECONDS) {
             fprintf(stderr, BENCH ": %lld of %lld events were handled\n",
                     (long long)atomic_load(&handled), count);
             exit(1);
@@ -68,6 +71,20 @@ static int threads_now(void)
     }
     closedir(tasks);
     return count;
+}
+
+/* The most threads that there are until handlers have run so often, and so much longer. */
+static int count_threads(long long count, double longer)
+{
+    int most = 0;
+    double done = 0;
+    while (done == 0 || seconds() - done < longer) {
+        int threads = threads_now();
+        most = threads > most ? threads : most;
+        done = done == 0 && atomic_load(&handled) >= count ? seconds() : done;
+        rest(0.002);
+    }
+    return most;
 }
 
 static double cpu_seconds(void)
@@ -116,18 +133,22 @@ int main(int argc, char **argv)
     double *late = calloc((size_t)publishes, sizeof *late);
     hf_bus *bus;
     check(hf_open(argv[1], NULL, &bus), "open");
-    subscribe(bus, count, mode, all);
     double begun = seconds();
+    subscribe(bus, count, mode, all);
+    double subscribed = seconds() - begun;
+    begun = seconds();
     check(hf_start(bus), "start");
     publish(bus, "t0");
-    await(all ? count : 1);
+    int starting = count_threads(all ? count : 1, 0);
     double started = seconds() - begun;
-    rest(8); /* checkpoints of events that are for others are stored after 5 s */
+    int after = count_threads(0, 8); /* events that are for others: checkpoints after 5 s */
+    starting = after > starting ? after : starting;
     double cpu = cpu_seconds();
     begun = seconds();
     rest((double)idle);
     double percent = 100 * (cpu_seconds() - cpu) / (seconds() - begun);
     int threads = threads_now();
+    double mib = resident_mib();
     cpu = cpu_seconds();
     for (long long i = 0; i < publishes; i++) {
         atomic_store(&handled_at, 0);
@@ -141,10 +162,11 @@ int main(int argc, char **argv)
     cpu = cpu_seconds() - cpu;
     qsort(took, (size_t)publishes, sizeof *took, compare);
     qsort(late, (size_t)publishes, sizeof *late, compare);
-    printf("{\"subscriptions\":%lld,\"start_seconds\":%.3f,\"threads\":%d,\"idle_percent\":%.3f,"
+    printf("{\"subscriptions\":%lld,\"subscribe_seconds\":%.3f,\"start_seconds\":%.3f,"
+           "\"threads_starting\":%d,\"threads\":%d,\"resident_mib\":%.1f,\"idle_percent\":%.3f,"
            "\"p50_us\":%.0f,\"p99_us\":%.0f,\"handler_p50_us\":%.0f,\"handler_p99_us\":%.0f,"
            "\"cpu_us_per_event\":%.0f}\n",
-           count, started, threads, percent, 1e6 * took[publishes / 2],
+           count, subscribed, started, starting, threads, mib, percent, 1e6 * took[publishes / 2],
            1e6 * took[publishes * 99 / 100], 1e6 * late[publishes / 2],
            1e6 * late[publishes * 99 / 100], 1e6 * cpu / (double)publishes);
     free(took);

@@ -4,6 +4,7 @@
  */
 #include "support_actor.h"
 #include "support_scene.h"
+#include "support_trouble.h"
 
 #include <dirent.h>
 #include <stdatomic.h>
@@ -11,9 +12,12 @@
 #include <unistd.h>
 
 #include "base/point.h"
+#include "bus/bus.h"
 
-#define NAMES 40      /* of each mode; on PostgreSQL each ordered one has a session */
+#define NAMES 40      /* of each mode */
 #define THREADS_MAX 8 /* of the whole process, while no handler runs */
+#define STARTING 250  /* subscriptions that start at once */
+#define SLOW_MS 20    /* what a call of a slow store takes: longer than DISPATCHERS_LATE_US */
 
 /* Threads of this process whose name begins so; "": all. */
 static int threads_named(const char *prefix)
@@ -143,6 +147,77 @@ static void a_stop_ends_the_threads_of_all_subscriptions(void **state)
     }
 }
 
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+/* Counts the dispatcher threads of a bus again and again. (By their names more would be found: a
+ * worker has the name of the dispatcher that starts it until it gives itself another.) */
+struct counter {
+    struct dispatchers *dispatchers;
+    pthread_t thread;
+    atomic_bool stopping;
+    int32_t most;
+};
+
+static void *count_dispatchers(void *ctx)
+{
+    struct counter *counter = ctx;
+    while (!atomic_load(&counter->stopping)) {
+        pthread_mutex_lock(&counter->dispatchers->mutex);
+        int32_t threads = counter->dispatchers->threads;
+        pthread_mutex_unlock(&counter->dispatchers->mutex);
+        counter->most = threads > counter->most ? threads : counter->most;
+        usleep(2000);
+    }
+    return NULL;
+}
+
+static void start_many(struct scene *scene, hf_mode mode)
+{
+    static struct counter counter;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = options_of(mode);
+    for (int i = 0; i < STARTING; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "s-%d", i);
+        subscribe(scene->bus, name, "all", recorder, &options);
+    }
+    counter = (struct counter){.dispatchers = &scene->bus->dispatchers};
+    assert_int_equal(pthread_create(&counter.thread, NULL, count_dispatchers, &counter), 0);
+    hf_status started = hf_start(scene->bus);
+    publish(scene->bus, "all", NULL, "1");
+    bool all = recorder_wait(recorder, STARTING);
+    atomic_store(&counter.stopping, true);
+    pthread_join(counter.thread, NULL);
+    print_message("# %d threads\n", (int)counter.most);
+    assert_ok(started);
+    assert_true(all);
+    assert_in_range(counter.most, 1, DISPATCHERS_BUSY);
+}
+
+/* Each of them waits for the store again and again when it starts. That turns last is no reason for
+ * more threads than the store serves side by side. */
+static void many_ordered_subscriptions_start_with_few_threads(void **state)
+{
+    struct scene *scene = *state;
+    trouble_open(scene);
+    faulty_slow(FAULTY_SUBSCRIPTION, SLOW_MS);
+    start_many(scene, HF_MODE_ORDERED);
+}
+
+static void many_shared_subscriptions_start_with_few_threads(void **state)
+{
+    struct scene *scene = *state;
+    trouble_open(scene);
+    faulty_slow(FAULTY_SUBSCRIPTION, SLOW_MS);
+    start_many(scene, HF_MODE_SHARED);
+}
+
+/* The same without anything that makes the store slow: 250 starts at once do that. */
+static void many_subscriptions_start_with_few_threads_at_full_speed(void **state)
+{
+    start_many(*state, HF_MODE_ORDERED);
+}
+
 static bool is_hit_more_often(void *ctx)
 {
     const int64_t *hits = ctx;
@@ -237,6 +312,9 @@ static const struct part parts[] = {{"hang", hang_until_killed}};
 static const struct CMUnitTest tests[] = {
     scene_test(many_subscriptions_have_few_threads),
     scene_test(a_stop_ends_the_threads_of_all_subscriptions),
+    trouble_test(many_ordered_subscriptions_start_with_few_threads),
+    trouble_test(many_shared_subscriptions_start_with_few_threads),
+    scene_test(many_subscriptions_start_with_few_threads_at_full_speed),
     scene_test(slow_subscriptions_do_not_slow_the_others),
     scene_test(the_lease_of_a_killed_process_is_taken_over_by_one_of_many_subscriptions),
 };

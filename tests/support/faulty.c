@@ -9,6 +9,7 @@
 #ifdef HF_FAULTS
 
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/thread.h"
 #include "base/time/deadline.h"
@@ -38,6 +39,7 @@ static struct rule {
     bool lose; /* do the work, then fail */
     int64_t stop_at;
     bool stopped; /* a thread that is let go does not count, however late it wakes */
+    int64_t slow_ms;
 } rules[FAULTY_VERBS];
 static _Atomic int64_t changes_max; /* one store at a time is measured */
 static atomic_bool refuse_late, doubt_next;
@@ -109,6 +111,13 @@ void faulty_go(enum faulty_verb verb)
     pthread_mutex_unlock(&mutex);
 }
 
+void faulty_slow(enum faulty_verb verb, int64_t ms)
+{
+    pthread_mutex_lock(&mutex);
+    rules[verb].slow_ms = ms;
+    pthread_mutex_unlock(&mutex);
+}
+
 int64_t faulty_calls(enum faulty_verb verb)
 {
     pthread_mutex_lock(&mutex);
@@ -158,7 +167,11 @@ static struct verdict pass(enum faulty_verb verb)
     if (rule->fail_from > 0 && call >= rule->fail_from && call <= rule->fail_to) {
         verdict = (struct verdict){.fails = true, .works = rule->lose, .status = rule->status};
     }
+    int64_t slow_ms = rule->slow_ms;
     pthread_mutex_unlock(&mutex);
+    if (slow_ms > 0) {
+        nanosleep(&(struct timespec){slow_ms / 1000, slow_ms % 1000 * 1000000}, NULL);
+    }
     return verdict;
 }
 

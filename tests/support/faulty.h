@@ -62,6 +62,9 @@ bool faulty_stopped(enum faulty_verb verb, int64_t timeout_ms);
 /* Lets it go on and stops no thread any more. */
 void faulty_go(enum faulty_verb verb);
 
+/* Every call of the verb takes so much longer from now on, as with a store that is far away. */
+void faulty_slow(enum faulty_verb verb, int64_t ms);
+
 /* Calls of the verb so far, and the longest list of changes that apply was given. */
 int64_t faulty_calls(enum faulty_verb verb);
 int64_t faulty_changes_max(void);

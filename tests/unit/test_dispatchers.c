@@ -30,7 +30,9 @@ struct subject {
     bool inside; /* a turn runs */
     bool leaves; /* the next turn is the last */
     bool left;
-    int64_t wait_us; /* between turns; INT64_MAX: until it is called */
+    int64_t wait_us;      /* between turns; INT64_MAX: until it is called */
+    _Atomic int lasts_us; /* each call of a turn */
+    int calls;            /* of a turn; 0: one */
 };
 
 static struct dispatchers dispatchers;
@@ -50,6 +52,13 @@ static struct seat_next turn(struct seat *seat, bool by_clock)
         pthread_cond_wait(&subject->changed, &subject->mutex);
     }
     int64_t wait_us = subject->wait_us;
+    int calls = subject->calls > 0 ? subject->calls : 1;
+    pthread_mutex_unlock(&subject->mutex);
+    for (int i = 0; i < calls && subject->lasts_us > 0; i++) {
+        usleep((useconds_t)subject->lasts_us);
+        dispatchers_moved(seat);
+    }
+    pthread_mutex_lock(&subject->mutex);
     bool leaves = subject->leaves;
     subject->inside = false;
     pthread_mutex_unlock(&subject->mutex);
@@ -310,6 +319,97 @@ static void there_are_never_more_threads_than_the_maximum(void **state)
     end();
 }
 
+/* Turns that last, each of them a little, with many behind them. If threads were added as long as
+ * seats wait there would be DISPATCHERS_MAX of them. */
+static void turns_that_get_on_have_as_many_threads_as_the_store_serves(void **state)
+{
+    (void)state;
+    static struct subject subjects[SEATS];
+    begin();
+    dispatchers_limit(&dispatchers, 6);
+    for (int i = 0; i < SEATS; i++) {
+        subject_init(&subjects[i]);
+        subjects[i].lasts_us = 4 * DISPATCHERS_LATE_US;
+        assert_ok(dispatchers_add(&dispatchers, &subjects[i].seat));
+    }
+    int most = 0;
+    for (int i = 0; i < SEATS; i++) {
+        assert_true(await(&subjects[i], 1, 0));
+        int threads = threads_now();
+        most = threads > most ? threads : most;
+    }
+    assert_int_equal(most, 6);
+    for (int i = 0; i < SEATS; i++) {
+        subjects[i].lasts_us = 0;
+        leave(&subjects[i]);
+    }
+    end();
+}
+
+/* A turn of many calls, each of which is answered, is not stuck however long it takes. */
+static void a_long_turn_that_gets_on_has_no_thread_beside_it(void **state)
+{
+    (void)state;
+    static struct subject subjects[2 * DISPATCHERS_BUSY];
+    begin();
+    for (int i = 0; i < 2 * DISPATCHERS_BUSY; i++) {
+        subject_init(&subjects[i]);
+        subjects[i].lasts_us = DISPATCHERS_STUCK_US / 8;
+        subjects[i].calls = 16;
+        assert_ok(dispatchers_add(&dispatchers, &subjects[i].seat));
+    }
+    assert_true(await(&subjects[DISPATCHERS_BUSY], 1, 0));
+    assert_int_equal(threads_now(), DISPATCHERS_BUSY);
+    for (int i = 0; i < 2 * DISPATCHERS_BUSY; i++) {
+        assert_true(await(&subjects[i], 1, 0));
+        leave(&subjects[i]);
+    }
+    end();
+}
+
+/* Many turns were stuck and are not any more, while seats wait: the threads that are too many do
+ * not take these. */
+static void threads_of_turns_that_were_stuck_take_no_other_turns(void **state)
+{
+    (void)state;
+    static struct subject slow[30];
+    static struct subject subjects[SEATS];
+    begin();
+    for (int i = 0; i < 30; i++) {
+        subject_init(&slow[i]);
+        slow[i].blocks = true;
+        assert_ok(dispatchers_add(&dispatchers, &slow[i].seat));
+        assert_true(await(&slow[i], 1, 0));
+    }
+    assert_true(threads_now() >= 30);
+    for (int i = 0; i < SEATS; i++) {
+        subject_init(&subjects[i]);
+        subjects[i].lasts_us = 4 * DISPATCHERS_LATE_US;
+        assert_ok(dispatchers_add(&dispatchers, &subjects[i].seat));
+    }
+    for (int i = 0; i < 30; i++) {
+        set_blocks(&slow[i], false);
+    }
+    for (int i = 0; i < 30; i++) {
+        assert_true(is_idle(&slow[i]));
+    }
+    usleep(8 * DISPATCHERS_LATE_US); /* turns that they may have taken are over */
+    pthread_mutex_lock(&dispatchers.mutex);
+    int32_t active = dispatchers.threads - dispatchers.idle;
+    bool waiting = dispatchers.first != NULL;
+    pthread_mutex_unlock(&dispatchers.mutex);
+    assert_true(waiting);
+    assert_in_range(active, 1, DISPATCHERS_BUSY);
+    for (int i = 0; i < SEATS; i++) {
+        assert_true(await(&subjects[i], 1, 0));
+        leave(&subjects[i]);
+    }
+    for (int i = 0; i < 30; i++) {
+        leave(&slow[i]);
+    }
+    end();
+}
+
 /* There are many threads because of turns that last. When these are over, news for all seats makes
  * only a few of them work: each would take few turns, and switching costs more than these. */
 static void a_burst_of_calls_calls_few_of_many_idle_threads(void **state)
@@ -542,6 +642,9 @@ int main(void)
         cmocka_unit_test(turns_come_in_the_order_of_their_times),
         cmocka_unit_test(turns_that_last_keep_nothing_else_waiting),
         cmocka_unit_test(there_are_never_more_threads_than_the_maximum),
+        cmocka_unit_test(turns_that_get_on_have_as_many_threads_as_the_store_serves),
+        cmocka_unit_test(a_long_turn_that_gets_on_has_no_thread_beside_it),
+        cmocka_unit_test(threads_of_turns_that_were_stuck_take_no_other_turns),
         cmocka_unit_test(a_burst_of_calls_calls_few_of_many_idle_threads),
         cmocka_unit_test(all_threads_end_with_the_last_seat),
         cmocka_unit_test(no_call_is_lost_in_a_crowd),

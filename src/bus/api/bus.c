@@ -369,6 +369,9 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     if (!status) {
         status = open_store(bus, url, options);
     }
+    if (!status) {
+        dispatchers_limit(&bus->dispatchers, store_calls_max(bus->store));
+    }
     if (!status && !bus->no_namespace) {
         status = begin_namespace(bus);
     }

@@ -356,6 +356,7 @@ struct seat_next runner_turn(struct seat *seat, bool by_clock)
             break;
         }
         perform(runner, next.action, &turn);
+        dispatchers_moved(seat);
     }
     if (works) {
         end_turn(runner, &turn);

@@ -18,18 +18,44 @@
  *     in turns, or called                    only share the cores
  *     the seat has waited for                the supervisor calls or starts another one, up to
  *     DISPATCHERS_LATE_US                    DISPATCHERS_QUICK;
- *     the seat has waited as long, and no    the supervisor starts another one, up to
- *     seat was taken meanwhile: all threads  DISPATCHERS_MAX, since those wait
- *     are in turns that last
+ *     the seat has waited as long, and no    the supervisor calls or starts another one, up to
+ *     seat was taken meanwhile: all threads  `busy_max`, as many as the store serves side by side:
+ *     are in turns that last                 more would only wait for each other
+ *     the same, and some of these turns      up to `busy_max` besides those that have not got on,
+ *     have not got on for                    and to DISPATCHERS_MAX in all: the store does not
+ *     DISPATCHERS_STUCK_US                   answer all calls
+ *
+ *   So with a store that answers there are never more than `busy_max` threads, also while a
+ *   thousand subscriptions start or a thousand checkpoints are stored. That turns last says nothing
+ *   about how many threads there should be: where the processor or the disk is the reason, turns
+ *   last the longer the more of them there are, and each thread that is added calls for another
+ *   one. A turn gets on with every answer of the store (dispatchers_moved), so one that makes many
+ *   calls is not taken for one that is stuck.
  *
  *   The idle thread that is called is the one that has waited shortest. So those that are too many
  *   wait on, also when news makes hundreds of seats ready at once, and one that had nothing to do
- *   for DISPATCHERS_IDLE_MS ends, unless it is the last. When no seat is left all threads end, the
- *   supervisor, too.
+ *   for DISPATCHERS_IDLE_MS ends, unless it is the last. A thread that ends a turn and finds that
+ *   there are too many, because turns that were stuck are not any more, takes no other one. When no
+ *   seat is left all threads end, the supervisor, too.
  *
- *   With DISPATCHERS_MAX threads in turns that last, others wait. No turn waits for another: a
- *   handler's transaction ends without a dispatcher (worker.c, timekeeper.c), and so does a call of
- *   the store, by its deadline.
+ *   With DISPATCHERS_MAX threads in turns that are stuck, others wait.
+ *
+ * Nothing waits for ever
+ *   A turn waits for the store only, and no call of the store waits for a turn: a handler's
+ *   transaction ends without a dispatcher (worker.c, timekeeper.c), a session of the store is given
+ *   back by the call that took it, a group's leader is a thread that has its turn already, and all
+ *   of them end by their deadlines. So of the threads that are in turns one always gets on, or all
+ *   that are stuck wait for something outside, and then the supervisor adds threads for seats that
+ *   need not. What can happen while `busy_max` threads are in turns, and a seat is queued:
+ *
+ *     one of them ends its turn              its thread takes the seat, the first of the queue
+ *     ... and there are more threads than    it goes idle, and the other threads that are not stuck
+ *     may be (some were stuck, and are not)  take it: there are busy_max of them. The supervisor is
+ *                                            set to look, for the case that these get stuck
+ *     all of them get stuck                  the supervisor looks every DISPATCHERS_LATE_US while
+ *                                            seats are queued, and adds a thread
+ *     the supervisor adds one, and a turn    one thread too many; see above
+ *     that was stuck gets on
  *
  * No call is lost
  *   A caller first notes what it calls for, then looks at the state; a thread first changes the
@@ -63,7 +89,8 @@
 
 hf_status dispatchers_init(struct dispatchers *dispatchers, struct dispatchers_owner owner)
 {
-    *dispatchers = (struct dispatchers){.owner = owner, .alarm_us = INT64_MAX};
+    *dispatchers =
+        (struct dispatchers){.owner = owner, .alarm_us = INT64_MAX, .busy_max = DISPATCHERS_BUSY};
     hf_status status = mutex_init(&dispatchers->mutex);
     if (!status) {
         status = cond_init(&dispatchers->alarm);
@@ -77,6 +104,17 @@ void dispatchers_release(struct dispatchers *dispatchers)
     pthread_cond_destroy(&dispatchers->alarm);
     pthread_mutex_destroy(&dispatchers->mutex);
     mem_free(dispatchers->heap);
+}
+
+void dispatchers_limit(struct dispatchers *dispatchers, int32_t busy_max)
+{
+    int32_t most = busy_max < DISPATCHERS_MAX ? busy_max : DISPATCHERS_MAX;
+    dispatchers->busy_max = most > DISPATCHERS_QUICK ? most : DISPATCHERS_QUICK;
+}
+
+void dispatchers_moved(struct seat *seat)
+{
+    atomic_store_explicit(&seat->moved_us, clock_real_us(), memory_order_relaxed);
 }
 
 /* ---- The heap -------------------------------------------------------------------------------- */
@@ -194,6 +232,17 @@ static int32_t count_active(const struct dispatchers *dispatchers)
     return dispatchers->threads - dispatchers->idle;
 }
 
+/* How many threads may be in turns while these last. */
+static int32_t most_active(const struct dispatchers *dispatchers)
+{
+    int64_t before_us = clock_real_us() - DISPATCHERS_STUCK_US;
+    int32_t most = dispatchers->busy_max;
+    for (struct seat *seat = dispatchers->running; seat; seat = seat->next) {
+        most += atomic_load_explicit(&seat->moved_us, memory_order_relaxed) <= before_us ? 1 : 0;
+    }
+    return most < DISPATCHERS_MAX ? most : DISPATCHERS_MAX;
+}
+
 /* There is one seat more in the queue: who takes it? */
 static void find_thread(struct dispatchers *dispatchers)
 {
@@ -226,8 +275,21 @@ static struct seat *take(struct dispatchers *dispatchers)
     struct seat *seat = dispatchers->first;
     dispatchers->first = seat->next;
     dispatchers->progress_us = clock_real_us();
+    atomic_store_explicit(&seat->moved_us, dispatchers->progress_us, memory_order_relaxed);
+    seat->next = dispatchers->running;
+    dispatchers->running = seat;
     atomic_store(&seat->state, SEAT_RUNNING);
     return seat;
+}
+
+/* Its turn is over. */
+static void put_down(struct dispatchers *dispatchers, const struct seat *seat)
+{
+    struct seat **at = &dispatchers->running;
+    while (*at != seat) {
+        at = &(*at)->next;
+    }
+    *at = seat->next;
 }
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
@@ -274,6 +336,7 @@ static void serve(struct dispatchers *dispatchers, struct seat *seat)
     struct seat_next next = dispatchers->owner.turn(seat, by_clock);
     HF_POINT("dispatch_turned");
     pthread_mutex_lock(&dispatchers->mutex);
+    put_down(dispatchers, seat);
     switch (next.kind) {
     case SEAT_LEAVE:
         leave(dispatchers, seat);
@@ -320,6 +383,18 @@ static bool wait_for_call(struct dispatchers *dispatchers, struct idler *idler)
     return false;
 }
 
+/* A seat is queued: are there more threads in turns than may be, so that this one, which has none,
+ * is to leave it to them? The supervisor looks whether they take it. */
+static bool is_surplus(struct dispatchers *dispatchers)
+{
+    int32_t active = count_active(dispatchers);
+    if (active <= dispatchers->busy_max || active <= most_active(dispatchers)) {
+        return false;
+    }
+    set_alarm(dispatchers, clock_mono_us() + DISPATCHERS_LATE_US);
+    return true;
+}
+
 /* A thread is about to end. The mutex is held. */
 static void say_ended(struct dispatchers *dispatchers)
 {
@@ -336,7 +411,7 @@ static void *dispatch_main(void *ctx)
     bool goes_on = cond_init(&idler.changed) == HF_OK;
     pthread_mutex_lock(&dispatchers->mutex);
     while (goes_on && dispatchers->seats > 0) {
-        if (dispatchers->first) {
+        if (dispatchers->first && !is_surplus(dispatchers)) {
             serve(dispatchers, take(dispatchers));
         } else {
             goes_on = wait_for_call(dispatchers, &idler);
@@ -369,7 +444,7 @@ static void relieve(struct dispatchers *dispatchers)
     int64_t late_us = clock_real_us() - DISPATCHERS_LATE_US;
     bool late = dispatchers->first->queued_us <= late_us;
     bool lasts = dispatchers->progress_us <= late_us;
-    int32_t most = lasts ? DISPATCHERS_MAX : DISPATCHERS_QUICK;
+    int32_t most = lasts ? most_active(dispatchers) : DISPATCHERS_QUICK;
     if (dispatchers->calls == 0 && count_active(dispatchers) < most &&
         (late || dispatchers->threads == 0) &&
         (call_idler(dispatchers) || start_thread(dispatchers))) {

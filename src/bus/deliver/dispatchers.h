@@ -29,9 +29,11 @@
 
 #include "base/thread.h"
 
-#define DISPATCHERS_LATE_US 5000 /* a seat that is queued for so long gets another thread */
-#define DISPATCHERS_QUICK 4      /* most threads while turns end sooner than that */
-#define DISPATCHERS_MAX 64       /* most threads while turns last longer than that */
+#define DISPATCHERS_LATE_US 5000    /* a seat that is queued for so long gets another thread */
+#define DISPATCHERS_QUICK 4         /* most threads while turns end sooner than that */
+#define DISPATCHERS_BUSY 8          /* most threads while turns last: dispatchers_limit */
+#define DISPATCHERS_STUCK_US 200000 /* a turn that has not got on for so long is stuck */
+#define DISPATCHERS_MAX 64       /* most threads at all, those of turns that are stuck included */
 #define DISPATCHERS_KEPT 1       /* threads that stay while there is nothing to do */
 #define DISPATCHERS_IDLE_MS 1000 /* the other threads end after so long without a turn */
 
@@ -39,11 +41,12 @@ enum seat_state { SEAT_AWAY, SEAT_IDLE, SEAT_QUEUED, SEAT_RUNNING, SEAT_RUNNING_
 
 struct seat {
     _Atomic enum seat_state state;
-    struct seat *next; /* QUEUED: the one behind it */
-    int64_t queued_us; /* QUEUED: since when (real time) */
-    size_t place;      /* IDLE: in the heap; SIZE_MAX: it has no time */
-    int64_t wake_us;   /* IDLE: when it is ready by itself (monotonic); INT64_MAX: never */
-    bool by_clock;     /* it is ready because that time has come */
+    struct seat *next;        /* QUEUED: the one behind it; RUNNING: another one that is */
+    int64_t queued_us;        /* QUEUED: since when (real time) */
+    _Atomic int64_t moved_us; /* RUNNING: when the turn last got on (real time) */
+    size_t place;             /* IDLE: in the heap; SIZE_MAX: it has no time */
+    int64_t wake_us;          /* IDLE: when it is ready by itself (monotonic); INT64_MAX: never */
+    bool by_clock;            /* it is ready because that time has come */
 };
 
 /* What a turn wants to be done with the seat. */
@@ -73,10 +76,12 @@ struct dispatchers {
     pthread_cond_t ended;  /* the last thread has ended */
     struct seat *first;    /* QUEUED, in the order in which they became ready */
     struct seat *last;
-    struct seat **heap; /* IDLE with a time; the earliest is the first */
+    struct seat *running; /* RUNNING, in no order */
+    struct seat **heap;   /* IDLE with a time; the earliest is the first */
     size_t heap_count;
     size_t heap_room;      /* for every seat that is not AWAY */
     _Atomic int32_t seats; /* not AWAY; changed under the mutex */
+    int32_t busy_max;      /* most threads in turns that are not stuck */
     int32_t threads;       /* that take turns */
     struct idler *idlers;  /* of these, waiting and not called; who waits shortest is first */
     int32_t idle;          /* how many idlers there are */
@@ -88,6 +93,11 @@ struct dispatchers {
 
 hf_status dispatchers_init(struct dispatchers *dispatchers, struct dispatchers_owner owner);
 void dispatchers_release(struct dispatchers *dispatchers);
+/* How many threads the store serves side by side: so many take turns at most while these get on.
+ * DISPATCHERS_BUSY if it is never called. At least DISPATCHERS_QUICK. Before the first seat. */
+void dispatchers_limit(struct dispatchers *dispatchers, int32_t busy_max);
+/* The turn of this seat gets on: the store has answered it. From its thread. */
+void dispatchers_moved(struct seat *seat);
 
 /* A seat that is AWAY becomes QUEUED. HF_NOMEM: there is no thread for it, and it stays AWAY. */
 hf_status dispatchers_add(struct dispatchers *dispatchers, struct seat *seat);

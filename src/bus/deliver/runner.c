@@ -185,6 +185,7 @@ static void begin_asking(struct runner *runner)
  * what is in hand still ours? */
 static void end_asking(struct runner *runner)
 {
+    dispatchers_moved(&runner->seat);
     pthread_mutex_lock(&runner->mutex);
     bool late = clock_mono_us() - runner->asked_us >= RUNNER_LATE_US;
     runner->asked_us = 0;

@@ -411,6 +411,11 @@ uint64_t postgres_other_news(struct engine *engine)
     return atomic_load(&postgres_of(engine)->keeper.other_news);
 }
 
+int32_t postgres_calls_max(struct engine *engine)
+{
+    return postgres_of(engine)->address.sessions_max;
+}
+
 uint64_t postgres_timers_news(struct engine *engine)
 {
     return atomic_load(&postgres_of(engine)->keeper.timers_news);
@@ -465,6 +470,7 @@ const struct engine_class postgres_engine_class = {
     .index_command = postgres_index_command,
     .timers_news = postgres_timers_news,
     .other_news = postgres_other_news,
+    .calls_max = postgres_calls_max,
     .time = postgres_time,
     .reader_gap_timeout = postgres_reader_gap_timeout,
     .reader_life = postgres_reader_life,
