@@ -284,9 +284,12 @@ SELECT holdfast.position_before($1, $2, $3);
 -- not due yet will be. At least one row: position NULL if nothing is due. Not what is behind the
 -- first of its lane if that is due later, or blocked: several of a lane wait when they failed as a
 -- unit, follow one, or their process died.
---   It is asked for whenever something failed, so its one plan is kept: an event is looked up here,
--- not by events_at, which has its statement planned anew each time. First the copy that a dead
--- letter left with the subscription; the log only if there is none.
+--   It is asked for whenever something failed, and by every subscription when there is news, so its
+-- one plan is kept: an event is looked up here, not by events_at, which has its statement planned
+-- anew each time. First the copy that a dead letter left with the subscription; the log only if
+-- there is none. Numbers of partitions are compared with their limits so that the server expects one
+-- of them and not ten: else a plan that is made for each call seems cheaper to it than the one that
+-- is kept, and making it takes 1.5 ms where running it takes 0.04.
 -- name: retries_due
 WITH due AS MATERIALIZED (
         SELECT r.position, r.attempts, r.uncounted, r.story, r.cause, r.unit_first, r.unit_events,
@@ -302,6 +305,7 @@ WITH due AS MATERIALIZED (
                     WHERE f.kind = RETRY_BLOCKED OR f.kind = RETRY_WAITING
                         AND f.next_attempt_at > r.next_attempt_at)
             ORDER BY r.next_attempt_at, r.position LIMIT $4) r
+        WHERE o.partition >= 0 AND o.partition < HF_PARTITIONS_MAX
         ORDER BY r.next_attempt_at, r.position LIMIT $4),
     found AS (
         SELECT e.*, due.attempts, due.uncounted, due.story, due.cause, due.unit_first,
@@ -332,7 +336,8 @@ SELECT f.position, f.id, f.type, f.payload, f.key, f.tenant, f.metadata, f.produ
             SELECT r.next_attempt_at FROM holdfast.read_retries() r
             WHERE r.subscription_id = $1 AND r.partition = o.partition AND r.kind = RETRY_WAITING
                 AND r.next_attempt_at > $3
-            ORDER BY r.next_attempt_at LIMIT 1) n)
+            ORDER BY r.next_attempt_at LIMIT 1) n
+        WHERE o.partition >= 0 AND o.partition < HF_PARTITIONS_MAX)
     FROM (SELECT) one LEFT JOIN found f ON f.bytes_before < $5
     ORDER BY f.next_attempt_at, f.position;
 
