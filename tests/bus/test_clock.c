@@ -7,6 +7,7 @@
  */
 #include "support_scene.h"
 
+#include "base/point.h"
 #include "base/time/clock.h"
 
 #include <stdatomic.h>
@@ -394,11 +395,46 @@ static void schedules_fire_each_planned_time_once_through_jumps(void **state)
     assert_int_equal(planned.repeated, 0);
 }
 
+/* ---- After a pause --------------------------------------------------------------------------- */
+
+/* Hits of a point, more than which are waited for. */
+struct hits {
+    const char *name;
+    int64_t before;
+};
+
+static bool is_hit(void *ctx)
+{
+    const struct hits *hits = ctx;
+    return point_hits(hits->name) > hits->before;
+}
+
+/* Were it stored at once, one event would make each of a thousand subscriptions write. */
+static void an_event_for_others_after_a_pause_is_not_stored_at_once(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    subscribe(scene->bus, "s", "mine", recorder, NULL);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "mine", NULL, "1");
+    settle_all(scene->bus, "s");
+    jump(HOUR_US);
+    struct hits turns = {"after_step", point_hits("after_step")};
+    struct hits stored = {"before_settle", point_hits("before_settle")};
+    publish(scene->bus, "other", NULL, "1");
+    assert_true(wait_until(is_hit, &turns));
+    usleep(200000); /* a turn that would follow it */
+    assert_int_equal(point_hits("before_settle"), stored.before);
+    assert_true(wait_until(is_hit, &stored)); /* but stored it is, after a while */
+}
+
 static const struct CMUnitTest tests[] = {
     clock_test(ordered_delivery_survives_jumps_of_the_clock),
     clock_test(shared_delivery_survives_jumps_of_the_clock),
     clock_test(a_jump_of_the_clock_does_not_change_the_owner),
     clock_test(a_jump_of_the_clock_does_not_time_a_handler_out),
+    clock_test(an_event_for_others_after_a_pause_is_not_stored_at_once),
     clock_test(a_waiting_retry_comes_early_at_worst_after_a_jump_forward),
     clock_test(a_waiting_retry_does_not_wait_for_a_jump_back),
     clock_test(a_claimed_lease_does_not_outlast_a_jump_back),

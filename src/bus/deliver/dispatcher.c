@@ -39,6 +39,11 @@ void turn_wake(struct turn *turn, int64_t at_us)
     turn->wake_us = at_us < turn->wake_us ? at_us : turn->wake_us;
 }
 
+void turn_store(struct turn *turn, int64_t at_us)
+{
+    turn->store_us = at_us < turn->store_us ? at_us : turn->store_us;
+}
+
 /* ---- The breaker ----------------------------------------------------------------------------- */
 
 static void store_breaker(struct runner *runner, int64_t now_us)
@@ -232,19 +237,6 @@ static int64_t tend_ms(const hf_subscription_options *options)
     return store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
 }
 
-/* The runner's time has come: it looks at everything, because not everything makes news: a hole
- * that ends, for one. If it was only to tend what is in hand, and has just looked, it need not. The
- * mutex is held. */
-static void look_around(struct runner *runner, bool tend)
-{
-    int64_t mono_us = clock_mono_us();
-    if (!tend || mono_us - runner->looked_us >= TEND_MS * 1000) {
-        bool many = dispatchers_seats(&runner->bus->dispatchers) >= RUNNERS_MANY;
-        runner->looked_us = mono_us;
-        runner_need(runner, many ? NEEDS_OF_NEWS : NEED_DEFINITION | NEEDS_OF_NEWS);
-    }
-}
-
 /* How long the runner waits, if nothing happens. Where the store looks as often and makes news of
  * what it finds, that does for all subscriptions at once. The looks of many runners together come
  * every LOOK_APART_MS, at times of their own: most of them find nothing, and what they are for (a
@@ -265,17 +257,40 @@ static int64_t wait_ms(const struct runner *runner)
     return half_ms + (int64_t)(chance % (uint64_t)(2 * half_ms));
 }
 
-/* Until when the runner waits, if it is not called (monotonic). Its clock is the time that the plan
- * names, or the wait period as the backstop for everything else. */
-static int64_t wake_at(struct runner *runner, int64_t wake_us)
+/* The runner's time has come: it looks at everything, because not everything makes news: a hole
+ * that ends, for one. If it was only to tend what is in hand, or to store, and has looked not long
+ * ago, it need not. The mutex is held. */
+static bool look_around(struct runner *runner)
+{
+    int64_t mono_us = clock_mono_us();
+    int64_t period_ms = runner_has_work(runner) ? TEND_MS : wait_ms(runner);
+    bool looks =
+        deadline_passed(runner->look_deadline) || mono_us - runner->looked_us >= period_ms * 1000;
+    if (looks) {
+        bool many = dispatchers_seats(&runner->bus->dispatchers) >= RUNNERS_MANY;
+        runner->looked_us = mono_us;
+        runner_need(runner, many ? NEEDS_OF_NEWS : NEED_DEFINITION | NEEDS_OF_NEWS);
+    }
+    return looks;
+}
+
+static struct deadline deadline_at(int64_t wall_us)
 {
     int64_t now_us = clock_wall_us();
-    struct deadline deadline = deadline_after_ms(wait_ms(runner));
-    if (wake_us < INT64_MAX) {
-        int64_t ms = wake_us <= now_us ? 0 : (wake_us - now_us + 999) / 1000;
-        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
+    if (wall_us == INT64_MAX) {
+        return DEADLINE_NEVER;
     }
+    return deadline_after_ms(wall_us <= now_us ? 0 : (wall_us - now_us + 999) / 1000);
+}
+
+/* Until when the runner waits, if it is not called (monotonic). Its clock is the time that the plan
+ * names, or the wait period as the backstop for everything else. */
+static int64_t wake_at(struct runner *runner, const struct turn *turn)
+{
+    struct deadline deadline = deadline_after_ms(wait_ms(runner));
+    deadline = deadline_earlier(deadline, deadline_at(turn->wake_us));
     runner->look_deadline = deadline;
+    deadline = deadline_earlier(deadline, deadline_at(turn->store_us));
     pthread_mutex_lock(&runner->mutex);
     if (runner_has_work(runner)) {
         int64_t ms = tend_ms(&runner->definition.options);
@@ -300,19 +315,18 @@ static struct turn begin_turn(struct runner *runner, bool by_clock)
         .now_us = clock_wall_us(),
         .mono_us = clock_mono_us(),
         .wake_us = INT64_MAX,
+        .store_us = INT64_MAX,
     };
     char trouble[sizeof runner->trouble];
     pthread_mutex_lock(&runner->mutex);
     /* Before what is found is handed out it is asked whether anything has changed. */
     uint32_t needs = atomic_load(&runner->needs) & ~(uint32_t)(NEED_MEMBERS_SOON | NEED_CHECKPOINT);
     uint32_t others = needs & ~(uint32_t)(NEED_TURN | NEED_LOG);
-    bool only_events = others == 0 && !by_clock && !runner_has_work(runner);
+    bool looks = by_clock && look_around(runner);
+    bool only_events = others == 0 && !looks && !runner_has_work(runner);
     memcpy(trouble, runner->trouble, sizeof trouble);
     runner->trouble[0] = '\0';
     runner_take(runner, NEED_TURN);
-    if (by_clock) {
-        look_around(runner, !deadline_passed(runner->look_deadline));
-    }
     chunk_report_all(runner, turn.mono_us);
     pthread_mutex_unlock(&runner->mutex);
     runner_log_notices(runner);
@@ -365,7 +379,7 @@ struct seat_next runner_turn(struct seat *seat, bool by_clock)
     case ACTION_WAIT:
         turn_wake(&turn, next.wake_us);
         return (struct seat_next){SEAT_WAIT,
-                                  works ? wake_at(runner, turn.wake_us) : pause_end(next.wake_us)};
+                                  works ? wake_at(runner, &turn) : pause_end(next.wake_us)};
     case ACTION_TURN:
         return (struct seat_next){.kind = SEAT_AGAIN};
     default:

@@ -32,10 +32,11 @@ struct notice;
 
 /* A turn: see plan.h. */
 struct turn {
-    int64_t now_us;  /* wall clock, when it began */
-    int64_t mono_us; /* the same, monotonic */
-    uint32_t steps;  /* STEP: still to be taken */
-    int64_t wake_us; /* wall clock: look again then; INT64_MAX: when something happens */
+    int64_t now_us;   /* wall clock, when it began */
+    int64_t mono_us;  /* the same, monotonic */
+    uint32_t steps;   /* STEP: still to be taken */
+    int64_t wake_us;  /* wall clock: look again then; INT64_MAX: when something happens */
+    int64_t store_us; /* the same, but only to store what is there: there is no need to look */
 };
 
 /* The two modes. All functions run on the dispatcher without its mutex. */
@@ -172,6 +173,8 @@ void runner_course_changed(struct runner *runner);
 
 /* The turn wants to be followed by another one at this time (wall clock) at the latest. */
 void turn_wake(struct turn *turn, int64_t at_us);
+/* The same, to store what waits for that, and not to look whether there is anything new. */
+void turn_store(struct turn *turn, int64_t at_us);
 
 /* Sets bits of `needs`: the dispatcher, or another thread that holds the mutex. */
 void runner_need(struct runner *runner, uint32_t needs);

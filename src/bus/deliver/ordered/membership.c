@@ -116,6 +116,7 @@ void membership_drop(struct runner *runner)
     ordered->handed_short = false;
     ordered->ahead_end = INT64_MAX;
     ordered->unflushed_us = 0;
+    ordered->passed_us = 0;
     runner_take(runner, NEED_LOG_REST | NEED_CHECKPOINT);
     settlement_clear(&ordered->settlement);
 }
@@ -419,7 +420,6 @@ static void take_share(struct runner *runner, const struct members_refresh *refr
     runner_store_worked(runner);
     if (first) {
         ordered->generation = runner->definition.generation;
-        ordered->flushed_us = now_us;
         runner_take(runner, NEED_RESET | NEED_OWNERSHIP);
     }
     ordered->retry_at_us = now_us;

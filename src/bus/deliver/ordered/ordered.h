@@ -72,7 +72,8 @@ struct ordered {
     int64_t ahead_end;  /* up to here they are known: nothing is read beyond it before it is all
                             done, and they are loaded again; INT64_MAX: all are known */
 
-    int64_t flushed_us;   /* when checkpoints were last stored */
+    int64_t passed_us;    /* since when events that do not match were passed over and checkpoints
+                             were not stored; 0: none were */
     int64_t unflushed_us; /* since when there is something to store; 0: nothing */
     int64_t held_us;      /* since when a delivery is held and not stored; 0: none is */
     int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known */

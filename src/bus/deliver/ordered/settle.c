@@ -37,11 +37,13 @@
 #include "bus/deliver/ordered/ordered.h"
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/point.h"
 #include "bus/deliver/verdict.h"
 #include "bus/watch.h"
 
-#define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: at most this often */
+#define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: after so long */
+#define IDLE_APART_US 5000         /* see idle_checkpoint_us */
 #define HELD_WAIT_US 100000        /* the longest that held ones wait to be stored */
 
 /* ---- What ended ------------------------------------------------------------------------------ */
@@ -280,6 +282,19 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
+/* How long a checkpoint waits that only events have moved which do not match. An event is that to
+ * all subscriptions but a few: those of many runners wait for times of their own, so that they do
+ * not store all at once, when a publisher would wait behind them. */
+static int64_t idle_checkpoint_us(const struct runner *runner)
+{
+    int64_t runners = dispatchers_seats(&runner->bus->dispatchers);
+    if (runners < RUNNERS_MANY) {
+        return IDLE_CHECKPOINT_US;
+    }
+    uint64_t chance = hash_mix((uint64_t)runner->definition.id);
+    return IDLE_CHECKPOINT_US + (int64_t)(chance % (uint64_t)(runners * IDLE_APART_US));
+}
+
 /* Is it time to store checkpoints on their own? If not, *ret_at_us is not later than when it will
  * be. The mutex is held. */
 static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
@@ -295,9 +310,12 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
     bool waited_for = atomic_load(&runner->bus->waiters) > 0;
     if (window->settled <= 0 && !runner_needs(runner, NEED_CHECKPOINT)) {
         /* Only events that do not match: no hurry. */
-        int64_t at_us = ordered->flushed_us + IDLE_CHECKPOINT_US;
+        if (ordered->passed_us == 0 || now_us < ordered->passed_us) {
+            ordered->passed_us = now_us;
+        }
+        int64_t at_us = ordered->passed_us + idle_checkpoint_us(runner);
         *ret_at_us = earlier(*ret_at_us, at_us);
-        return pressed || waited_for || now_us >= at_us || now_us < ordered->flushed_us;
+        return pressed || waited_for || now_us >= at_us;
     }
     if (ordered->unflushed_us == 0) {
         ordered->unflushed_us = now_us;
@@ -318,7 +336,7 @@ void ordered_floor_moved(struct runner *runner, struct turn *turn)
     if (due) {
         runner_need(runner, NEED_TURN);
     } else {
-        turn_wake(turn, at_us);
+        turn_store(turn, at_us);
     }
 }
 
@@ -449,7 +467,7 @@ static void marked(struct runner *runner, const struct checkpoints *checkpoints,
     } else if (checkpoints->ret_generation != runner->definition.generation) {
         runner_need(runner, NEED_DEFINITION);
     }
-    ordered->flushed_us = now_us;
+    ordered->passed_us = 0;
     ordered->unflushed_us = 0;
     ordered->held_us = held > 0 ? 0 : ordered->held_us; /* others may be held by now */
     if (moved) {
@@ -492,7 +510,7 @@ static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *re
     }
     pthread_mutex_unlock(&runner->mutex);
     if (!due) {
-        turn_wake(turn, at_us);
+        turn_store(turn, at_us);
         return true;
     }
     *ret_again |= settlement_full(&ordered->settlement);
