@@ -40,7 +40,7 @@
  *
  *   With DISPATCHERS_MAX threads in turns that are stuck, others wait.
  *
- * Nothing waits for ever
+ * No deadlock
  *   A turn waits for the store only, and no call of the store waits for a turn: a handler's
  *   transaction ends without a dispatcher (worker.c, timekeeper.c), a session of the store is given
  *   back by the call that took it, a group's leader is a thread that has its turn already, and all
@@ -49,9 +49,9 @@
  *   need not. What can happen while `busy_max` threads are in turns, and a seat is queued:
  *
  *     one of them ends its turn              its thread takes the seat, the first of the queue
- *     ... and there are more threads than    it goes idle, and the other threads that are not stuck
- *     may be (some were stuck, and are not)  take it: there are busy_max of them. The supervisor is
- *                                            set to look, for the case that these get stuck
+ *     the same, but more threads are in      it goes idle, and the other threads that are not stuck
+ *     turns than may be, because some were   take it: there are busy_max of them. The supervisor is
+ *     stuck and are not any more             set to look, for the case that these get stuck
  *     all of them get stuck                  the supervisor looks every DISPATCHERS_LATE_US while
  *                                            seats are queued, and adds a thread
  *     the supervisor adds one, and a turn    one thread too many; see above
