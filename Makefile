@@ -163,7 +163,7 @@ below = $(sort $(shell find $(1) -name '*.c'))
 LIB_SRC := $(call below,src/base src/store src/bus)
 # What is linked together is made of these: the library without the PostgreSQL engine, that engine,
 # and one of the three ways to get at it (src/store/engine.h).
-WAYS_SRC := $(wildcard src/store/engine_*.c)
+WAYS_SRC := $(wildcard src/store/module/*.c)
 ENTRY_SRC := src/store/postgres/module.c
 POSTGRES_SRC := $(filter-out $(ENTRY_SRC),$(filter src/store/postgres/%,$(LIB_SRC)))
 CORE_SRC := $(filter-out $(WAYS_SRC) $(ENTRY_SRC) $(POSTGRES_SRC),$(LIB_SRC))
@@ -187,9 +187,9 @@ BENCH_SRC := $(sort $(wildcard bench/*.c))
 CORE_OBJ := $(call objects,$(CORE_SRC))
 POSTGRES_OBJ := $(call objects,$(POSTGRES_SRC))
 ENTRY_OBJ := $(call objects,$(ENTRY_SRC))
-ABSENT_OBJ := $(call objects,src/store/engine_absent.c)
-LINKED_OBJ := $(call objects,src/store/engine_linked.c)
-MODULE_OBJ := $(call objects,src/store/engine_module.c)
+ABSENT_OBJ := $(call objects,src/store/module/absent.c)
+LINKED_OBJ := $(call objects,src/store/module/linked.c)
+MODULE_OBJ := $(call objects,src/store/module/opened.c)
 CLI_OBJ := $(call objects,$(CLI_SRC))
 MAIN_OBJ := $(call objects,$(MAIN_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
@@ -218,7 +218,7 @@ NEIGHBOUR_SRC := $(sort $(shell grep -rlE --include='*.c' \
 NEIGHBOUR_PROGRAMS := $(if $(filter release faults address,$(VARIANT)), \
                         $(NEIGHBOURS:%=$(BUILD)/neighbours/%/holdfast))
 
-# A build with fault points has no modules: their state must exist once (src/store/module.h).
+# A build with fault points has no modules: their state must exist once (src/store/module/module.h).
 IS_MODULAR := $(if $(filter release,$(VARIANT)),$(filter module,$(POSTGRES_ENGINE)))
 
 SHARED := $(BUILD)/libholdfast.so.$(VERSION)
@@ -437,7 +437,7 @@ $(BUILD)/flags: FORCE
 $(BUILD)/members: FORCE
 	$(call stamp,$(LIB_SRC) $(CLI_OBJ) $(IS_MODULAR))
 
-# Who this build is, for the library and its module to recognise each other (src/store/module.h),
+# Who this build is, for the library and its module to recognise each other (src/store/module/module.h),
 # and the way from the command to the libraries of an installation.
 IDENTIFIED := $(sort $(shell find include src/base src/store sql/postgres -type f))
 TO_LIBDIR := $(or $(shell realpath -ms --relative-to="$(BINDIR)" "$(LIBDIR)" 2>/dev/null),../lib)

@@ -7,6 +7,7 @@ BEGIN {
     allow("base/time", "base base/text")
     allow("store", "base base/text base/time store/sqlite store/postgres")
     allow("store/schema", "base base/text base/time")
+    allow("store/module", "base base/text base/time store")
     engine_rooms("sqlite", "file write read")
     allow("store/sqlite/write", "store/sqlite/file")
     allow("store/sqlite/read", "store/sqlite/file store/sqlite/write")
@@ -39,7 +40,7 @@ BEGIN {
 }
 function allow(folder, others) { allowed[folder] = allowed[folder] " " others " " folder " " }
 function engine_rooms(engine, rooms,    names, count, i) {
-    allow("store/" engine, "base base/text base/time store store/schema")
+    allow("store/" engine, "base base/text base/time store store/schema store/module")
     count = split(rooms, names, " ")
     for (i = 1; i <= count; i++) {
         allow("store/" engine, "store/" engine "/" names[i])
@@ -72,8 +73,8 @@ FNR == 1 {
         refuse("belongs to src/cli/config/yaml.c")
     # Which build this is concerns the engine's module and its opener.
     if (name == "build.h") {
-        if (FILENAME !~ /^src\/store\/(engine_module|postgres\/module)\.c$/)
-            refuse("belongs to src/store/engine_module.c and src/store/postgres/module.c")
+        if (FILENAME !~ /^src\/store\/(module\/opened|postgres\/module)\.c$/)
+            refuse("belongs to src/store/module/opened.c and src/store/postgres/module.c")
     } else if (name in owner) {
         # `bench --raw` measures the bare engine with the very statement of the bus.
         if (engine != owner[name] && FILENAME != "src/cli/bench/raw.c")

@@ -93,9 +93,9 @@ extern const struct engine_class postgres_engine_class;
  * The class of the PostgreSQL engine. A program has one of three definitions of this function, by
  * what it is linked from:
  *
- *     engine_module.c   opens libholdfast-postgres.so, once: libholdfast.so, and the command
- *     engine_linked.c   the engine is part of the program: libholdfast-postgres.a, and all tests
- *     engine_absent.c   there is none: libholdfast.a
+ *     module/opened.c   opens libholdfast-postgres.so, once: libholdfast.so, and the command
+ *     module/linked.c   the engine is part of the program: libholdfast-postgres.a, and all tests
+ *     module/absent.c   there is none: libholdfast.a
  *
  * HF_UNAVAILABLE if the engine cannot be had; the sentence says what to install or to link.
  */

@@ -1,7 +1,7 @@
 /*
- * module.c - the one name that libholdfast-postgres.so exports. See store/module.h.
+ * module.c - the one name that libholdfast-postgres.so exports. See store/module/module.h.
  */
-#include "store/module.h"
+#include "store/module/module.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 /*
- * engine_linked.c - the PostgreSQL engine is part of the program. See engine.h.
+ * linked.c - the PostgreSQL engine is part of the program. See store/engine.h.
  */
 #include "store/engine.h"
 

@@ -11,8 +11,8 @@
  * module therefore keeps where the library keeps it. (Fault points, the failing allocator and the
  * fake clock are state, too; builds that have them have no modules.)
  */
-#ifndef HF_STORE_MODULE_H
-#define HF_STORE_MODULE_H
+#ifndef HF_STORE_MODULE_MODULE_H
+#define HF_STORE_MODULE_MODULE_H
 
 #include "store/engine.h"
 

@@ -1,5 +1,5 @@
 /*
- * engine_module.c - opens the PostgreSQL engine when the first URL asks for it.
+ * opened.c - opens the PostgreSQL engine when the first URL asks for it.
  *
  * The engine needs libpq, and libpq needs some 20 other libraries; a program that uses SQLite loads
  * none of them. The file is looked for
@@ -20,7 +20,7 @@
  * the same file, which the dynamic linker loads once, and find the same answer; so a fork() at any
  * moment leaves nothing locked. A failure is not remembered, and the next hf_open tries again.
  */
-#include "store/module.h"
+#include "store/module/module.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /*
- * engine_absent.c - a static library without the PostgreSQL engine. See engine.h.
+ * absent.c - a static library without the PostgreSQL engine. See store/engine.h.
  *
  * A program that was linked statically chose its engines then, and opens no modules.
  */
