@@ -57,6 +57,7 @@
 #include <holdfast/handler.h>
 #include <holdfast/pull.h>
 
+#include <holdfast/cancel.h>
 #include <holdfast/copy.h>
 #include <holdfast/deadletter.h>
 #include <holdfast/inspect.h>

@@ -18,10 +18,11 @@ typedef enum hf_state {
     HF_STATE_RETRYING = 3,   /* waits for its next attempt */
     HF_STATE_HELD = 4,       /* waits behind an earlier event of its key */
     HF_STATE_DONE = 5,
-    HF_STATE_DEAD = 6
+    HF_STATE_DEAD = 6,
+    HF_STATE_CANCELLED = 7 /* settled without a handler (holdfast/cancel.h) */
 } hf_state;
 
-/* "not_for_it", "pending", "processing", "retrying", "held", "done", "dead". */
+/* "not_for_it", "pending", "processing", "retrying", "held", "done", "dead", "cancelled". */
 HF_API const char *hf_state_name(hf_state state);
 
 /* Where an event is in one subscription. */
@@ -39,6 +40,11 @@ typedef struct hf_event_state {
     const char *node;   /* processing: the node that has it; NULL: not known */
     int64_t since_us;   /* processing: since when it has it (shared: claimed, ordered: its handler
                           runs); -1: not known */
+    int64_t cancelled_at_us;   /* -1 unless cancelled */
+    const char *cancelled_by;  /* cancelled, or requested to be: by whom; NULL: not known */
+    const char *cancel_reason; /* the same: why; NULL: no reason was given */
+    int32_t cancel_requested;  /* 1: it is to be cancelled, and the process that has it in hand has
+                                  not decided yet (SQL: holdfast.cancel_event) */
 } hf_event_state;
 
 typedef int (*hf_event_fn)(const hf_event *event, void *ctx);

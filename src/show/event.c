@@ -35,6 +35,10 @@ void show_event_state(struct json_out *json, const hf_event_state *state)
     show_string(json, "node", state->node);
     show_time(json, "since", state->since_us);
     show_id(json, "dead_id", state->dead_id);
+    show_time(json, "cancelled_at", state->cancelled_at_us);
+    show_string(json, "cancelled_by", state->cancelled_by);
+    show_string(json, "cancel_reason", state->cancel_reason);
+    show_bool(json, "cancel_requested", state->cancel_requested == 1);
 }
 
 void show_receipt(struct json_out *json, const hf_receipt *receipt)

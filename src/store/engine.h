@@ -8,6 +8,7 @@
 #ifndef HF_STORE_ENGINE_H
 #define HF_STORE_ENGINE_H
 
+#include "store/cancel.h"
 #include "store/membership.h"
 #include "store/namespace.h"
 #include "store/retention.h"

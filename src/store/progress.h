@@ -125,7 +125,11 @@ struct delivery_facts {
     int32_t deliveries; /* how often it was handed out; -1: not known */
     enum cause cause;   /* why the last attempt failed */
     int64_t next_attempt_us;
-    int64_t dead_id; /* -1 */
+    int64_t dead_id;           /* -1 */
+    int64_t cancel_asked_us;   /* since when there is a request to cancel it (cancel.h); -1 */
+    int64_t cancelled_at_us;   /* -1: it is not cancelled */
+    struct text cancelled_by;  /* on the arena; may be absent */
+    struct text cancel_reason; /* on the arena; may be absent */
 };
 
 /* Which event, and when it is asked. */

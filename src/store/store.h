@@ -208,7 +208,9 @@ struct breaker_put {
  * Moves a subscription so that the next event is the first after `position`: start, checkpoints and
  * cursor become it; epochs of all partitions rise by one, so that the present owner's settles are
  * refused (its ownership remains; it acquires again); leases, retries of every kind and settled
- * rows go; dead letters stay. HF_INVALID if position is beyond the head. HF_NOTFOUND. Rings.
+ * rows go; dead letters stay. Requests to cancel go, and marks (cancel.h) of what is passed once
+ * more: above `position`, but without a row in `settled`. Those that have one stay, with that row,
+ * if they are above `position`. HF_INVALID if position is beyond the head. HF_NOTFOUND. Rings.
  */
 struct seek {
     struct change change;

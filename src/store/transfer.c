@@ -14,6 +14,7 @@ const char *transfer_table_name(enum transfer_table table)
         [TRANSFER_COPIES] = "copies",
         [TRANSFER_SETTLED] = "settled",
         [TRANSFER_OUTCOMES] = "outcomes",
+        [TRANSFER_CANCELS] = "cancels",
         [TRANSFER_LEASES] = "leases",
         [TRANSFER_NUMBERS] = "numbers",
         [TRANSFER_DEAD_LETTERS] = "dead letters",

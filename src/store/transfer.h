@@ -32,6 +32,7 @@ enum transfer_table {
     TRANSFER_COPIES,
     TRANSFER_SETTLED,
     TRANSFER_OUTCOMES,
+    TRANSFER_CANCELS, /* marks; requests are not copied */
     TRANSFER_LEASES,  /* as they are when they have no holder any more */
     TRANSFER_NUMBERS, /* one row: the highest number that a dead letter has ever had */
     TRANSFER_DEAD_LETTERS,

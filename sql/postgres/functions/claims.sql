@@ -108,6 +108,7 @@ BEGIN
         RETURN v_claim;
     END IF;
     SELECT j, EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_subscription_id)
+              OR EXISTS (SELECT FROM settled d WHERE d.subscription_id = p_subscription_id)
         INTO v_claim.stored, v_claim.waiting FROM journal_look(p_subscription_id, 0) j;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the journal has moved on' USING ERRCODE = 'serialization_failure';
@@ -228,7 +229,9 @@ BEGIN
         p_claim := retries_take(p_claim, RETRY_WAITING, p_claim.max);
         p_claim.ahead := coalesce((SELECT r.position > p_claim.cursor FROM retries r
                                    WHERE r.subscription_id = p_claim.subscription_id
-                                   ORDER BY r.position DESC LIMIT 1), false);
+                                   ORDER BY r.position DESC LIMIT 1), false)
+                         OR EXISTS (SELECT FROM settled d
+                                    WHERE d.subscription_id = p_claim.subscription_id);
     END IF;
     FOREACH v_lease IN ARRAY p_claim.free LOOP
         EXIT WHEN NOT p_claim.reading;
@@ -330,6 +333,13 @@ BEGIN
                             NULL, p_claim.turn, p_claim.leases_from, p_claim.kept_from,
                             nullif(p_claim.holes, '{}'), v_stored,
                             CASE WHEN p_claim.count > 0 THEN p_claim.now END);
+    END IF;
+    IF p_claim.ahead THEN                       -- what is cancelled, and has been passed
+        DELETE FROM settled d
+            WHERE d.subscription_id = p_claim.subscription_id AND d.partition = 0
+                AND d.position <= p_claim.cursor
+                AND NOT EXISTS (SELECT FROM unnest(p_claim.holes) h
+                                WHERE d.position BETWEEN h.low AND h.high);
     END IF;
     v_more := p_claim.more OR p_claim.count >= p_claim.max OR p_claim.bytes >= p_claim.bytes_max;
     RETURN ROW(HF_OK, NULL, p_claim.lease, p_claim.expires_at,

@@ -109,6 +109,8 @@ BEGIN
         CONTINUE WHEN g.dead_id IS NULL OR g.subscription_id IS NULL;
         DELETE FROM copies c WHERE c.subscription_id = g.subscription_id
             AND c.position = g."position";
+        DELETE FROM cancels c WHERE c.subscription_id = g.subscription_id
+            AND c.position = g."position";
         INSERT INTO copies (subscription_id, position, id, type, hash, checksum, emitted_at,
                             entered_at, key_version, schedule_id, producer, key, tenant, metadata,
                             payload)

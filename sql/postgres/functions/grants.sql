@@ -88,7 +88,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.read_tables() RETURNS text[]
     RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids,
         keys, schedules, schedule_runs, delayed, uniques, subscriptions, letters, members,
         partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled,
-        outcomes, rates}'::text[];
+        outcomes, rates, cancels}'::text[];
 
 -- The functions that run with their owner's rights and that roles may call, and which parts may:
 -- the only list of them. Each part's rights are told in docs/postgres.md, and
@@ -114,7 +114,8 @@ AS $$
         change_dead_purge, claim, ack, nack, release, bury, extend, change_members_refresh,
         change_checkpoints, change_repartition, create_subscription, alter_subscription,
         drop_subscription, pause_subscription, resume_subscription, retry_dead_letters,
-        resolve_dead_letters, purge_dead_letters, lease_revoke, process_running}'::text[]) n
+        resolve_dead_letters, purge_dead_letters, lease_revoke, process_running, change_cancel,
+        cancel_event}'::text[]) n
 $$;
 
 -- The functions that run with their caller's rights and are for the owner of the schema: no other

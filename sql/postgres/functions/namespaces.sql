@@ -444,7 +444,7 @@ BEGIN
             ORDER BY s.id LIMIT 1 FOR UPDATE;
         EXIT WHEN NOT FOUND;
         FOREACH v_table IN ARRAY ARRAY['retries', 'copies', 'settled', 'outcomes', 'leases',
-                                       'partitions', 'rates'] LOOP
+                                       'partitions', 'rates', 'cancels'] LOOP
             EXECUTE format('DELETE FROM holdfast_private.%I WHERE ctid = ANY (ARRAY('
                            'SELECT ctid FROM holdfast_private.%I WHERE subscription_id = '
                            '$1 LIMIT $2))',

@@ -60,6 +60,19 @@ BEGIN ATOMIC
                 THEN $5 END;
 END;
 
+-- Of the outcomes of a subscription only the last HF_OUTCOMES_MAX stay.
+CREATE OR REPLACE FUNCTION holdfast_private.outcomes_trim(p_subscription_id bigint) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    DELETE FROM outcomes d
+        USING (SELECT k.position FROM outcomes k WHERE k.subscription_id = p_subscription_id
+               ORDER BY k.number DESC OFFSET HF_OUTCOMES_MAX FOR UPDATE SKIP LOCKED) old
+        WHERE d.subscription_id = p_subscription_id AND d.position = old.position;
+END
+$$;
+
 -- Keeps the stories of deliveries that are done, before their rows in retries go: of those that
 -- have failed, other than by the attempt that was recorded before it ran. p_attempts: so many had
 -- failed before it; NULL, or NULL of one: all that are recorded.
@@ -95,10 +108,7 @@ BEGIN
             attempts = excluded.attempts, deliveries = excluded.deliveries,
             cause = excluded.cause, story = excluded.story;
     IF FOUND THEN
-        DELETE FROM outcomes d
-            USING (SELECT k.position FROM outcomes k WHERE k.subscription_id = p_subscription_id
-                   ORDER BY k.number DESC OFFSET HF_OUTCOMES_MAX FOR UPDATE SKIP LOCKED) old
-            WHERE d.subscription_id = p_subscription_id AND d.position = old.position;
+        PERFORM outcomes_trim(p_subscription_id);
     END IF;
 END
 $$;

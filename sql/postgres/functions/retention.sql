@@ -368,6 +368,9 @@ BEGIN
     DELETE FROM outcomes o USING subscriptions s
         WHERE s.namespace_id = p_namespace_id AND o.subscription_id = s.id
             AND o.position <= v_month.highest;
+    DELETE FROM cancels c USING subscriptions s
+        WHERE s.namespace_id = p_namespace_id AND c.subscription_id = s.id
+            AND c.position <= v_month.highest;
     events := coalesce(v_month.highest - v_month.lowest + 1, 0);
     bytes := v_month.bytes;
     IF p_plain THEN

@@ -248,7 +248,8 @@ $$;
 
 -- Rows of the log, in the order of their positions, with the sizes of their payloads and whether
 -- the patterns match them: those up to the one that fills the batch. A retry that waits above the
--- cursor (a dead letter was retried after a seek back) is not handed out twice.
+-- cursor (a dead letter was retried after a seek back) is not handed out twice, and what is
+-- cancelled (settled ahead) not at all.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_part(p_claim holdfast_private.claiming,
                                                        p_positions bigint[], p_bytes integer[],
                                                        p_matches boolean[])
@@ -268,10 +269,13 @@ BEGIN
                           AND coalesce(sum(w.bytes) FILTER (WHERE w.wanted) OVER before, 0)
                               < p_claim.bytes_max - p_claim.bytes AS fits
               FROM (SELECT r.p, r.bytes, r.matches, r.i,
-                           (r.matches OR p_claim.unhandled_too) AND NOT (p_claim.ahead AND EXISTS (
-                               SELECT FROM retries t
-                               WHERE t.subscription_id = p_claim.subscription_id
-                                   AND t.position = r.p))
+                           (r.matches OR p_claim.unhandled_too) AND NOT (p_claim.ahead AND (
+                               EXISTS (SELECT FROM retries t
+                                       WHERE t.subscription_id = p_claim.subscription_id
+                                           AND t.position = r.p)
+                               OR EXISTS (SELECT FROM settled d
+                                          WHERE d.subscription_id = p_claim.subscription_id
+                                              AND d.partition = 0 AND d.position = r.p)))
                                AS wanted
                     FROM unnest(p_positions, p_bytes, p_matches) WITH ORDINALITY
                         r (p, bytes, matches, i)) w

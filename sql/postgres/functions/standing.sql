@@ -36,9 +36,10 @@ BEGIN
     SELECT pg_catalog.count(*), min(e.entered_at) INTO count, first_at
         FROM unnest(s.lows, s.highs) h (low, high)
         CROSS JOIN LATERAL (
-            SELECT o.type, o.entered_at FROM log_{namespace}() o
+            SELECT o.position, o.type, o.entered_at FROM log_{namespace}() o
             WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position LIMIT c_portion) e
-        WHERE s.regex IS NULL OR e.type ~ s.regex;
+        WHERE (s.regex IS NULL OR e.type ~ s.regex)
+            AND (s.ahead IS NULL OR NOT s.ahead @> e.position);
     more := s.cut;
     LOOP
         SELECT sum(t.rows) AS rows, max(t.last) AS last,
@@ -74,8 +75,8 @@ $pending$;
 
 -- pending_about: what pending_<id> must know of a subscription. regex NULL: every type is for it.
 -- checkpoints: of its partitions, NULL if it has one; lowest: the lowest of them. ahead: positions
--- above it that are settled, or have rows of their own; cut: there are more of them than are
--- looked at. lows, highs: the holes of a shared one.
+-- above it, or in holes, that are settled, or have rows of their own; cut: there are more of them
+-- than are looked at. lows, highs: the holes of a shared one.
 CREATE OR REPLACE FUNCTION holdfast.pending_about(p_namespace_id integer, p_subscription_id bigint,
                                                   OUT regex text, OUT partitions integer,
                                                   OUT checkpoints bigint[], OUT lowest bigint,
@@ -118,7 +119,7 @@ BEGIN
     END IF;
     SELECT range_agg(int8range(a.position, a.position + 1)), count(*) INTO ahead, v_rows
         FROM (SELECT d.position FROM read_settled() d
-              WHERE d.subscription_id = p_subscription_id AND d.position > lowest
+              WHERE d.subscription_id = p_subscription_id
               UNION ALL
               SELECT r.position FROM read_retries() r
               WHERE r.subscription_id = p_subscription_id AND r.position > lowest

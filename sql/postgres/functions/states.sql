@@ -12,7 +12,9 @@ CREATE OR REPLACE FUNCTION holdfast.delivery_facts(
                    story text, cause text, dead_id bigint, dead_attempts integer, dead_story text,
                    dead_cause text, deliveries integer, dead_deliveries integer, kept boolean,
                    kept_attempts integer, kept_story text, kept_cause text,
-                   kept_deliveries integer, lease_times integer)
+                   kept_deliveries integer, lease_times integer,
+                   cancel_requested_at timestamptz, cancelled_at timestamptz, cancelled_by text,
+                   cancel_reason text)
     LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT s.id, s.mode, s.start,
@@ -29,13 +31,16 @@ BEGIN ATOMIC
                     THEN r.attempts + r.uncounted END,
            d.deliveries, o.position IS NOT NULL, o.attempts, o.story, o.cause, o.deliveries,
            (SELECT holdfast.times_of(l.handed, $4) FROM holdfast.read_leases() l
-            WHERE l.subscription_id = s.id AND l.positions @> $4 LIMIT 1)
+            WHERE l.subscription_id = s.id AND l.positions @> $4 LIMIT 1),
+           CASE WHEN x.cancelled_at IS NULL THEN x.requested_at END, x.cancelled_at,
+           x.cancelled_by, x.reason
     FROM holdfast.read_subscriptions() s
     JOIN holdfast.read_checkpoints() c ON c.subscription_id = s.id
         AND c.partition = CASE s.mode WHEN HF_MODE_ORDERED THEN $5 % s.partitions ELSE 0 END
     JOIN holdfast.read_partitions() p ON p.subscription_id = s.id AND p.partition = c.partition
     LEFT JOIN holdfast.read_retries() r ON r.subscription_id = s.id AND r.position = $4
     LEFT JOIN holdfast.read_outcomes() o ON o.subscription_id = s.id AND o.position = $4
+    LEFT JOIN holdfast.read_cancels() x ON x.subscription_id = s.id AND x.position = $4
     LEFT JOIN LATERAL (
         SELECT l.owner_name AS node, l.claimed_at AS since,
                l.piece IS NOT NULL OR NOT l.kept AND l.expires_at <= $6
@@ -77,6 +82,7 @@ BEGIN
         WHEN p_facts.lease_ended THEN 'pending'
         WHEN v_ordinary AND p_facts.next_attempt_at <> to_timestamp(0) THEN 'retrying'
         WHEN p_facts.kind = RETRY_HELD OR p_facts.kind = RETRY_WAITING THEN 'held'
+        WHEN p_facts.cancelled_at IS NOT NULL THEN 'cancelled'
         WHEN p_facts.kind = RETRY_BLOCKED OR p_facts.dead_id IS NOT NULL THEN 'dead'
         WHEN p_position <= p_facts.start THEN 'not_for_it'
         WHEN NOT p_wanted AND (v_past OR NOT p_unhandled_too) THEN 'not_for_it'
@@ -85,13 +91,58 @@ BEGIN
 END
 $$;
 
+-- facts_state: state_of for the facts with the definition of their subscription: name, patterns and
+-- options.
+CREATE OR REPLACE FUNCTION holdfast.facts_state(p_facts record, p_position bigint, p_type text)
+    RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF p_facts.checkpoint IS NULL THEN
+        RAISE EXCEPTION 'the journal of checkpoints has just moved: try again'
+            USING ERRCODE = 'serialization_failure';
+    END IF;
+    RETURN state_of(
+        p_facts, p_position,
+        coalesce(p_type ~ patterns_regex(ARRAY(
+            SELECT json_array_elements_text(p_facts.patterns::json))), true),
+        coalesce(p_facts.options::json ->> 'on_unhandled' = 'dead_letter', false));
+END
+$$;
+
+-- delivery_state: the state of the event at a position in one subscription; NULL: there is no such
+-- event, or no such subscription.
+CREATE OR REPLACE FUNCTION holdfast_private.delivery_state(
+    p_namespace_id integer, p_subscription_id bigint, p_position bigint)
+    RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_event record;
+    f       record;
+BEGIN
+    SELECT e.id, e.type, e.hash INTO v_event FROM events_at(p_namespace_id, NULL,
+                                                            ARRAY[p_position]) e;
+    SELECT s.patterns, s.options, d.* INTO f
+        FROM subscriptions s
+        JOIN delivery_facts(p_namespace_id, ARRAY[p_subscription_id], v_event.id, p_position,
+                            v_event.hash, clock_timestamp(), NULL) d ON d.subscription_id = s.id;
+    RETURN CASE WHEN FOUND THEN facts_state(f, p_position, v_event.type) END;
+END
+$$;
+
 -- event_states: the state of an event in every subscription of the namespace, by name. attempts:
 -- that failed; node, since: of one that is being processed, who has it and since when; deliveries:
--- how often it was handed out, NULL: not known. HF003: no such namespace or event. 42501.
+-- how often it was handed out, NULL: not known; cancelled_at, cancelled_by, cancel_reason: of one
+-- that is cancelled, and the last two of one that is to be (cancel_requested).
+-- HF003: no such namespace or event. 42501.
 CREATE OR REPLACE FUNCTION holdfast.event_states(namespace text, id uuid)
     RETURNS TABLE (subscription text, state text, attempts integer, attempts_json json,
                    next_attempt_at timestamptz, cause text, dead_id bigint, node text,
-                   since timestamptz, deliveries integer)
+                   since timestamptz, deliveries integer, cancelled_at timestamptz,
+                   cancelled_by text, cancel_reason text, cancel_requested boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
@@ -117,16 +168,8 @@ BEGIN
                             event_states.id, v_place, v_event.hash, v_now, NULL) d
             ON d.subscription_id = s.id
         ORDER BY s.name COLLATE "C" LOOP
-        IF f.checkpoint IS NULL THEN
-            RAISE EXCEPTION 'the journal of checkpoints has just moved: try again'
-                USING ERRCODE = 'serialization_failure';
-        END IF;
         event_states.subscription := f.name;
-        event_states.state := state_of(
-            f, v_place,
-            coalesce(v_event.type ~ patterns_regex(ARRAY(
-                SELECT json_array_elements_text(f.patterns::json))), true),
-            coalesce(f.options::json ->> 'on_unhandled' = 'dead_letter', false));
+        event_states.state := facts_state(f, v_place, v_event.type);
         IF f.kind IS NULL AND NOT f.leased AND NOT f.lease_ended AND f.dead_id IS NOT NULL THEN
             f.attempts := f.dead_attempts;
             f.story := f.dead_story;
@@ -148,6 +191,12 @@ BEGIN
         event_states.dead_id := CASE WHEN state = 'dead' THEN f.dead_id END;
         event_states.node := CASE WHEN state = 'processing' THEN f.node END;
         event_states.since := CASE WHEN state = 'processing' THEN f.since END;
+        event_states.cancel_requested := f.cancel_requested_at IS NOT NULL;
+        event_states.cancelled_at := CASE WHEN state = 'cancelled' THEN f.cancelled_at END;
+        event_states.cancelled_by := CASE WHEN state = 'cancelled' OR cancel_requested
+                                          THEN f.cancelled_by END;
+        event_states.cancel_reason := CASE WHEN state = 'cancelled' OR cancel_requested
+                                           THEN f.cancel_reason END;
         event_states.deliveries := CASE
             WHEN NOT (state = 'retrying' AND f.mode = HF_MODE_ORDERED
                       AND f.next_attempt_at <= v_now) THEN f.deliveries END;

@@ -100,7 +100,9 @@ END
 $$;
 
 -- Everything of a subscription that a seek or its removal takes away.
--- p_position: outcomes up to there stay.
+-- p_position: outcomes up to there stay, and so do marks of what is cancelled (cancels.sql); those
+-- above it are passed once more and go, unless they lie ahead all the time, as their rows in
+-- settled say.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_clear(p_subscription_id bigint,
                                                                p_position bigint)
     RETURNS void
@@ -111,7 +113,19 @@ BEGIN
     DELETE FROM holdfast_private.leases WHERE subscription_id = p_subscription_id;
     DELETE FROM holdfast_private.retries WHERE subscription_id = p_subscription_id;
     DELETE FROM holdfast_private.copies WHERE subscription_id = p_subscription_id;
-    DELETE FROM holdfast_private.settled WHERE subscription_id = p_subscription_id;
+    DELETE FROM holdfast_private.cancels c
+        WHERE c.subscription_id = p_subscription_id
+            AND (c.cancelled_at IS NULL
+                 OR c.position > p_position
+                    AND NOT EXISTS (SELECT FROM holdfast_private.settled d
+                                    WHERE d.subscription_id = p_subscription_id
+                                        AND d.position = c.position));
+    DELETE FROM holdfast_private.settled d
+        WHERE d.subscription_id = p_subscription_id
+            AND (d.position <= p_position
+                 OR NOT EXISTS (SELECT FROM holdfast_private.cancels c
+                                WHERE c.subscription_id = p_subscription_id
+                                    AND c.position = d.position));
     DELETE FROM holdfast_private.outcomes
         WHERE subscription_id = p_subscription_id AND position > p_position;
 END
@@ -140,6 +154,7 @@ BEGIN
     PERFORM partitions_lock(v_id);
     DELETE FROM partitions WHERE subscription_id = v_id;
     DELETE FROM rates WHERE subscription_id = v_id;
+    DELETE FROM cancels WHERE subscription_id = v_id;
     PERFORM subscription_clear(v_id, 0);
     DELETE FROM subscriptions WHERE id = v_id;
 END

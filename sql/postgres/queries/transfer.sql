@@ -84,6 +84,12 @@ SELECT s.name, o.position, o.settled_at, o.attempts, o.deliveries, o.cause, o.st
 FROM holdfast_private.subscriptions s JOIN holdfast_private.outcomes o ON o.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer ORDER BY s.name, o.number
 
+-- name: transfer_read_cancels
+SELECT s.name, c.position, c.hash, c.requested_at, c.cancelled_at, c.cancelled_by, c.reason
+FROM holdfast_private.subscriptions s JOIN holdfast_private.cancels c ON c.subscription_id = s.id
+WHERE s.namespace_id = $1::bigint::integer AND c.cancelled_at IS NOT NULL
+ORDER BY s.name, c.position
+
 -- A copy has no holes. What those of the source show, a cursor has passed and no claim has taken
 -- yet: it comes as leases without a holder, none larger than a claim may be. Their tokens are the
 -- same whenever they are read, and no other database has them.
@@ -102,7 +108,9 @@ late AS (
     FROM shared s CROSS JOIN LATERAL unnest(s.holes) h
     JOIN holdfast_private.events e ON e.position BETWEEN h.low AND h.high
     WHERE e.namespace_id = $1::bigint::integer
-        AND (s.regex IS NULL OR s.unhandled_too OR e.type ~ s.regex))
+        AND (s.regex IS NULL OR s.unhandled_too OR e.type ~ s.regex)
+        AND NOT EXISTS (SELECT FROM holdfast_private.settled d
+                        WHERE d.subscription_id = s.id AND d.position = e.position))
 SELECT s.name, l.token, coalesce(l.piece, 0), l.has_retries, l.lease_ms, l.count, l.positions::text
 FROM holdfast_private.subscriptions s JOIN holdfast_private.leases l ON l.subscription_id = s.id
 WHERE s.namespace_id = $1::bigint::integer
@@ -302,6 +310,23 @@ put AS (
     RETURNING 1)
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
             ELSE 0 END, 'the outcomes could not be written'
+FROM target t
+
+-- name: transfer_write_cancels
+WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast_private.cancels (subscription_id, position, hash, requested_at,
+                                          cancelled_at, cancelled_by, reason)
+    SELECT s.id, r.position, r.hash, r.requested_at, r.cancelled_at, r.cancelled_by, r.reason
+    FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[],
+                          $7::timestamptz[], $8::text[], $9::text[])
+                   r (subscription, position, hash, requested_at, cancelled_at, cancelled_by,
+                      reason)
+    JOIN holdfast_private.subscriptions s ON s.name = r.subscription
+    WHERE s.namespace_id = t.id
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the cancelled events could not be written'
 FROM target t
 
 -- It has no holder, and its time was over long ago. One that was under suspicion is handed out

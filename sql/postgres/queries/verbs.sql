@@ -78,6 +78,14 @@ SELECT status, message, ring
 -- name: change_dead_retry
 SELECT status, message, count, resolved FROM holdfast.change_dead_retry($1, $2, $3, $4);
 
+-- name: change_cancel
+SELECT status, message, state, waited, lane_busy, ring
+    FROM holdfast.change_cancel($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: cancels_requested
+SELECT c.position, c.hash FROM holdfast.read_cancels() c
+    WHERE c.subscription_id = $1 AND c.cancelled_at IS NULL ORDER BY c.position LIMIT $2;
+
 -- name: change_dead_resolve
 SELECT status, message FROM holdfast.change_dead_resolve($1, $2, $3, $4, $5);
 
@@ -249,7 +257,8 @@ SELECT l.pid, coalesce(quote_literal(p.gid) || ' of role ' || p.owner, a.applica
 SELECT f.mode, f.start, f.checkpoint, f.settled, f.leased, f.lease_ended, f.node, f.since, f.kind,
        f.attempts, f.next_attempt_at, f.story, f.cause, f.dead_id, f.dead_attempts, f.dead_story,
        f.dead_cause, f.deliveries, f.dead_deliveries, f.kept, f.kept_attempts, f.kept_story,
-       f.kept_cause, f.kept_deliveries, f.lease_times
+       f.kept_cause, f.kept_deliveries, f.lease_times, f.cancel_requested_at, f.cancelled_at,
+       f.cancelled_by, f.cancel_reason
     FROM holdfast.delivery_facts($1, ARRAY[$2], $3, $4, $5, $6, $7) f;
 
 -- ---- The log ------------------------------------------------------------------------------------

@@ -211,6 +211,7 @@ WITH owned (what, owner) AS (
     UNION ALL SELECT 'leases', subscription_id FROM holdfast.read_leases()
     UNION ALL SELECT 'retries', subscription_id FROM holdfast.read_retries()
     UNION ALL SELECT 'outcomes', subscription_id FROM holdfast.read_outcomes()
+    UNION ALL SELECT 'cancels', subscription_id FROM holdfast.read_cancels()
     UNION ALL SELECT 'copies', subscription_id FROM holdfast.read_copies()
     UNION ALL SELECT 'settled', subscription_id FROM holdfast.read_settled()
     UNION ALL SELECT 'rates', subscription_id FROM holdfast.read_rates()),

@@ -65,6 +65,11 @@ SELECT s.name, o.position, o.settled_at, o.attempts, o.deliveries, o.cause, o.st
 FROM holdfast_subscriptions s CROSS JOIN holdfast_outcomes o ON o.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, o.number;
 
+-- name: transfer_read_cancels
+SELECT s.name, c.position, c.hash, c.requested_at, c.cancelled_at, c.cancelled_by, c.reason
+FROM holdfast_subscriptions s CROSS JOIN holdfast_cancels c ON c.subscription_id = s.id
+WHERE s.namespace_id = ?1 AND c.cancelled_at IS NOT NULL ORDER BY s.name, c.position;
+
 -- The positions are a blob here; src/store/sqlite/write/transfer.c makes a text of them.
 -- name: transfer_read_leases
 SELECT s.name, l.token, ifnull(l.piece, 0), l.has_retries, l.lease_ms, l.count, l.positions
@@ -155,6 +160,12 @@ INSERT INTO holdfast_outcomes (subscription_id, number, position, settled_at, at
                                cause, story)
 SELECT s.id, 1 + ifnull((SELECT max(o.number) FROM holdfast_outcomes o
                          WHERE o.subscription_id = s.id), 0), ?3, ?4, ?5, ?6, ?7, ?8
+FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 AND s.name = ?2;
+
+-- name: transfer_write_cancels
+INSERT INTO holdfast_cancels (subscription_id, position, hash, requested_at, cancelled_at,
+                              cancelled_by, reason)
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8
 FROM holdfast_subscriptions s WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- It has no holder, and its time was over long ago. ?9: the lowest position, beside those of a

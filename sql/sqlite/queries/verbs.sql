@@ -433,9 +433,15 @@ SELECT position FROM holdfast_retries WHERE subscription_id = ?1 ORDER BY positi
 SELECT position FROM holdfast_retries WHERE subscription_id = ?1 AND kind <> RETRY_BLOCKED
     ORDER BY position LIMIT 1;
 
+-- The highest position of a shared subscription that a claim must not take from the log: it has a
+-- row of its own, or is settled (cancelled) ahead of the cursor. 0: none.
 -- hot
--- name: retries_highest
-SELECT position FROM holdfast_retries WHERE subscription_id = ?1 ORDER BY position DESC LIMIT 1;
+-- name: claim_ahead
+SELECT max(ifnull((SELECT position FROM holdfast_retries WHERE subscription_id = ?1
+                   ORDER BY position DESC LIMIT 1), 0),
+           ifnull((SELECT position FROM holdfast_settled
+                   WHERE subscription_id = ?1 AND partition = 0
+                   ORDER BY position DESC LIMIT 1), 0));
 
 -- hot
 -- name: retries_count

@@ -22,6 +22,7 @@ WITH owned (what, owner) AS (
     UNION ALL SELECT 'leases', subscription_id FROM holdfast_leases
     UNION ALL SELECT 'retries', subscription_id FROM holdfast_retries
     UNION ALL SELECT 'outcomes', subscription_id FROM holdfast_outcomes
+    UNION ALL SELECT 'cancels', subscription_id FROM holdfast_cancels
     UNION ALL SELECT 'copies', subscription_id FROM holdfast_copies
     UNION ALL SELECT 'settled', subscription_id FROM holdfast_settled
     UNION ALL SELECT 'rates', subscription_id FROM holdfast_rates),

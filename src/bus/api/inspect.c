@@ -8,6 +8,7 @@
  *     in a lease that has ended                 pending
  *     a retry row that waits                    retrying
  *     a retry row that is held                  held
+ *     cancelled                                 cancelled
  *     a retry row that is blocked               dead         (its dead letter blocks the key)
  *     a dead letter                             dead
  *     at or before the start                    not for it   (the start moves with a seek)
@@ -62,8 +63,25 @@ const char *hf_state_name(hf_state state)
         return "done";
     case HF_STATE_DEAD:
         return "dead";
+    case HF_STATE_CANCELLED:
+        return "cancelled";
     }
     return "unknown";
+}
+
+/* The state of an event of which only checkpoint and cursor tell. */
+static hf_state plain_state(const struct definition *definition, int64_t position, struct text type,
+                            const struct delivery_facts *facts)
+{
+    int64_t reached =
+        definition->options.mode == HF_MODE_SHARED ? facts->cursor : facts->checkpoint;
+    bool past = facts->settled || position <= reached;
+    struct filter filter = definition_filter(definition);
+    bool wanted = text_is_absent(type) || filter_matches(&filter, type);
+    if (!wanted && (past || !filter.unhandled_too)) {
+        return HF_STATE_NOT_FOR_IT;
+    }
+    return past ? HF_STATE_DONE : HF_STATE_PENDING;
 }
 
 hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
@@ -81,21 +99,16 @@ hf_state inspect_state(const struct definition *definition, int64_t position, st
     if (facts->held) {
         return HF_STATE_HELD;
     }
+    if (facts->cancelled_at_us >= 0) {
+        return HF_STATE_CANCELLED;
+    }
     if (facts->blocked || facts->dead_id >= 0) {
         return HF_STATE_DEAD;
     }
     if (position <= facts->start) {
         return HF_STATE_NOT_FOR_IT;
     }
-    int64_t reached =
-        definition->options.mode == HF_MODE_SHARED ? facts->cursor : facts->checkpoint;
-    bool past = facts->settled || position <= reached;
-    struct filter filter = definition_filter(definition);
-    bool wanted = text_is_absent(type) || filter_matches(&filter, type);
-    if (!wanted && (past || !filter.unhandled_too)) {
-        return HF_STATE_NOT_FOR_IT;
-    }
-    return past ? HF_STATE_DONE : HF_STATE_PENDING;
+    return plain_state(definition, position, type, facts);
 }
 
 /* ---- All subscriptions ----------------------------------------------------------------------- */
@@ -235,7 +248,14 @@ static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct e
         .cause = cause_name(facts.cause).bytes,
         .deliveries = facts.deliveries,
         .since_us = -1,
+        .cancelled_at_us = -1,
+        .cancel_requested = facts.cancel_asked_us >= 0,
     };
+    if (told.state == HF_STATE_CANCELLED || told.cancel_requested) {
+        told.cancelled_at_us = facts.cancelled_at_us;
+        told.cancelled_by = facts.cancelled_by.bytes;
+        told.cancel_reason = facts.cancel_reason.bytes;
+    }
     if (told.state == HF_STATE_PROCESSING) {
         told.node = facts.holder.node[0] ? facts.holder.node : NULL;
         told.since_us = facts.holder.since_us;

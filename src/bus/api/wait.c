@@ -8,9 +8,9 @@
  * is followed by a rest several times as long: waiting must not slow down what is waited for. While
  * a thread waits (bus->waiters) runners store their checkpoints at once instead of once in a while.
  *
- * An event is settled in a subscription when its state there (inspect.c) is done, dead or not for
- * it. "Everything published before the call" is settled when the checkpoint has reached the last
- * position that could be seen at the call, and nothing waits for a retry or is held.
+ * An event is settled in a subscription when its state there (inspect.c) is done, dead, cancelled
+ * or not for it. "Everything published before the call" is settled when the checkpoint has reached
+ * the last position that could be seen at the call, and nothing waits for a retry or is held.
  *
  * Where no bus is started, this brings what is due (timers/bring.c), so that a position that an
  * event for later is to get can be waited for.
@@ -109,6 +109,7 @@ static hf_status event_settled(hf_bus *bus, int64_t subscription_id, struct wait
     case HF_STATE_NOT_FOR_IT:
     case HF_STATE_DONE:
     case HF_STATE_DEAD:
+    case HF_STATE_CANCELLED:
         *ret_settled = true;
         break;
     case HF_STATE_PENDING:

@@ -57,6 +57,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->mode = ordered ? &ordered_mode : &shared_mode;
     runner->definition.id = definition->id;
     runner->needs = NEED_DEFINITION;
+    runner->cancels.unread = true;
     runner->phase = PHASE_OVER;
     runner->rate_wake_us = INT64_MAX;
     breaker_init(&runner->breaker);
@@ -378,6 +379,7 @@ static void adopt_breaker(struct runner *runner, const struct definition *fresh)
 static void adopt(struct runner *runner, struct definition *fresh, int64_t mono_us)
 {
     bool differs = reads_differently(&runner->definition, fresh);
+    runner->cancels.unread |= runner->definition.generation != fresh->generation;
     pthread_mutex_lock(&runner->mutex);
     adopt_breaker(runner, fresh);
     struct definition old = runner->definition;

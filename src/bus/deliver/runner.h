@@ -66,6 +66,20 @@ struct runner_mode {
  */
 enum course { COURSE_HALT, COURSE_WORK, COURSE_RETIRE };
 
+#define CANCELS_MAX 256 /* requests to cancel that are looked after at once */
+
+/* Requests to cancel events that this process may have in hand (store/cancel.h). All of it belongs
+ * to the dispatcher. */
+struct cancels {
+    struct cancel_request {
+        int64_t position;
+        int64_t hash;
+    } requests[CANCELS_MAX];
+    size_t count;
+    bool unread; /* there may be others in the store: the definition has another generation, or a
+                    partition was taken */
+};
+
 struct runner {
     hf_bus *bus; /* counted */
     const struct runner_mode *mode;
@@ -131,6 +145,7 @@ struct runner {
     int64_t rate_wake_us;     /* monotonic; the rate is used up: not before. INT64_MAX: it is not */
     int64_t refused_settles;  /* the same, see runner_settle_refused */
     char said[256];           /* last thing told to the log by runner_say */
+    struct cancels cancels;
     struct ordered *ordered;
     struct shared *shared;
 };
@@ -144,6 +159,13 @@ void ordered_free(struct ordered *ordered);
 struct hold ordered_hold(struct ordered *ordered, int32_t partition);
 /* Another process has the partition: what is in hand of it will be dropped. The mutex is held. */
 void membership_lose(struct runner *runner, int32_t partition);
+struct cancel;
+/* Is the event of a partition that is ours? Then says how `cancel` is to be answered, for the event
+ * is not in hand; CANCEL_REQUEST: that is not known now. The mutex is held. */
+bool ordered_seek_out(struct runner *runner, struct cancel *cancel);
+/* The event that was not read yet is cancelled: it is not put when it is read. The mutex is
+ * held. */
+void ordered_pass_over(struct runner *runner, const struct cancel *cancel);
 hf_status shared_new(size_t flush_max, struct shared **ret_shared);
 void shared_free(struct shared *shared);
 
@@ -253,6 +275,9 @@ void runner_settle_worked(struct runner *runner);
  */
 void runner_away(struct runner *runner);
 void runner_back(struct runner *runner);
+/* Reads the requests to cancel, if there may be new ones, and answers those that can be answered
+ * now. False: the store failed. (cancels.c) */
+bool cancels_answer(struct runner *runner, int64_t now_us);
 /* Fills in what an ended slot means (mutex not held; dispatcher only). `story` lives as long as the
  * outcome. */
 hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t now_us,
@@ -311,6 +336,8 @@ void runner_lose(struct runner *runner, const struct slot *slot);
 /* The proof that a transaction needs for a slot. */
 struct hold runner_hold(const struct runner *runner, const struct slot *slot);
 const uint8_t *lease_token(const struct lease *lease);
+/* One of its events is cancelled, and out of it. The mutex is held. */
+void lease_cancelled(struct lease *lease);
 /* Another process has the lease: what is in hand of it will be dropped. */
 void lease_lose(struct runner *runner, struct lease *lease);
 

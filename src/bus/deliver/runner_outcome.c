@@ -72,6 +72,8 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
     case ENDED_RELEASED:
         outcome.kind = OUTCOME_RELEASE;
         break;
+    case ENDED_CANCELLED: /* it is settled, or READY again, before anything is collected */
+        return fail(HF_MISUSE, "a cancelled event was collected");
     case ENDED_VERDICT:
         status =
             verdict_outcome(options, slot->entry, &ending, node, now_us, random, story, &outcome);

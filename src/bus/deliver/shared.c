@@ -63,6 +63,11 @@ const uint8_t *lease_token(const struct lease *lease)
     return lease->token;
 }
 
+void lease_cancelled(struct lease *lease)
+{
+    lease->open--;
+}
+
 hf_status shared_new(size_t flush_max, struct shared **ret_shared)
 {
     struct shared *shared = mem_calloc(1, sizeof *shared);
@@ -536,7 +541,9 @@ static void settle(struct runner *runner, struct turn *turn)
         release_ready(runner, NULL);
     }
     pthread_mutex_unlock(&runner->mutex);
-    flush(runner, turn, false, &again);
+    if (cancels_answer(runner, turn->now_us)) {
+        flush(runner, turn, false, &again);
+    }
     runner_need(runner, again ? NEED_TURN : 0);
 }
 

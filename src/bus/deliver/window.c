@@ -412,6 +412,14 @@ void window_untake(struct window *window, struct slot *slot)
     window->retries.look = window->retries.used.first;
 }
 
+void window_revive(struct window *window, struct slot *slot)
+{
+    assert(slot->state == SLOT_ENDED);
+    set_state(window, slot, SLOT_READY);
+    window->log.look = window->log.used.first;
+    window->retries.look = window->retries.used.first;
+}
+
 void window_settle(struct window *window, struct slot *slot)
 {
     assert(slot->state == SLOT_RUNNING || slot->state == SLOT_ENDED);

@@ -45,6 +45,7 @@ enum slot_ending {
     ENDED_UNHANDLED, /* outside the patterns; only where that makes a dead letter */
     ENDED_SKIPPED,   /* shared: outside the patterns, which have changed since it was claimed */
     ENDED_RELEASED,  /* shared: given back without having run */
+    ENDED_CANCELLED, /* to be cancelled, which is stored on its own (cancels.c) */
 };
 
 /* What is so of a slot. Changed under the runner's mutex. */
@@ -211,6 +212,8 @@ void window_drop_behind(struct window *window, uint64_t lane, int64_t position);
 void window_end(struct window *window, struct slot *slot);
 /* RUNNING -> READY: it was not run, or its run was undone. */
 void window_untake(struct window *window, struct slot *slot);
+/* ENDED -> READY: what it ended for could not be stored. */
+void window_revive(struct window *window, struct slot *slot);
 /* RUNNING or ENDED -> SETTLED: nothing is left to be written. */
 void window_settle(struct window *window, struct slot *slot);
 /* Nothing of the lane waits in the store any more: later events may run. Those that ended as HELD

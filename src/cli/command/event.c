@@ -45,6 +45,32 @@ static int view_event(const hf_event *event, void *ctx)
     return 0;
 }
 
+/* Says since when, by whom and why it is cancelled, or is to be. */
+static void view_cancel(const struct view *view, const hf_event_state *state)
+{
+    char words[OUT_WORDS_BYTES];
+
+    if (state->state != HF_STATE_CANCELLED && !state->cancel_requested) {
+        return;
+    }
+    putchar('\n');
+    out_text(state->subscription);
+    if (state->state == HF_STATE_CANCELLED) {
+        printf(": cancelled %s", out_ago(state->cancelled_at_us, view->cli->started_at_us, words));
+    } else {
+        fputs(": to be cancelled, as soon as the process that has it answers", stdout);
+    }
+    if (state->cancelled_by) {
+        fputs(", by ", stdout);
+        out_text(state->cancelled_by);
+    }
+    if (state->cancel_reason) {
+        fputs(": ", stdout);
+        out_text(state->cancel_reason);
+    }
+    putchar('\n');
+}
+
 static int view_state(const hf_event_state *state, void *ctx)
 {
     struct view *view = ctx;
@@ -55,6 +81,7 @@ static int view_state(const hf_event_state *state, void *ctx)
         show_event_state(&view->json, state);
         json_object_end(&view->json);
     } else if (view->attempts) {
+        view_cancel(view, state);
         if (!state->attempts_json || strcmp(state->attempts_json, "[]") == 0) {
             return 0;
         }

@@ -16,8 +16,7 @@ static int note_event(const hf_event *event, void *ctx)
     return 1;
 }
 
-/* The position that a word says; -1: it is none. */
-static int64_t position_of(const char *word)
+int64_t event_position(const char *word)
 {
     size_t digits = strspn(word, "0123456789");
 
@@ -29,7 +28,7 @@ static int64_t position_of(const char *word)
 
 int event_find(struct cli *cli, const char *word, struct event_name *ret_name)
 {
-    int64_t position = position_of(word);
+    int64_t position = event_position(word);
     int64_t cursor = position - 1;
 
     *ret_name = (struct event_name){.position = -1};

@@ -11,6 +11,8 @@ struct event_name {
     int64_t position;
 };
 
+/* The position that a word says; -1: it is none. */
+int64_t event_position(const char *word);
 /* 0, or an exit status after a complaint. */
 int event_find(struct cli *cli, const char *word, struct event_name *ret_name);
 

@@ -29,7 +29,7 @@ struct outcome_view {
 
 static bool is_settled(hf_state state)
 {
-    return state == HF_STATE_DONE || state == HF_STATE_DEAD;
+    return state == HF_STATE_DONE || state == HF_STATE_DEAD || state == HF_STATE_CANCELLED;
 }
 
 static int view_state(const hf_event_state *state, void *ctx)
@@ -212,10 +212,10 @@ static const struct option_row options[] = {
 const struct command command_wait = {
     .name = "wait",
     .usage = "ID|POSITION",
-    .summary = "waits until an event is done or dead",
+    .summary = "waits until an event is done, dead or cancelled",
     .examples = "  holdfast wait 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55\n"
                 "  holdfast wait 4711 --subscription billing --timeout 1m\n",
-    .details = "Exit status 0: it is done in every subscription that it is for. 7: it is a dead\n"
+    .details = "Exit status 0: it is done or cancelled in all that it is for. 7: it is a dead\n"
                "letter in one of them. 5: the time is over. An event for later is waited for\n"
                "until it is in the log.\n",
     .options = options,

@@ -13,6 +13,7 @@ const struct command *const commands[] = {
     &command_tail,
     &command_event_show,
     &command_event_list,
+    &command_event_cancel,
     &command_wait,
     &command_work,
     &command_claim,

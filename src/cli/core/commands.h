@@ -27,6 +27,7 @@ extern const struct command command_sub_seek;
 extern const struct command command_sub_rm;
 extern const struct command command_event_show;
 extern const struct command command_event_list;
+extern const struct command command_event_cancel;
 extern const struct command command_wait;
 extern const struct command command_dlq_list;
 extern const struct command command_dlq_show;

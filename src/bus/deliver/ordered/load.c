@@ -84,6 +84,7 @@ static hf_status load_ahead(struct runner *runner, const struct part *part)
 
 hf_status ordered_load(struct runner *runner, const struct part *part)
 {
+    runner->cancels.unread = true; /* some may be about the partition */
     struct store *store = runner->bus->store;
     int64_t id = runner->definition.id;
     struct set64 lanes;

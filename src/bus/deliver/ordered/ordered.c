@@ -21,8 +21,10 @@
 #include "bus/deliver/ordered/ordered.h"
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/time/clock.h"
+#include "store/cancel.h"
 
 #define CLOCK_TOLERANCE_US 1000000
 #define PASSED_MAX 65536 /* retries that are passed over for the sake of a unit */
@@ -91,6 +93,34 @@ struct hold ordered_hold(struct ordered *ordered, int32_t partition)
 bool ordered_is_strict(const struct runner *runner)
 {
     return runner->definition.options.order == HF_ORDER_STRICT;
+}
+
+/* ---- Requests to cancel ---------------------------------------------------------------------- */
+
+bool ordered_seek_out(struct runner *runner, struct cancel *cancel)
+{
+    struct ordered *ordered = runner->ordered;
+    int32_t number = hash_slice(cancel->hash, runner->window.partitions);
+    const struct part *part = ordered_part(ordered, number);
+    if (!part || part->state != PART_OURS) {
+        return false;
+    }
+    bool handed = set64_get(&ordered->handed, (uint64_t)cancel->position, NULL);
+    bool unread = cancel->position > part->floor && !handed;
+    cancel->part = !unread                 ? CANCEL_WAITING
+                   : ordered->handed_short ? CANCEL_REQUEST
+                                           : CANCEL_UNREAD;
+    cancel->hold = ordered_hold(ordered, number);
+    cancel->hold.subscription_id = cancel->subscription_id;
+    return true;
+}
+
+void ordered_pass_over(struct runner *runner, const struct cancel *cancel)
+{
+    int32_t number = hash_slice(cancel->hash, runner->window.partitions);
+    if (set64_put(&runner->ordered->ahead, (uint64_t)cancel->position, number)) {
+        runner_raise(runner, BAR_LOST); /* it cannot be remembered: all is loaded again */
+    }
 }
 
 /* ---- The mode -------------------------------------------------------------------------------- */
@@ -187,7 +217,8 @@ static void fill(struct runner *runner, enum action action, struct turn *turn)
 static void settle(struct runner *runner, struct turn *turn)
 {
     bool again = false;
-    bool settled = ordered_flush(runner, turn, true, &again);
+    bool settled =
+        cancels_answer(runner, turn->now_us) && ordered_flush(runner, turn, true, &again);
     runner_need(runner, again ? NEED_TURN : 0);
     if (!settled) {
         turn->steps &= ~(STEP(ACTION_RETRIES) | STEP(ACTION_LOG));

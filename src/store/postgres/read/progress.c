@@ -215,7 +215,11 @@ enum facts_column {
     FACTS_KEPT_STORY,
     FACTS_KEPT_CAUSE,
     FACTS_KEPT_DELIVERIES,
-    FACTS_LEASE_TIMES
+    FACTS_LEASE_TIMES,
+    FACTS_CANCEL_ASKED,
+    FACTS_CANCELLED_AT,
+    FACTS_CANCELLED_BY,
+    FACTS_CANCEL_REASON
 };
 
 /* What is kept of a delivery that is over: its dead letter, or the outcome of one that failed
@@ -278,6 +282,8 @@ static struct delivery_facts read_facts(struct postgres_engine *engine, const PG
         .deliveries = shared && position > checkpoint ? 0 : -1,
         .holder = {.ended = result_bool(result, 0, FACTS_LEASE_ENDED),
                    .since_us = read_local(engine, result, 0, FACTS_SINCE)},
+        .cancel_asked_us = read_local(engine, result, 0, FACTS_CANCEL_ASKED),
+        .cancelled_at_us = read_local(engine, result, 0, FACTS_CANCELLED_AT),
     };
     snprintf(facts.holder.node, sizeof facts.holder.node, "%" TEXT_PRI,
              TEXT_ARG(result_text(result, 0, FACTS_NODE)));
@@ -302,6 +308,8 @@ hf_status postgres_delivery_facts(struct engine *engine, const struct delivery_q
             read_facts(postgres_of(engine), lookup.result, query->position);
         struct text story =
             arena_text(arena, read_story(postgres_of(engine), lookup.result, &facts));
+        facts.cancelled_by = arena_text(arena, result_text(lookup.result, 0, FACTS_CANCELLED_BY));
+        facts.cancel_reason = arena_text(arena, result_text(lookup.result, 0, FACTS_CANCEL_REASON));
         lookup.status = arena_status(arena);
         if (!lookup.status) {
             *ret_facts = facts;

@@ -542,6 +542,29 @@ static hf_status find_outcome(struct conn *conn, const struct about *about, int6
     return arena_status(arena);
 }
 
+/* Is it cancelled, or to be? */
+static hf_status find_cancel(struct conn *conn, const struct about *about, int64_t position,
+                             struct arena *arena, struct delivery_facts *facts)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_CANCEL_GET);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, about->id);
+    bind_int(stmt, 2, position);
+    bool row;
+    hf_status status = conn_row(conn, stmt, &row);
+    if (status || !row) {
+        return status;
+    }
+    facts->cancelled_at_us = column_int(stmt, 0, -1);
+    facts->cancel_asked_us = facts->cancelled_at_us < 0 ? sqlite3_column_int64(stmt, 3) : -1;
+    facts->cancelled_by = arena_text(arena, column_text(stmt, 1));
+    facts->cancel_reason = arena_text(arena, column_text(stmt, 2));
+    conn_done(stmt);
+    return arena_status(arena);
+}
+
 /* Is there something that says what has become of it, other than checkpoint and cursor? */
 static bool is_told(const struct delivery_facts *facts)
 {
@@ -582,7 +605,7 @@ static hf_status read_facts(struct sqlite_engine *engine, struct conn *conn,
         facts->deliveries = pending ? 0 : -1;
         status = find_outcome(conn, &about, query->position, arena, facts, story);
     }
-    return status;
+    return status ? status : find_cancel(conn, &about, query->position, arena, facts);
 }
 
 hf_status sqlite_delivery_facts(struct engine *engine, const struct delivery_query *query,
@@ -602,6 +625,10 @@ hf_status sqlite_delivery_facts(struct engine *engine, const struct delivery_que
         .next_attempt_us = -1,
         .dead_id = -1,
         .deliveries = -1,
+        .cancel_asked_us = -1,
+        .cancelled_at_us = -1,
+        .cancelled_by = TEXT_ABSENT,
+        .cancel_reason = TEXT_ABSENT,
     };
     struct text story = TEXT_ABSENT;
     status = read_facts(self, conn, query, arena, &facts, &story);

@@ -59,6 +59,7 @@ struct work {
     bool turn;         /* a retry was handed out alone, so it is the others' turn */
     bool cursor_ahead; /* it was stored by a clock that was ahead */
     bool has_retries;  /* some of our entries have rows in retries */
+    bool ahead;        /* of the log after the cursor not everything is to be read */
     bool more;
     struct orphans orphans;
 };
@@ -185,32 +186,44 @@ static hf_status take_suspect(struct work *work)
 
 /* ---- The log --------------------------------------------------------------------------------- */
 
-/* Whether retries above the cursor exist: a dead letter was retried after a seek back. */
-static hf_status retries_ahead(struct work *work, bool *ret_ahead)
+/* Whether there is something above the cursor that is not to be read from the log: a retry (a dead
+ * letter was retried after a seek back), or what is cancelled. */
+static hf_status look_ahead(struct work *work)
 {
     bool found = false;
     int64_t highest = 0;
-    hf_status status = STATEMENT_INT(work->conn, SQLITE_QUERY_RETRIES_HIGHEST, &found, &highest,
+    hf_status status = STATEMENT_INT(work->conn, SQLITE_QUERY_CLAIM_AHEAD, &found, &highest,
                                      work->scope.subscription_id);
-    *ret_ahead = found && highest > work->cursor;
+    work->ahead = found && highest > work->cursor;
+    return status;
+}
+
+/* Whether this position is one of them. */
+static hf_status is_ahead(struct work *work, int64_t position, bool *ret_ahead)
+{
+    int64_t found;
+    hf_status status = STATEMENT_INT(work->conn, SQLITE_QUERY_RETRY_GET, ret_ahead, &found,
+                                     work->scope.subscription_id, position);
+    if (!status && !*ret_ahead) {
+        status = STATEMENT_INT(work->conn, SQLITE_QUERY_SETTLED_HAS, ret_ahead, &found,
+                               work->scope.subscription_id, 0, position);
+    }
     return status;
 }
 
 /* One row of the log: in the batch, if it is wanted. */
-static hf_status take_row(struct work *work, sqlite3_stmt *stmt, bool ahead)
+static hf_status take_row(struct work *work, sqlite3_stmt *stmt)
 {
     const struct filter *filter = &work->claim->filter;
     bool wanted = filter_matches(filter, row_type(stmt));
     if (!wanted && !filter->unhandled_too) {
         return HF_OK;
     }
-    if (ahead) {
-        bool waits;
-        int64_t kind;
-        hf_status status = STATEMENT_INT(work->conn, SQLITE_QUERY_RETRY_GET, &waits, &kind,
-                                         work->scope.subscription_id,
-                                         position_of(sqlite3_column_int64(stmt, ROW_POSITION)));
-        if (status || waits) {
+    if (work->ahead) {
+        bool passed = false;
+        hf_status status =
+            is_ahead(work, position_of(sqlite3_column_int64(stmt, ROW_POSITION)), &passed);
+        if (status || passed) {
             return status;
         }
     }
@@ -224,8 +237,7 @@ static hf_status take_row(struct work *work, sqlite3_stmt *stmt, bool ahead)
 
 static hf_status take_log(struct work *work)
 {
-    bool ahead;
-    hf_status status = retries_ahead(work, &ahead);
+    hf_status status = look_ahead(work);
     if (status) {
         return status;
     }
@@ -242,7 +254,7 @@ static hf_status take_log(struct work *work)
             break;
         }
         int64_t position = position_of(sqlite3_column_int64(stmt, ROW_POSITION));
-        status = take_row(work, stmt, ahead);
+        status = take_row(work, stmt);
         work->cursor = status == HF_OK ? position : work->cursor;
     }
     conn_done(stmt);
@@ -404,6 +416,10 @@ static hf_status finish(struct work *work, const struct partition *before)
                     work->turn != before->turn)) {
         status = partition_move_cursor(work->conn, claim->subscription_id, work->cursor, work->turn,
                                        claimed, before, claim->change.now_us);
+    }
+    if (!status && work->ahead) { /* what the cursor has passed */
+        status = STATEMENT_RUN(work->conn, SQLITE_QUERY_SETTLED_FOLD, claim->subscription_id, 0,
+                               work->cursor);
     }
     if (!status) {
         status = next_wake(work, &lease, &wake_us);

@@ -209,9 +209,13 @@ static hf_status revive(struct sqlite_engine *engine, struct conn *conn, const s
             STATEMENT_RUN(conn, SQLITE_QUERY_RETRY_REVIVE, scope->subscription_id, grave->position,
                           scope->partition, (int64_t)grave->lane, scope->now_us);
     }
-    if (!status && scope->ordered) {
+    if (!status) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_SETTLED_REMOVE, scope->subscription_id,
                                scope->partition, grave->position);
+    }
+    if (!status) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_CANCEL_REMOVE, scope->subscription_id,
+                               grave->position);
     }
     HF_POINT("mid_dead_retry");
     return status ? status : STATEMENT_RUN(conn, SQLITE_QUERY_DEAD_REMOVE, grave->dead_id);

@@ -205,7 +205,8 @@ static hf_status drop_subscriptions(struct conn *conn, int64_t namespace_id, int
 {
     static const enum sqlite_query contents[] = {
         SQLITE_QUERY_REMOVE_RETRIES, SQLITE_QUERY_REMOVE_COPIES,   SQLITE_QUERY_REMOVE_SETTLED,
-        SQLITE_QUERY_REMOVE_LEASES,  SQLITE_QUERY_REMOVE_OUTCOMES, SQLITE_QUERY_REMOVE_PARTITIONS};
+        SQLITE_QUERY_REMOVE_LEASES,  SQLITE_QUERY_REMOVE_OUTCOMES, SQLITE_QUERY_REMOVE_PARTITIONS,
+        SQLITE_QUERY_REMOVE_CANCELS};
     hf_status status = HF_OK;
     bool found = true;
     while (!status && *left > 0) {

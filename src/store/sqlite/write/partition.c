@@ -475,14 +475,17 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
         SQLITE_QUERY_SUBSCRIPTION_DROP_LEASES,
         SQLITE_QUERY_SUBSCRIPTION_DROP_RETRIES,
         SQLITE_QUERY_SUBSCRIPTION_DROP_COPIES,
-        SQLITE_QUERY_SUBSCRIPTION_DROP_SETTLED,
+    };
+    static const enum sqlite_query passed[] = {
+        SQLITE_QUERY_CANCELS_SEEK,
+        SQLITE_QUERY_SETTLED_SEEK,
+        SQLITE_QUERY_SUBSCRIPTION_DROP_OUTCOMES,
     };
     for (size_t i = 0; !status && i < sizeof steps / sizeof steps[0]; i++) {
         status = STATEMENT_RUN(conn, steps[i], seek->subscription_id);
     }
-    if (!status) {
-        status = STATEMENT_RUN(conn, SQLITE_QUERY_SUBSCRIPTION_DROP_OUTCOMES, seek->subscription_id,
-                               seek->position);
+    for (size_t i = 0; !status && i < sizeof passed / sizeof passed[0]; i++) {
+        status = STATEMENT_RUN(conn, passed[i], seek->subscription_id, seek->position);
     }
     conn->ring = RING_ALL;
     return status;

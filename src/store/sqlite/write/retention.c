@@ -456,6 +456,10 @@ static hf_status take_portion(struct conn *conn, const struct settings *settings
         status = STATEMENT_RUN(conn, SQLITE_QUERY_OUTCOMES_FORGET, settings->namespace_id,
                                portion.through);
     }
+    if (!status) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_CANCELS_FORGET, settings->namespace_id,
+                               portion.through);
+    }
     retain->ret_events = rows;
     retain->ret_bytes = portion.bytes;
     retain->ret_more = true;
