@@ -2,7 +2,9 @@
  * Tests of hf_cancel: an event is settled without a handler, wherever it is: not read, in hand, in
  * a handler, waiting, claimed; and what others see of it.
  */
+#include "support_retention.h"
 #include "support_scene.h"
+#include "support_tables.h"
 
 #ifdef HF_FAULTS
 #include "base/point.h"
@@ -55,7 +57,7 @@ static void create(hf_bus *bus, const char *name, const hf_subscription_options 
 
 /* ---- Nobody works ---------------------------------------------------------------------------- */
 
-struct told {
+struct shown {
     const char *subscription;
     hf_state state;
     int64_t at_us;
@@ -63,9 +65,9 @@ struct told {
     char reason[32];
 };
 
-static int note_told(const hf_event_state *state, void *ctx)
+static int note_shown(const hf_event_state *state, void *ctx)
 {
-    struct told *told = ctx;
+    struct shown *told = ctx;
     if (strcmp(state->subscription, told->subscription) == 0) {
         told->state = state->state;
         told->at_us = state->cancelled_at_us;
@@ -81,20 +83,20 @@ static void a_cancelled_event_is_not_delivered_and_says_so(void **state)
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_subscription_options options = options_of(HF_MODE_ORDERED);
-    struct told told = {.subscription = "a"};
-    struct told other = {.subscription = "b"};
+    struct shown told = {.subscription = "a"};
+    struct shown other = {.subscription = "b"};
     int64_t before_us = wall_us();
 
     create(scene->bus, "b", &options);
     create(scene->bus, "a", &options);
     publish_keys(scene->bus, "kkk");
     assert_ok(cancel(scene->bus, "a", 2, -1));
-    assert_ok(hf_event_states(scene->bus, ids[2], note_told, &told));
+    assert_ok(hf_event_states(scene->bus, ids[2], note_shown, &told));
     assert_int_equal(told.state, HF_STATE_CANCELLED);
     assert_true(told.at_us > before_us - 60000000 && told.at_us < wall_us() + 60000000);
     assert_string_equal(told.by, "ann");
     assert_string_equal(told.reason, "sent by hand");
-    assert_ok(hf_event_states(scene->bus, ids[2], note_told, &other));
+    assert_ok(hf_event_states(scene->bus, ids[2], note_shown, &other));
     assert_int_equal(other.state, HF_STATE_PENDING);
     assert_string_equal(other.by, "");
     assert_ok(hf_wait(scene->bus, "a", 2, 0));
@@ -511,6 +513,92 @@ static void a_seek_back_delivers_it_again(void **state)
     assert_int_equal(state_at(scene->bus, "a", 1), HF_STATE_DONE);
 }
 
+/* What a batch handler has seen: the positions of its last call, and how many calls there were. */
+struct units_seen {
+    pthread_mutex_t mutex;
+    int calls;
+    char last[64];
+    bool fails;
+};
+
+static struct units_seen units_seen = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static hf_verdict see_unit(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                           void *ctx)
+{
+    (void)delivery;
+    (void)ctx;
+    pthread_mutex_lock(&units_seen.mutex);
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        length += (size_t)snprintf(units_seen.last + length, sizeof units_seen.last - length,
+                                   "%lld ", (long long)events[i]->position);
+    }
+    units_seen.calls++;
+    bool fails = units_seen.calls == 1;
+    pthread_mutex_unlock(&units_seen.mutex);
+    return fails ? HF_RETRY : HF_ACK;
+}
+
+static bool has_failed(void *ctx)
+{
+    return info_of(ctx, "a").retrying >= 4;
+}
+
+/* A unit that has failed comes again with those that are left of it. */
+static void a_unit_comes_again_without_the_cancelled_event(void **state)
+{
+    struct scene *scene = *state;
+    hf_bus *other = scene_open(scene, NULL);
+    hf_subscription_options options = options_of(HF_MODE_ORDERED);
+
+    options.batch = 4;
+    options.batch_by = HF_BATCH_NONE;
+    options.retry_base_ms = 2000;
+    options.retry_max_ms = 2000;
+    units_seen.calls = 0;
+    publish_keys(scene->bus, "kmkm");
+    assert_ok(hf_subscribe_batch(scene->bus, "a", "*", see_unit, NULL, &options, NULL));
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(has_failed, other));
+    assert_ok(cancel(other, "a", 2, PATIENCE_MS));
+    settle_all(scene->bus, "a");
+    pthread_mutex_lock(&units_seen.mutex);
+    assert_string_equal(units_seen.last, "1 3 4 ");
+    assert_int_equal(units_seen.calls, 2);
+    pthread_mutex_unlock(&units_seen.mutex);
+    assert_int_equal(state_at(other, "a", 2), HF_STATE_CANCELLED);
+}
+
+static int64_t mark_count(struct scene *scene)
+{
+    return tables_number(scene, scene->path ? "SELECT count(*) FROM holdfast_cancels"
+                                            : "SELECT count(*) FROM holdfast_private.cancels");
+}
+
+static void marks_go_with_their_events(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = options_of(HF_MODE_SHARED);
+
+    create(scene->bus, "a", &options);
+    publish_keys(scene->bus, "kkk");
+    assert_ok(cancel(scene->bus, "a", 1, -1));
+    assert_ok(cancel(scene->bus, "a", 3, -1));
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    grow_old(scene);
+    publish(scene->bus, "x", NULL, "{}");
+    assert_int_equal(mark_count(scene), 2);
+    set_retention(scene->bus, INT64_C(1000) * 3600 * 24 * 30, -1, HF_LAGGING_KEEP);
+    retain(scene->bus, HF_OFF);
+    assert_int_equal(mark_count(scene), 0);
+    assert_status(cancel(scene->bus, "a", 1, -1), HF_NOTFOUND);
+}
+
 /* ---- Forced interleavings -------------------------------------------------------------------- */
 
 #ifdef HF_FAULTS
@@ -591,6 +679,8 @@ int main(int argc, char **argv)
         scene_test(partitions_of_two_processes),
         scene_test(a_transactional_subscription_passes_it_over),
         scene_test(a_seek_back_delivers_it_again),
+        scene_test(a_unit_comes_again_without_the_cancelled_event),
+        scene_test(marks_go_with_their_events),
 #ifdef HF_FAULTS
         cmocka_unit_test_setup_teardown(a_withdrawn_request_gives_the_event_back, scene_setup,
                                         points_teardown),

@@ -121,6 +121,21 @@ static const struct rule rules[] = {
      {.checkpoint = -1, .cursor = 20, .leased = true, .dead_id = -1},
      HF_STATE_PROCESSING},
     {"shared, done", SHARED, "a.b", {.checkpoint = -1, .cursor = 10, .dead_id = -1}, HF_STATE_DONE},
+    {"cancelled ahead",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 5, .settled = true, .cancelled_at_us = 7, .dead_id = -1},
+     HF_STATE_CANCELLED},
+    {"cancelled and passed",
+     SHARED,
+     "a.b",
+     {.checkpoint = -1, .cursor = 20, .cancelled_at_us = 7, .dead_id = -1},
+     HF_STATE_CANCELLED},
+    {"cancelled after its letter was resolved",
+     ORDERED,
+     "a.b",
+     {.checkpoint = 50, .cancelled_at_us = 7, .dead_id = 3},
+     HF_STATE_CANCELLED},
     {"gone from the log and passed",
      ORDERED,
      NULL,
@@ -138,7 +153,9 @@ static void states_of_deliveries_follow_from_the_stored_facts(void **state)
         definition.options.on_unhandled = rules[i].on_unhandled;
         definition.patterns[0] = text_of("a.*");
         definition.pattern_count = 1;
-        hf_state found = inspect_state(&definition, 10, text_of(rules[i].type), &rules[i].facts);
+        struct delivery_facts facts = rules[i].facts;
+        facts.cancelled_at_us = facts.cancelled_at_us > 0 ? facts.cancelled_at_us : -1;
+        hf_state found = inspect_state(&definition, 10, text_of(rules[i].type), &facts);
         if (found != rules[i].state) {
             fail_msg("%s: %s, not %s", rules[i].claim, hf_state_name(found),
                      hf_state_name(rules[i].state));
@@ -150,7 +167,7 @@ static void every_state_of_a_delivery_has_a_name(void **state)
 {
     (void)state;
     const char *names[] = {"not_for_it", "pending", "processing", "retrying",
-                           "held",       "done",    "dead"};
+                           "held",       "done",    "dead",       "cancelled"};
     for (size_t i = 0; i < COUNTED(names); i++) {
         assert_string_equal(hf_state_name((hf_state)i), names[i]);
     }

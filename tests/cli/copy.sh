@@ -124,6 +124,7 @@ patiently full.db "
     INSERT INTO holdfast_settled VALUES (2, 0, 6), (2, 0, 7);
     INSERT INTO holdfast_outcomes VALUES (2, 1, 6, 10, 3, 4, 'oc', '[6]'),
         (2, 2, 5, 11, 1, 2, 'od', '[5]');
+    INSERT INTO holdfast_cancels VALUES (2, 6, 123, 12, 13, 'cb', 'cr');
     UPDATE holdfast_leases SET expires_at = 0, owner = NULL, owner_name = NULL, bound = 0, kept = 0,
         piece = 2, times = x'', claimed_at = NULL;
     UPDATE holdfast_dead_letters SET key_version = 5, schedule_id = 'd', producer = 'dp',

@@ -39,6 +39,7 @@ objects "event show" "$id"
 objects "event list"
 objects "sub create" pulled --on '**' --from start --mode shared
 hf sub create pushed --on '**' --from start
+objects "event cancel" 6 --subscription pushed
 objects "sub list"
 objects "sub show" pushed
 objects claim pulled -n 1

@@ -98,8 +98,8 @@ BEGIN
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition FOR UPDATE;
     ELSE
         v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch, true);
-        status := v_fence.status;
-        message := v_fence.message;
+        status := CASE WHEN p_token IS NULL THEN HF_STALE ELSE v_fence.status END;
+        message := coalesce(v_fence.message, 'no process answers');
         IF status <> HF_OK THEN
             RETURN;
         END IF;
@@ -151,11 +151,17 @@ BEGIN
         WHERE l.subscription_id = p_subscription_id AND l.positions @> p_position FOR UPDATE;
     PERFORM FROM partitions p WHERE p.subscription_id = p_subscription_id AND p.partition = 0
         FOR UPDATE;
-    IF v_lease.token IS NULL AND EXISTS (
-        SELECT FROM leases l
-        WHERE l.subscription_id = p_subscription_id AND l.positions @> p_position) THEN
-        RAISE EXCEPTION 'the event was claimed at this moment'
-            USING ERRCODE = 'serialization_failure';
+    IF v_lease.token IS NULL THEN
+        -- Was it claimed meanwhile? A settle that has locked the lease may wait for the partition.
+        SELECT * INTO v_lease FROM leases l
+            WHERE l.subscription_id = p_subscription_id AND l.positions @> p_position
+            FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND AND EXISTS (
+            SELECT FROM leases l
+            WHERE l.subscription_id = p_subscription_id AND l.positions @> p_position) THEN
+            RAISE EXCEPTION 'the event is being settled at this moment: try again'
+                USING ERRCODE = 'serialization_failure';
+        END IF;
     END IF;
     v_stored := journal_newest(p_subscription_id, 0);
     SELECT r.kind INTO v_kind FROM retries r

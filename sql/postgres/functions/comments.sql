@@ -144,7 +144,12 @@ COMMENT ON FUNCTION holdfast.cron_next(text, text, timestamptz) IS
 
 COMMENT ON FUNCTION holdfast.event_states IS
     'The state of an event in every subscription: not_for_it, pending, processing (node, since), '
-    'retrying (next_attempt_at), held, done or dead (dead_id), with the attempts that failed.';
+    'retrying (next_attempt_at), held, done, dead (dead_id) or cancelled (cancelled_at, '
+    'cancelled_by, cancel_reason), with the attempts that failed.';
+COMMENT ON FUNCTION holdfast.cancel_event IS
+    'Settles an event, named by its id or its position, for one subscription without a handler. '
+    'Answers cancelled, or requested: a process has it in hand, and gives it up unless its handler '
+    'succeeds.';
 
 -- ---- Events for later ---------------------------------------------------------------------------
 

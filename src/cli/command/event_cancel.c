@@ -106,15 +106,15 @@ static const struct option_row cancel_options[] = {
 const struct command command_event_cancel = {
     .name = "event cancel",
     .usage = "ID|POSITION",
-    .summary = "cancels an event for a subscription: it is not delivered to it",
+    .summary = "cancels an event for a subscription, which does not get it",
     .examples = "  holdfast event cancel 4711 --subscription mailer\n"
                 "  holdfast event cancel 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55 \\\n"
                 "    --subscription mailer --reason 'sent by hand'\n",
-    .details = "An event that is done, or a dead letter, stays so: the command says it and exits\n"
-               "with 4. One whose handler runs is waited for: if the handler succeeds the command\n"
-               "exits with 4, if it fails the event is cancelled, and if it is not over in time\n"
-               "nothing is changed and the command exits with 5. A seek back over a cancelled\n"
-               "event delivers it again.\n",
+    .details = "An event that is done, or a dead letter, stays so: the command says it and\n"
+               "exits with 4. One whose handler runs is waited for: if the handler succeeds the\n"
+               "command exits with 4, if it fails the event is cancelled, and if it is not over\n"
+               "in time nothing is changed and the command exits with 5. A seek back over a\n"
+               "cancelled event delivers it again.\n",
     .options = cancel_options,
     .words_min = 1,
     .words_max = 1,
