@@ -101,7 +101,7 @@ typedef struct hf_subscription_options {
     int64_t tx_max_ms;         /* 1000: the longest that a transactional handler may run, and
                                      others wait for its transaction; 1..60 000 */
     int64_t gap_timeout_ms;    /* 0, off; only where a server hides its locks; 0..86 400 000 */
-    int32_t stuck_max;         /* 16: handlers past their timeout before it pauses; 1..256 */
+    int32_t stuck_max;         /* 16: handlers past their timeout before a pause; 1..256 */
     int32_t breaker_events;    /* 20: first attempts in the window before it may open;
                                      1..100 000 */
     int32_t breaker_percent;   /* 50: opens when more than this failed; 0..99 */

@@ -54,7 +54,7 @@ const struct command command_tick = {
     .summary = "fires what is due, and brings events for later",
     .examples = "  holdfast tick\n"
                 "  * * * * * holdfast tick --db postgres:///shop >/dev/null    (crontab)\n",
-    .details = "For those who run no process that works: `work`, `claim`, `tail --follow` and\n"
+    .details = "For a database that no process works on: `work`, `claim`, `tail --follow` and\n"
                "programs with the library do this by themselves. Any number of them may do it\n"
                "at the same time; everything is published once.\n",
     .run = run_tick,
