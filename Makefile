@@ -172,13 +172,15 @@ CLI_SRC := $(filter-out $(MAIN_SRC),$(call below,src/show src/cli))
 
 # tests/<layer>/test_x.c is a program; the layer's other .c files and tests/support/*.c are linked
 # into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own;
-# tests/preload/*.c become libraries for other people's programs.
+# tests/preload/*.c become libraries for other people's programs, tests/tools/*.c programs for shell
+# tests.
 TEST_SRC := $(sort $(filter-out tests/torture/% tests/fuzz/%,$(wildcard tests/*/test_*.c)))
 TEST_LAYERS := $(sort $(patsubst tests/%/,%,$(dir $(TEST_SRC))))
 HELPER_SRC := $(sort $(filter-out $(TEST_SRC), \
                 $(wildcard tests/support/*.c $(TEST_LAYERS:%=tests/%/*.c))))
 TORTURE_SRC := $(sort $(wildcard tests/torture/*.c))
 PRELOAD_SRC := $(sort $(wildcard tests/preload/*.c))
+TOOL_SRC := $(sort $(wildcard tests/tools/*.c))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
@@ -233,6 +235,7 @@ TEST_ARCHIVE := $(if $(IS_SHARED),,$(INTERNAL))
 BINARY := $(if $(MAIN_SRC),$(BUILD)/holdfast)
 TEST_PROGRAMS := $(TEST_SRC:%.c=$(BUILD)/%)
 PRELOADS := $(PRELOAD_SRC:%.c=$(BUILD)/%.so)
+TOOLS := $(TOOL_SRC:%.c=$(BUILD)/%)
 TORTURE_PROGRAMS := $(TORTURE_SRC:%.c=$(BUILD)/%)
 EXAMPLE_PROGRAMS := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 BENCH_PROGRAMS := $(BENCH_SRC:%.c=$(BUILD)/%)
@@ -277,7 +280,7 @@ test-all: ## The same, and every test in every variant
 matching = $(foreach p,$(TEST_PROGRAMS),$(if $(findstring $(ONLY),$p),$p))
 chosen = $(filter-out $(WITHOUT:%=build/%), \
              $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS)))
-TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS)
+TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS) $(TOOLS)
 TEST_GOALS_thread = $(if $(WITHOUT),,$(BINARY)) $(chosen)
 TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
 # The neighbours are for tests of the command named upgrade.
@@ -554,6 +557,12 @@ $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ -lcmocka $(TEST_LIBS)
+
+# They are not what is tested, so they need nothing of the variant.
+$(TOOLS): $(BUILD)/%: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CPPFLAGS) -std=gnu11 -O1 -g $(WARNINGS) $(ERRORS) $(PQ_CFLAGS) -o $@ $< $(PQ_LIBS)
 
 # Without the variant's flags: the program that loads it has none of them.
 $(PRELOADS): $(BUILD)/%.so: %.c $(BUILD)/flags

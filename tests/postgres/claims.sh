@@ -3,6 +3,7 @@
 # and beside others.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 A=00000000-0000-4000-8000-00000000000a

@@ -2,6 +2,7 @@
 # What people call and read has a comment in the database, so that \df+ and \d+ explain it.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 # Public: a parameter without the prefix p_, or a name that docs/sql.md calls, and two of

@@ -3,6 +3,7 @@
 # beside others; and that progress leaves no dead rows.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 A=00000000-0000-4000-8000-00000000000a

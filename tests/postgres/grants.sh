@@ -2,6 +2,7 @@
 # Roles of a namespace: each may do what it is for, in its namespace, and nothing in another.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
     sql "CREATE ROLE some" >/dev/null

@@ -2,6 +2,7 @@
 # holdfast.import_table: an existing table moves into the log, with positions in a stated order.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 # A table whose rows lie in another order than they are to be numbered: written backwards, then

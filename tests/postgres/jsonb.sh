@@ -2,6 +2,7 @@
 # JSON may be given as json, jsonb or text wherever a function takes it; nothing else may.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 events="SELECT payload, metadata FROM holdfast.event_log ORDER BY position DESC LIMIT"
 publish="SELECT FROM holdfast.publish('default', 't'"

@@ -3,6 +3,7 @@
 # log; and claims and roles that may only consume bring what is due.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 hf() { "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=${role:-holdfast}" "$@"; }
 id() { echo "0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c$1"; }

@@ -2,6 +2,7 @@
 # Dead letters in SQL: retried, resolved and purged by their numbers or by conditions.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 # letters COUNT: so many events of alternating types become dead letters of the subscription jobs.

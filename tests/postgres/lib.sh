@@ -6,6 +6,9 @@
 #                           copied from the one that scripts/run-tests made, if there is one
 #   install_schema          makes the schema in this database, or brings it up to date, with psql
 #   sql TEXT                runs statements, prints rows (columns separated by |), fails on an error
+#   keep                    from here on sql and what uses it need no new session for each call, but
+#                           one that is as new after each (tests/tools/sql_session.c)
+#   keep_none               ends that session: the next call opens another
 #   is CLAIM SQL WANTED     one test: the rows are as wanted (lines joined by a space)
 #   becomes SQL WANTED      waits until the rows are as wanted (fails after 60 s, and shows them)
 #   fails CLAIM SQL WANTED  one test: it fails, and "SQLSTATE: message" is as wanted (a pattern)
@@ -58,6 +61,7 @@ cluster_stop() {
     for name in "${!session_pid[@]}"; do
         shut "$name"
     done
+    [ -z "$kept_dir" ] || kill "$kept_pid" 2>/dev/null
     "$ROOT/scripts/postgres-cluster" stop "$cluster_dir"
 }
 
@@ -65,7 +69,9 @@ schema_count=0
 schema() {
     schema_count=$((schema_count + 1))
     export PGDATABASE=test$schema_count
-    if ! psql -qX -d postgres -c "CREATE DATABASE $PGDATABASE TEMPLATE holdfast_ready" 2>/dev/null
+    # Copying files is cheaper than logging each page, and what all servers before 15 do.
+    if ! psql -qX -d postgres 2>/dev/null \
+        -c "CREATE DATABASE $PGDATABASE TEMPLATE holdfast_ready STRATEGY file_copy"
     then
         psql -qX -d postgres -c "CREATE DATABASE $PGDATABASE" || exit 1
         install_schema || exit 1
@@ -78,8 +84,53 @@ install_schema() {
     "${HOLDFAST:-$ROOT/build/release/holdfast}" migrate --print | psql -qX -v ON_ERROR_STOP=1
 }
 
+# ---- One session --------------------------------------------------------------------------------
+
+# The directory of the session that is kept, and its process. In kept_free there is a byte while no
+# call uses it: a call that runs beside another one has a psql of its own.
+kept_dir='' kept_pid='' kept_in='' kept_out='' kept_free=''
+
+keep() {
+    local dir
+    dir=$(mktemp -d)
+    mkfifo "$dir/in" "$dir/out" "$dir/free"
+    "${BUILD:-$ROOT/build/release}/tests/tools/sql_session" "$dir/text" <"$dir/in" >"$dir/out" &
+    kept_pid=$!
+    disown # a `wait` for everything does not wait for it
+    exec {kept_in}>"$dir/in" {kept_out}<"$dir/out" {kept_free}<>"$dir/free"
+    printf x >&"$kept_free"
+    kept_dir=$dir
+}
+
+keep_none() {
+    printf '\0\0\0\0' >&"$kept_in"
+    read -r _ <&"$kept_out"
+}
+
+# run_sql SQL: runs statements and sets sql_text to what they print. Fails if they do.
+run_sql() {
+    local status=
+    if [ -n "$kept_dir" ] && [[ $1 != \\* && $1 == *[![:space:]]* ]] &&
+        read -r -N 1 -t 0.001 <&"$kept_free"; then
+        printf '%s\0' "$PGUSER" "$PGDATABASE" "$PGOPTIONS" "$1" >&"$kept_in"
+        read -r status <&"$kept_out"
+        IFS= read -r -d '' sql_text <"$kept_dir/text"
+        printf x >&"$kept_free"
+    else
+        sql_text=$(psql -qXAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$1" 2>&1; status=$?
+            printf x; exit "$status")
+        status=$?
+        sql_text=${sql_text%x}
+    fi
+    return "${status:-2}"
+}
+
 sql() {
-    psql -qXAt -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$1" 2>&1
+    local sql_text status
+    run_sql "$1"
+    status=$?
+    printf '%s' "$sql_text"
+    return "$status"
 }
 
 past() {
@@ -114,8 +165,6 @@ past() {
         END \$\$" >/dev/null
 }
 
-# ---- One session --------------------------------------------------------------------------------
-
 same() { # WANTED TEXT
     [ "$1" = "$2" ] || { printf 'wanted: %s\nfound:  %s\n' "$1" "$2"; return 1; }
 }
@@ -126,7 +175,10 @@ like() { # PATTERN TEXT
 }
 
 rows() { # SQL: its rows, joined by spaces
-    sql "$1" | paste -sd' ' -
+    local sql_text
+    run_sql "$1"
+    sql_text=${sql_text%$'\n'}
+    printf '%s\n' "${sql_text//$'\n'/ }"
 }
 
 is() {
@@ -142,7 +194,10 @@ becomes() {
 }
 
 fails() {
-    ok "$1" like "$3" "$(sql "$2" | sed -n 's/^.*ERROR:  //p' | head -1)"
+    local sql_text said=
+    run_sql "$2"
+    case $sql_text in *'ERROR:  '*) said=${sql_text#*ERROR:  } ;; esac
+    ok "$1" like "$3" "${said%%$'\n'*}"
 }
 
 # ---- Node ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 # jumps to a later month finds itself without one: that is what taking the months away stands for.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 

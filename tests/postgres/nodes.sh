@@ -3,6 +3,7 @@
 # functions, what they refuse, and that C sees what SQL has done.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 database="postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast"
 hf() { "$HOLDFAST" --db "$database" "$@"; }

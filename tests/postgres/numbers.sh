@@ -4,6 +4,7 @@
 # nothing that was acknowledged is missing.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"

@@ -3,6 +3,7 @@
 # line is true.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 parts="viewer publisher consumer owner"
 

@@ -2,6 +2,7 @@
 # holdfast.publish and publish_many: what is stored, what is refused, who waits for whom.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 publish="SELECT position, duplicate, key_version FROM holdfast.publish"

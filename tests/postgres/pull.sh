@@ -3,6 +3,7 @@
 # what they refuse, and that C and SQL settle each other's leases.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 # fresh COUNT [OPTIONS] [PATTERNS]: a new shared subscription s<n> that begins before COUNT new

@@ -3,6 +3,7 @@
 # lose it with a rollback; one bucket is the same in C and in SQL.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 sql "SELECT holdfast.create_subscription('default', 'jobs', ARRAY['**'], 'start', mode => 'shared',
          options => '{\"rate_events\": 2, \"rate_ms\": 3600000}');

@@ -5,6 +5,7 @@
 # Eight months are simulated by making the tables of past months, with events that entered then.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ ! -x "$HOLDFAST" ]; then
@@ -17,6 +18,7 @@ fi
 empty=$PGDATABASE
 begin() {
     begun=$((${begun:-0} + 1))
+    keep_none
     psql -qX -d postgres -c "CREATE DATABASE begun$begun TEMPLATE $empty" || exit 1
     export PGDATABASE=begun$begun
     url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"

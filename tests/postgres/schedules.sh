@@ -3,6 +3,7 @@
 # each other's schedules.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 hf() { "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast" "$@"; }
 # late NAME MINUTES: it waits for a time so long ago.

@@ -2,6 +2,7 @@
 # event_states: where an event is in every subscription, the same as the command says.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 url="postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast"
 hf() { "$HOLDFAST" --db "$url" "$@"; }

@@ -3,6 +3,7 @@
 # those who do it at the same time. test_subscribing.c compares them with the library.
 . "$(dirname "$0")/lib.sh"
 cluster max_prepared_transactions=2
+keep
 schema
 hf() { "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast" "$@"; }
 create() { echo "SELECT holdfast.create_subscription('default', $1)"; }

@@ -4,6 +4,7 @@
 # gapless namespaces, whose publishers come one after another.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 sql "SELECT FROM holdfast.change_subscription_put(1, 's', '[\"**\"]', '{}', 2, 1, 0, -1, now())" \

@@ -3,6 +3,7 @@
 # wait; beside the process that brings an event or the upkeep that sweeps keys; for roles.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 # once KEY [ARGUMENTS]: publishes with this key; prints position and whether it is a duplicate
 once() { echo "SELECT \"position\", duplicate FROM holdfast.publish('default', 't',

@@ -5,6 +5,7 @@
 # things.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 sql "SELECT holdfast.create_subscription('default', 'jobs', '{**}', 'start', mode => 'shared');
      SELECT holdfast.create_subscription('default', 'line', '{**}', 'start', 'ordered')" >/dev/null

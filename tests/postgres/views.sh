@@ -2,6 +2,7 @@
 # What people look at from SQL: event_log, dead_letters, stats().
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 now=clock_timestamp\(\)
 

@@ -2,6 +2,7 @@
 # Waiting for events in SQL without polling: LISTEN, prepare_wait, and one more look.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 sql "SELECT holdfast.create_subscription('default', 'jobs', '{**}', 'start', 'shared')" >/dev/null
 publish="SELECT FROM holdfast.publish('default', 'job')"
