@@ -96,8 +96,12 @@ exits() {
     local wanted=$1 claim=$2
     shift 2
     hf "$@"
-    [ "$rc" -eq "$wanted" ]
-    result $? "$claim" < <(echo "exit status $rc instead of $wanted: holdfast $*"; head -c 2000 err)
+    if [ "$rc" -eq "$wanted" ]; then
+        result 0 "$claim"
+    else
+        result 1 "$claim" < <(echo "exit status $rc instead of $wanted: holdfast $*"
+            head -c 2000 err)
+    fi
     told_by=$tap_name
 }
 
@@ -107,21 +111,30 @@ of_output() {
 }
 
 is() {
-    [ "$2" = "$3" ]
-    result $? "$1" < <(printf 'got:    %s\nwanted: %s\n' "$2" "$3")
+    if [ "$2" = "$3" ]; then
+        result 0 "$1"
+    else
+        result 1 "$1" < <(printf 'got:    %s\nwanted: %s\n' "$2" "$3")
+    fi
 }
 
 has() {
     of_output "$2"
-    grep -aEq -- "$3" "$2"
-    result $? "$1" < <(echo "no line of $2 matches $3:"; head -c 2000 "$2")
+    if grep -aEq -- "$3" "$2"; then
+        result 0 "$1"
+    else
+        result 1 "$1" < <(echo "no line of $2 matches $3:"; head -c 2000 "$2")
+    fi
     tap_subject=
 }
 
 hasnt() {
     of_output "$2"
-    ! grep -aEq -- "$3" "$2"
-    result $? "$1" < <(echo "a line of $2 matches $3:"; grep -aE -- "$3" "$2" | head -c 2000)
+    if ! grep -aEq -- "$3" "$2"; then
+        result 0 "$1"
+    else
+        result 1 "$1" < <(echo "a line of $2 matches $3:"; grep -aE -- "$3" "$2" | head -c 2000)
+    fi
     tap_subject=
 }
 
