@@ -32,7 +32,7 @@ DELETE FROM holdfast_cancels WHERE subscription_id = ?1 AND position = ?2;
 SELECT position, hash FROM holdfast_cancels INDEXED BY holdfast_cancels_requested
     WHERE subscription_id = ?1 AND cancelled_at IS NULL ORDER BY position LIMIT ?2;
 
--- Whoever works for the subscription reads its definition again, and the requests with it.
+-- Runners of the subscription read its definition again, and the requests with it.
 -- name: cancels_tell
 UPDATE holdfast_subscriptions SET generation = generation + 1 WHERE id = ?1;
 
