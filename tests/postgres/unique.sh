@@ -90,6 +90,14 @@ ok "is waited for" blocked b
 ask a "ROLLBACK" >/dev/null
 hears "and rolled back is replaced" b "|f|t"
 is "it is not in the log" "$logged" "$((before + 1))"
+sql "SELECT FROM holdfast.publish_later('default', 't', '1', now() - interval '1 s',
+         unique_key => 'm', unique_for => '1 h')" >/dev/null
+asks "one with a time of its own" a "BEGIN; SELECT released FROM holdfast.tick('default')" 1
+tell b "$(later m "unique_for => '1 h', replace => true")"
+ok "is waited for" blocked b
+ask a "COMMIT" >/dev/null
+hears "and in the log it has its key for that time" b "$(sql "SELECT max(position)
+    FROM holdfast.event_log")|t|f"
 shut a
 shut b
 
@@ -137,6 +145,17 @@ fails "a time needs a key" "$(many '{k,NULL}' '{1 h,1 h}')" "HF001: event 1: uni
 fails "as many of them as events" "SELECT FROM holdfast.publish_many('default', '{t,t}',
     NULL::json[], unique_keys => '{k}', unique_for => '{1 h}')" \
     "HF001: the arrays are not of one length"
+
+# --- Many whose time is over ---
+sql "INSERT INTO holdfast_private.uniques (namespace_id, key, id, until, sweep_at)
+     SELECT 1, 'flood' || i, gen_random_uuid(), now() - interval '1 h', now() - interval '1 h'
+     FROM generate_series(1, 300000) i" >/dev/null
+flood="SELECT count(*) FROM holdfast_private.uniques WHERE key LIKE 'flood%'"
+is "those of one namespace do not keep retain() from the others for long" \
+    "SELECT holdfast.retain('default', 0); SELECT ($flood) BETWEEN 1 AND 299999" "0 t"
+is "it goes on with the next call" \
+    "SELECT holdfast.retain('default', 0); SELECT ($flood) < $(sql "$flood")" "0 t"
+sql "DELETE FROM holdfast_private.uniques WHERE key LIKE 'flood%'" >/dev/null
 
 # --- What is refused ---
 fails "a key needs a time" "SELECT FROM holdfast.publish('default', 't', unique_key => 'k')" \

@@ -392,7 +392,8 @@ $$;
 -- the caller's transaction, which should be this call alone. A log that is in use is left alone for
 -- a tenth of that time. Of a role that only has a part in a namespace it wants nothing, and in a
 -- transaction that is not READ COMMITTED it cannot do anything: 0, and the months stay
--- (retention_may). A warning tells of each subscription that loses something.
+-- (retention_may). A warning tells of each subscription that loses something. It works on a
+-- namespace for about a second: if there is more to do, it is the namespace's turn again at once.
 CREATE OR REPLACE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL,
                                            p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
@@ -403,6 +404,7 @@ DECLARE
     v_id      integer;
     v_through bigint;
     v_every   bigint;
+    v_until   timestamptz;
     v_step    record;
 BEGIN
     IF NOT retention_may() THEN
@@ -417,6 +419,7 @@ BEGIN
         BEGIN
             v_every := p_every_ms;
             v_through := (SELECT p.through FROM retention_plan(v_id) p);
+            v_until := clock_timestamp() + interval '1 s';
             FOR v_round IN 1 .. 1000 LOOP
                 SELECT * INTO v_step FROM change_retain(v_id, v_through, v_every, 5000, true);
                 v_every := NULL;
@@ -428,6 +431,11 @@ BEGIN
                 EXIT WHEN v_step.status <> HF_OK OR NOT v_step.taken OR NOT v_step.more;
                 IF v_step.bytes > 0 THEN
                     RETURN 1;
+                ELSIF clock_timestamp() > v_until THEN
+                    UPDATE namespaces n
+                        SET retained_at = clock_timestamp() - p_every_ms * interval '1 ms'
+                        WHERE n.id = v_id;
+                    EXIT;
                 END IF;
             END LOOP;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
