@@ -122,6 +122,15 @@ hf ack s "$lease"
 is "the last 1000 outcomes of a subscription are kept" "$(rows outcomes)" 1000
 exits 0 "event show" event show 1100 --json
 is "the newest one is" "$(state attempts)" 1
+if on sqlite; then
+    before=$(rows outcomes)
+    hf namespace set default --retain-bytes 1
+    exits 0 "retention" retention run
+    true_that "takes outcomes along with their events" test "$(rows outcomes)" -lt "$before"
+    is "all of them" "$(patiently bus.db "SELECT count(*) FROM holdfast_outcomes o
+        WHERE NOT EXISTS (SELECT 1 FROM holdfast_events e WHERE e.place & 17592186044415 =
+            o.position)")" 0
+fi
 
 # ---- Ordered ------------------------------------------------------------------------------------
 
@@ -167,6 +176,9 @@ else
     is "it is not known what the dead worker had handed out, so there is no number" \
         "$(sed -n 2p killed | cut -d ' ' -f 1)" none
 fi
+exits 0 "event show" event show 3 --json
+is "and so it is shown" "$(state state) $(state deliveries)" \
+    "done $(on sqlite && echo 2 || echo null)"
 hf publish order.made '{"n":4}'
 exits 0 "the next event" work s --exec 'sh kill.sh' --until-empty
 is "what came later is known again" "$(tail -n 1 killed)" "1 1"

@@ -97,8 +97,8 @@ exits 0 "a short lease" touch mailer "$lease" --lease 1ms
 until_true 60 shown mailer in_flight 0
 is "ended leases are not in flight, they are pending" "$(sub in_flight pending lease_ended)" \
     "0 5 2"
-still() { hf sub show mailer --json && grep -q '"not_moving":"' out; }
-until_true 60 still # what has just ended may be about to be claimed
+still() { hf sub show "$1" --json && grep -q '"not_moving":"no worker has claimed' out; }
+until_true 60 still mailer # what has just ended may be about to be claimed
 has "then not moving says since when, and why" out \
     '"not_moving":"no worker has claimed anything for [0-9]+ s; the leases of all 2 events that '
 exits 0 "sub list" sub list
@@ -170,4 +170,75 @@ until_true 60 shown mailer in_flight 0
 exits 0 "then it has ended" lease list mailer --ended --json
 is "with its process" "$(field out 1 '$.node') $(field out 1 '$.ended')" "postman 1"
 exec 9>&-
+
+# --- Why a shared one does not move ---
+fresh
+hf sub create jobs --on 'job.*' --mode shared --from start --retry-base 0ms
+hf publish job.a '{}'
+hf publish job.b '{}'
+hf claim jobs --max 1 --lease 1h --json
+lease=$(field out 1 '$.lease')
+sleep 1.2
+hf sub show jobs --json
+is "with an event in hand it moves, however long the others wait" \
+    "$(sub in_flight pending):$(sub not_moving)" "1 1:"
+hf touch jobs "$lease" --lease 1ms
+until_true 60 still jobs
+has "one lease that has ended is told as one" out \
+    '"not_moving":"no worker has claimed anything for [0-9]+ s; the lease of the 1 event that was h'
+hf claim jobs --max 1 --json # what an ended lease had is handed out alone
+hf ack jobs "$(field out 1 '$.lease')"
+hf claim jobs --max 5 --json
+hf nack jobs "$(field out 1 '$.lease')"
+until_true 60 still jobs
+has "a retry that is due is not claimed either" out \
+    '"not_moving":"no worker has claimed anything for [0-9]+ s"'
+is "although nothing is pending" "$(sub pending retrying)" "0 1"
+
+# --- Several leases ---
+hf publish job.d '{}'
+hf publish job.e '{}'
+hf publish job.f '{}'
+hf claim jobs --max 4 --lease 1h --json
+kept=$(field out 1 '$.lease')
+hf ack jobs "$kept" 3
+hf publish job.g '{}'
+hf claim jobs --max 1 --lease 1ms --json
+until_true 60 shown jobs lease_ended 1
+exits 0 "two leases" lease list
+has "positions that are apart are told apart" out "$kept .* 3  2,4-5$"
+exits 0 "a page of them" lease list -n 1 --json
+is "has one" "$(wc -l <out)" 1
+has "and says that there are more" err '^There are more: --limit\.$'
+exits 0 "stats" stats --json
+is "counts what ended leases have left" "$(field out 1 '$.lease_ended')" 1
+exits 0 "those that ended" lease revoke jobs --ended --yes --json
+is "are taken away" "$(cat out)" '{"leases":1,"events":1}'
+exits 0 "the other one" lease list --json
+is "is left" "$(field out 1 '$.lease') $(wc -l <out)" "$kept 1"
+hf ack jobs "$kept"
+hf claim jobs --max 9 --json
+hf ack jobs "$(field out 1 '$.lease')"
+hf publish job.h '{}'
+hf tail -n 1 --json
+entered=$(field out 1 '$.entered_at')
+hf stats --json
+is "what only waits is the oldest of the namespace" "$(field out 1 '$.oldest_waiting')" "$entered"
+hf claim jobs --max 1 --json
+hf ack jobs "$(field out 1 '$.lease')"
+if on sqlite; then
+    hf publish job.i '{}'
+    until_true 60 still jobs
+    for ago in 150:'2 min' 10800:'3 h' 259200:'3 d'; do
+        patiently bus.db "UPDATE holdfast_partitions
+            SET claimed_at = (strftime('%s', 'now') - ${ago%%:*}) * 1000000"
+        hf sub show jobs --json
+        has "long times are told in larger units" out "claimed anything for ${ago#*:}\""
+    done
+    seq 10005 | sed 's/.*/{"type":"job.c","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
+    hf claim jobs --max 10 --lease 1ms --json
+    until_true 60 shown jobs in_flight 0
+    is "what ended leases have left counts up to the limit, too" "$(sub pending pending_more)" \
+        "10000 1"
+fi
 finish

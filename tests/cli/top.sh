@@ -109,13 +109,17 @@ is "then it ends" "$(grep -c '^SUBSCRIPTION ' screen)" 0
 
 # --- A narrow terminal ---
 tm kill-session -t top
-tm new-session -d -s top -x 40 -y 24 "PS1='prompt> ' NO_COLOR=1 sh"
+hf claim mailer --max 1 --json
+hf bury mailer "$(field out 1 '$.lease')"
+tm new-session -d -s top -x 40 -y 24 "env -u NO_COLOR PS1='prompt> ' sh"
 until_true 60 shows 'prompt>'
 tm pipe-pane -t top "cat >'$work/raw'"
 type_keys "'$HOLDFAST' top --interval 200ms" Enter
 until_true 60 shows '^q: end'
 has "a narrow terminal has the columns that fit" screen '^SUBSCRIPTION +STATE +PENDING +DEAD$'
-has "numbers are not cut" screen '^mailer +[a-z ]+ +4 +0$'
+has "numbers are not cut" screen '^mailer +[a-z ]+ +3 +1$'
+true_that "dead letters are red" grep -aqP '\033\[31m +1\033\[0m' raw
+true_that "and so is a subscription that does not move" grep -aqP '\033\[31mnot moving' raw
 is "each subscription has one row" \
     "$(sed -n '/^SUBSCRIPTION/,/^q: end/p' screen | grep -c .)" 13
 has "long lines are cut" screen '^head 4, .*…$'

@@ -115,6 +115,10 @@ if [ "$grants" = t ]; then
     for since in '{infinity}' '{-infinity}' '{20000-01-01}' '{0044-03-15 BC}'; do
         fails "a handler that runs since $since" "$(running "$since")" "HF001: the time at which *"
     done
+    fails "more handlers than a process runs" "SET ROLE $role;
+        SELECT FROM holdfast.process_running(1, '$token', array_fill(1::bigint, ARRAY[1025]),
+        array_fill(1::bigint, ARRAY[1025]), array_fill(now(), ARRAY[1025]))" \
+        "HF001: a process runs at most 1024 *"
     refused "handlers that run, from the element 0" "$(running '[0:0]={2020-01-01}')"
     is "(the event can be settled)" \
         "SET ROLE $role; SELECT holdfast.ack('default', 'jobs', '$lease', '{1}')" ""
