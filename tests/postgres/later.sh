@@ -33,7 +33,14 @@ is "what does not wait is no row" \
     "SELECT count(*) FROM holdfast.later_show('default', '$(id 99)')" 0
 is "stats counts them" "SELECT later FROM holdfast.stats('default')" 3
 fails "too many" "$list, max => 1001)" "HF001: max is 1001; it must be 1 to 1000"
-fails "by a type that is no pattern" "$list, type => 'job..*')" "HF001: pattern has an empty *"
+for type in 'job..*' '' 'a b' '*x' '**.a'; do
+    fails "by a type that is no pattern: $type" "$list, type => '$type')" \
+        "HF001: type is no pattern: $type"
+done
+for type in 3:'*' 3:'**' 2:'job.**' 1:'*.a' 1:other; do
+    is "by one that is: ${type#*:}" "SELECT count(*)
+        FROM holdfast.later_list('default', type => '${type#*:}')" "${type%%:*}"
+done
 fails "of no namespace" "SELECT FROM holdfast.later_list('no')" "HF003: there is no namespace no"
 plan=$(sql "SET enable_seqscan = off; EXPLAIN SELECT * FROM holdfast_private.delayed d
     WHERE d.namespace_id = 1 AND (d.due_at, d.number) > (now(), 0)
@@ -196,6 +203,8 @@ wait $!
 keep 45 job.late '1 h'
 ok "a publisher sees what waits" same job.late \
     "$(as publisher "SELECT type FROM holdfast.later_list('default')")"
+ok "also by type" same job.late \
+    "$(as publisher "SELECT type FROM holdfast.later_list('default', type => 'job.*')")"
 ok "and cancels it" same "t|" \
     "$(as publisher "SELECT * FROM holdfast.later_cancel('default', '$(id 45)')")"
 stats="SELECT later FROM holdfast.stats('default') WHERE subscription IS NULL"
