@@ -16,7 +16,7 @@ hf_status settlement_init(struct settlement *settlement, size_t max)
     *settlement = (struct settlement){
         .slots = mem_calloc(max, sizeof(struct slot *)),
         .outcomes = mem_calloc(max, sizeof *settlement->outcomes),
-        .stories = mem_calloc(max, sizeof *settlement->stories),
+        .stories = mem_alloc(max * sizeof *settlement->stories),
     };
     if (!settlement->slots || !settlement->outcomes || !settlement->stories) {
         settlement_release(settlement);

@@ -48,7 +48,7 @@ static void chain_remove(struct chain *chain, struct slot *slot)
 static hf_status queue_init(struct queue *queue, int32_t slots)
 {
     *queue = (struct queue){.capacity = (size_t)slots};
-    queue->slots = mem_calloc((size_t)slots, sizeof *queue->slots);
+    queue->slots = mem_alloc((size_t)slots * sizeof *queue->slots);
     if (!queue->slots) {
         return fail(HF_NOMEM, "out of memory for %d deliveries in hand", slots);
     }
