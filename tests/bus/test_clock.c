@@ -9,6 +9,8 @@
 
 #include "base/point.h"
 #include "base/time/clock.h"
+#include "bus/bus.h"
+#include "store/timers.h"
 
 #include <stdatomic.h>
 
@@ -429,12 +431,117 @@ static void an_event_for_others_after_a_pause_is_not_stored_at_once(void **state
     assert_true(wait_until(is_hit, &stored)); /* but stored it is, after a while */
 }
 
+/* ---- Schedules that were planned while the clock was ahead ----------------------------------- */
+
+struct waiting {
+    struct fire fire;
+    int64_t next_us;
+};
+
+static int look_at_schedule(const struct schedule_row *row, void *ctx)
+{
+    struct waiting *waiting = ctx;
+
+    waiting->next_us = row->next_us;
+    waiting->fire.generation = row->generation;
+    waiting->fire.waited_us = row->next_us;
+    memcpy(waiting->fire.schedule_id, row->id, sizeof waiting->fire.schedule_id);
+    return 0;
+}
+
+static struct waiting waiting_of(struct scene *scene)
+{
+    struct waiting waiting = {.fire = {.change = {.kind = CHANGE_FIRE, .now_us = clock_wall_us()},
+                                       .skipped_first_us = STORE_NEVER,
+                                       .skipped_last_us = STORE_NEVER,
+                                       .node = text_of("clock")}};
+
+    assert_ok(store_schedule_get(scene->bus->store, text_of("s"), look_at_schedule, &waiting));
+    return waiting;
+}
+
+/* A schedule of every second, and what a process did to it whose clock was ahead by so much. */
+static void plan_ahead(struct scene *scene, int64_t ahead_us)
+{
+    hf_schedule schedule = HF_SCHEDULE_INIT;
+
+    schedule.name = "s";
+    schedule.expression = "* * * * * *";
+    schedule.type = "tick";
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    struct waiting waiting = waiting_of(scene);
+    waiting.fire.next_us = waiting.next_us + ahead_us;
+    assert_ok(store_run(scene->bus->store, &waiting.fire.change, DEADLINE_NEVER));
+    assert_int_equal(waiting_of(scene).next_us, waiting.fire.next_us);
+}
+
+static void a_schedule_does_not_wait_for_a_clock_that_was_a_year_ahead(void **state)
+{
+    struct scene *scene = *state;
+    static struct planned planned;
+
+    memset(&planned, 0, sizeof planned);
+    plan_ahead(scene, 365 * DAY_US);
+    assert_ok(hf_start(scene->bus));
+    int64_t until_us = mono_us() + PATIENCE_MS * INT64_C(1000) / 4;
+    while (planned.count < 2 && mono_us() < until_us) {
+        assert_ok(hf_read(scene->bus, NULL, 100, 100, &planned.cursor, look_at_planned, &planned));
+    }
+    assert_true(planned.count >= 2);
+    assert_int_equal(planned.repeated, 0);
+    assert_true(planned.last_us < clock_wall_us() + HOUR_US);
+}
+
+/* A process whose clock is behind sees the same: for a few days it leaves such a schedule alone. */
+static void a_schedule_waits_for_a_clock_that_was_a_day_ahead(void **state)
+{
+    struct scene *scene = *state;
+
+    plan_ahead(scene, DAY_US);
+    int64_t next_us = waiting_of(scene).next_us;
+    struct hits looks = {"schedules_planned_anew", point_hits("schedules_planned_anew")};
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(is_hit, &looks));
+    assert_int_equal(waiting_of(scene).next_us, next_us);
+}
+
+/* While the clock was ahead the time that comes next was fired: it is not fired once more. */
+static void a_time_that_was_fired_ahead_is_not_fired_again(void **state)
+{
+    struct scene *scene = *state;
+    static struct planned planned;
+
+    memset(&planned, 0, sizeof planned);
+    hf_schedule schedule = HF_SCHEDULE_INIT;
+    schedule.name = "s";
+    schedule.expression = "* * * * * *";
+    schedule.type = "tick";
+    assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
+    assert_ok(hf_start(scene->bus));
+    while (planned.count < 3) {
+        assert_ok(hf_read(scene->bus, NULL, 100, 1000, &planned.cursor, look_at_planned, &planned));
+    }
+    assert_ok(hf_stop(scene->bus, -1));
+    struct waiting waiting = waiting_of(scene);
+    waiting.fire.next_us = waiting.next_us - 3000000; /* three times that are in the log */
+    assert_ok(store_run(scene->bus->store, &waiting.fire.change, DEADLINE_NEVER));
+    assert_ok(hf_start(scene->bus));
+    int64_t before = planned.count;
+    while (planned.count < before + 3) {
+        assert_ok(hf_read(scene->bus, NULL, 100, 1000, &planned.cursor, look_at_planned, &planned));
+    }
+    assert_int_equal(planned.repeated, 0);
+}
+
 static const struct CMUnitTest tests[] = {
     clock_test(ordered_delivery_survives_jumps_of_the_clock),
     clock_test(shared_delivery_survives_jumps_of_the_clock),
     clock_test(a_jump_of_the_clock_does_not_change_the_owner),
     clock_test(a_jump_of_the_clock_does_not_time_a_handler_out),
     clock_test(an_event_for_others_after_a_pause_is_not_stored_at_once),
+    clock_test(a_schedule_does_not_wait_for_a_clock_that_was_a_year_ahead),
+    clock_test(a_schedule_waits_for_a_clock_that_was_a_day_ahead),
+    clock_test(a_time_that_was_fired_ahead_is_not_fired_again),
     clock_test(a_waiting_retry_comes_early_at_worst_after_a_jump_forward),
     clock_test(a_waiting_retry_does_not_wait_for_a_jump_back),
     clock_test(a_claimed_lease_does_not_outlast_a_jump_back),

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/point.h"
 #include "base/text/glob.h"
 #include "base/time/clock.h"
 #include "base/time/misfire.h"
@@ -481,6 +482,71 @@ hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_
     zone_free(plan.zone);
     return status ? fail(status, "schedule %" TEXT_PRI ": %s", TEXT_ARG(row->name), err_message())
                   : HF_OK;
+}
+
+/* ---- A clock that was ahead ------------------------------------------------------------------ */
+
+#define ANEW_MAX 100 /* schedules of one page */
+
+/* A page of all schedules, and those of it that are to be planned anew. */
+struct anew {
+    hf_bus *bus;
+    int64_t now_us;
+    int64_t at_us;
+    struct fire fires[ANEW_MAX]; /* of no event: only what they wait for changes */
+    size_t count;
+    char last[HF_SCHEDULE_NAME_BYTES_MAX + 1]; /* name of the page */
+};
+
+static int find_ahead(const struct schedule_row *row, void *ctx)
+{
+    struct anew *anew = ctx;
+    struct next next = {.at_us = anew->at_us};
+    if (row->name.length >= sizeof anew->last) {
+        return 1;
+    }
+    memcpy(anew->last, row->name.bytes, row->name.length);
+    anew->last[row->name.length] = '\0';
+    if (row->paused_at_us >= 0 || row->next_us <= anew->at_us + SCHEDULE_AHEAD_US) {
+        return 0;
+    }
+    find_next(row, &next);
+    if (!next.status && next.next_us != STORE_NEVER &&
+        row->next_us - next.next_us > SCHEDULE_AHEAD_US) {
+        struct fire fire = fire_of(anew->bus, row, anew->now_us);
+        fire.next_us = next.next_us;
+        anew->fires[anew->count++] = fire;
+        log_about(&anew->bus->log, HF_LOG_WARN, NULL,
+                  "schedule %" TEXT_PRI " was planned while the clock was %lld days ahead; it goes "
+                  "on with the next time",
+                  TEXT_ARG(row->name),
+                  (long long)((row->next_us - next.next_us) / INT64_C(86400000000)));
+    }
+    return 0;
+}
+
+hf_status schedules_plan_anew(hf_bus *bus, int64_t now_us, int64_t at_us,
+                              const atomic_bool *stopping)
+{
+    struct anew *anew = mem_calloc(1, sizeof *anew);
+    if (!anew) {
+        return fail(HF_NOMEM, "out of memory for schedules");
+    }
+    *anew = (struct anew){.bus = bus, .now_us = now_us, .at_us = at_us};
+    hf_status status = HF_OK;
+    bool more = true;
+    while (!status && more && !atomic_load(stopping)) {
+        anew->count = 0;
+        status =
+            store_schedule_list(bus->store, text_of(anew->last), ANEW_MAX, &more, find_ahead, anew);
+        for (size_t i = 0; i < anew->count && !status && !atomic_load(stopping); i++) {
+            status = bus_run(bus, &anew->fires[i].change);
+            status = status == HF_STALE ? HF_OK : status; /* another process has done it */
+        }
+    }
+    mem_free(anew);
+    HF_POINT("schedules_planned_anew");
+    return status == HF_DENIED ? HF_OK : status;
 }
 
 /* ---- By hand --------------------------------------------------------------------------------- */

@@ -20,6 +20,16 @@ struct due {
 hf_status schedule_due(hf_bus *bus, const struct schedule_row *row, int64_t now_us, int64_t at_us,
                        struct arena *arena, struct due **ret_due);
 
+/*
+ * Lets schedules that wait for a time more than SCHEDULE_AHEAD_US later than the next one after
+ * at_us wait for that one instead: they were planned while the clock was ahead. A process whose own
+ * clock is behind by as much would do so wrongly; what is fired because of that is in the log
+ * already, by its id. *stopping: no further call of the store. What it cannot read it leaves alone.
+ */
+hf_status schedules_plan_anew(hf_bus *bus, int64_t now_us, int64_t at_us,
+                              const atomic_bool *stopping);
+#define SCHEDULE_AHEAD_US (7 * INT64_C(86400000000))
+
 /* The bus is open, and this could be a schedule's name. */
 hf_status schedule_check_name(hf_bus *bus, const char *name);
 

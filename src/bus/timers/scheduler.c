@@ -15,6 +15,10 @@
  * its row. Then it is looked at again after BEATEN_MS, and after twice as long each time that
  * nothing could be done, up to FAILED_MS; but nothing else that comes due meanwhile waits for that.
  *
+ * A schedule that was planned while the clock was ahead would wait until that time. So a scheduler
+ * that starts, or finds that the clock was set back, goes through all schedules
+ * (schedules_plan_anew).
+ *
  * What fails is said in the log and tried again after a pause; what is due stays due. A schedule
  * that this process cannot read is logged once in COMPLAIN_MS. What one turn does is in turn.c.
  *
@@ -39,6 +43,7 @@
 #define FAILED_MS 1000 /* the pause after a failure */
 #define BEATEN_MS 5    /* something is due, but another process does it; doubled each time */
 #define COMPLAIN_MS 60000
+#define CLOCK_TOLERANCE_US 1000000 /* the server's clock is known only about so well */
 
 struct scheduler {
     hf_bus *bus;
@@ -47,6 +52,8 @@ struct scheduler {
     bool refused;          /* in the last turn there were schedules that cannot be read */
     int64_t beaten_ms;     /* the pause after the last turn that could do nothing; 0: it could */
     int64_t complained_us; /* of them, when (monotonic); 0: never */
+    int64_t seen_us;       /* what the store's clock has shown when it was last looked whether
+                              schedules are to be planned anew, and since; INT64_MAX: never */
 };
 
 /* After the turn: of those that cannot be read only the first is named, and not every time. */
@@ -89,6 +96,20 @@ static int64_t pause_after(struct scheduler *scheduler, const struct turn *turn)
     return sooner ? (turn->next_us - turn->at_us + 999) / 1000 : pause_ms;
 }
 
+/* When it starts, and when the clock was set back: are there schedules that were planned while it
+ * was ahead? */
+static void mind_the_clock(struct scheduler *scheduler, int64_t now_us, int64_t at_us)
+{
+    hf_bus *bus = scheduler->bus;
+    bool delegated = atomic_load(&bus->timers.delegated); /* we may not see schedules */
+    if (at_us < scheduler->seen_us - CLOCK_TOLERANCE_US && !delegated &&
+        schedules_plan_anew(bus, now_us, at_us, &scheduler->stopping)) {
+        log_about(&bus->log, HF_LOG_WARN, NULL, "%s", err_message());
+        return; /* again in the next turn */
+    }
+    scheduler->seen_us = at_us;
+}
+
 /* Does what is due; how long nothing else will be, in ms. */
 static int64_t take_turn(struct scheduler *scheduler)
 {
@@ -101,6 +122,9 @@ static int64_t take_turn(struct scheduler *scheduler)
         return FAILED_MS;
     }
     int64_t longest_ms = store_look_ms(bus->store) > 0 ? SLEEP_REMOTE_MS : SLEEP_MS;
+    if (due_us != STORE_NEVER) {
+        mind_the_clock(scheduler, turn.now_us, at_us);
+    }
     if (due_us == STORE_NEVER || due_us > at_us) {
         scheduler->beaten_ms = 0;
     }
@@ -168,6 +192,7 @@ hf_status scheduler_start(hf_bus *bus)
         return fail(HF_NOMEM, "out of memory");
     }
     scheduler->bus = bus;
+    scheduler->seen_us = INT64_MAX;
     hf_status status = companion_init(&scheduler->companion);
     if (status) {
         mem_free(scheduler);
