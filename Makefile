@@ -44,6 +44,7 @@ TEST_TIMEOUT ?= 600
 
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
+LIBEXECDIR ?= $(PREFIX)/libexec
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
@@ -142,6 +143,8 @@ PQ_LIBS := $(shell pkg-config --libs libpq 2>/dev/null || echo -lpq)
 LIBS := -lsqlite3 -lm -ldl
 # What the command needs beyond the library; tests link the command's parts, too.
 CLI_LIBS := -lyaml
+# What the program with the HTTP server needs besides.
+SERVER_LIBS := -lmicrohttpd -lgnutls
 
 # Warnings stop the build in `make test` only: a newer compiler must not break a user's build.
 # This is no part of $(BUILD)/flags, so switching it recompiles nothing.
@@ -169,7 +172,8 @@ ENTRY_SRC := src/store/postgres/module.c
 POSTGRES_SRC := $(filter-out $(ENTRY_SRC),$(filter src/store/postgres/%,$(LIB_SRC)))
 CORE_SRC := $(filter-out $(WAYS_SRC) $(ENTRY_SRC) $(POSTGRES_SRC),$(LIB_SRC))
 MAIN_SRC := $(filter %/main.c,$(call below,src/cli))
-CLI_SRC := $(filter-out $(MAIN_SRC),$(call below,src/show src/cli))
+CLI_SRC := $(filter-out $(MAIN_SRC),$(call below,src/json src/cli))
+SERVER_SRC := $(call below,src/server)
 
 # tests/<layer>/test_x.c is a program; the layer's other .c files and tests/support/*.c are linked
 # into each of them. tests/torture/*.c, examples/*.c and bench/*.c are programs of their own;
@@ -195,8 +199,9 @@ LINKED_OBJ := $(call objects,src/store/module/linked.c)
 MODULE_OBJ := $(call objects,src/store/module/opened.c)
 CLI_OBJ := $(call objects,$(CLI_SRC))
 MAIN_OBJ := $(call objects,$(MAIN_SRC))
+SERVER_OBJ := $(call objects,$(SERVER_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
-ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(TEST_SRC) $(HELPER_SRC) \
+ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(SERVER_SRC) $(TEST_SRC) $(HELPER_SRC) \
                           $(TORTURE_SRC) $(FUZZ_SRC) $(REPLAY_SRC) $(EXAMPLE_SRC) $(BENCH_SRC))
 
 SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
@@ -234,6 +239,7 @@ INTERNAL := $(BUILD)/internal.a
 TEST_SHARED := $(if $(IS_SHARED),$(BUILD)/libinternal.so)
 TEST_ARCHIVE := $(if $(IS_SHARED),,$(INTERNAL))
 BINARY := $(if $(MAIN_SRC),$(BUILD)/holdfast)
+SERVER := $(BUILD)/holdfast-serve
 TEST_PROGRAMS := $(TEST_SRC:%.c=$(BUILD)/%)
 PRELOADS := $(PRELOAD_SRC:%.c=$(BUILD)/%.so)
 TOOLS := $(TOOL_SRC:%.c=$(BUILD)/%)
@@ -249,7 +255,7 @@ FUZZ_PROGRAMS := $(FUZZ_SRC:%.c=$(BUILD)/%)
 in_variant = BUILD="$$PWD/build/$(1)" HOLDFAST="$$PWD/build/$(1)/holdfast" ROOT="$$PWD"
 
 .PHONY: all
-all: library $(BINARY) ## Build the library and the holdfast command (default)
+all: library $(BINARY) $(SERVER) ## Build the library and the holdfast command (default)
 
 .PHONY: library
 library: $(SHARED) $(MODULE) $(STATIC) $(STATIC_POSTGRES) ## Build the shared and the static libraries
@@ -283,7 +289,7 @@ chosen = $(filter-out $(WITHOUT:%=build/%), \
              $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS)))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS) $(TOOLS)
 TEST_GOALS_thread = $(if $(WITHOUT),,$(BINARY)) $(chosen)
-TEST_GOALS_address = $(BINARY) $(chosen) $(REPLAY_PROGRAMS)
+TEST_GOALS_address = $(BINARY) $(SERVER) $(chosen) $(REPLAY_PROGRAMS)
 # The neighbours are for tests of the command named upgrade, which run in two variants if several are
 # asked for.
 upgrades = $(if $(or $(if $(ONLY),,all),$(findstring upgrade,$(ONLY))), \
@@ -384,6 +390,7 @@ install: all ## Install below PREFIX (and DESTDIR)
 	install -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)/holdfast" \
 	    "$(DESTDIR)$(LIBDIR)/pkgconfig"
 	install -m 755 $(BINARY) "$(DESTDIR)$(BINDIR)/holdfast"
+	install -D -m 755 $(SERVER) "$(DESTDIR)$(LIBEXECDIR)/holdfast/holdfast-serve"
 	install -m 644 include/holdfast.h "$(DESTDIR)$(INCLUDEDIR)/holdfast.h"
 	install -m 644 include/holdfast/*.h "$(DESTDIR)$(INCLUDEDIR)/holdfast"
 	install -m 644 $(STATIC) $(STATIC_POSTGRES) "$(DESTDIR)$(LIBDIR)"
@@ -408,6 +415,7 @@ holdfast.sql: all ## Write the schema of PostgreSQL as a script for psql
 .PHONY: uninstall
 uninstall: ## Remove what install put there
 	rm -f "$(DESTDIR)$(BINDIR)/holdfast" "$(DESTDIR)$(INCLUDEDIR)/holdfast.h" \
+	    "$(DESTDIR)$(LIBEXECDIR)/holdfast/holdfast-serve" \
 	    $(foreach header,$(notdir $(wildcard include/holdfast/*.h)), \
 	        "$(DESTDIR)$(INCLUDEDIR)/holdfast/$(header)") \
 	    $(foreach library,libholdfast libholdfast-postgres, \
@@ -416,7 +424,7 @@ uninstall: ## Remove what install put there
 	    "$(DESTDIR)$(LIBDIR)/pkgconfig/holdfast.pc" \
 	    $(foreach page,$(MAN_PAGES),"$(DESTDIR)$(call man_target,$(page))") \
 	    $(foreach shell,$(SHELLS),"$(DESTDIR)$(DATADIR)/$(COMPLETION_$(shell))")
-	@rmdir "$(DESTDIR)$(INCLUDEDIR)/holdfast" 2>/dev/null || true
+	@rmdir "$(DESTDIR)$(INCLUDEDIR)/holdfast" "$(DESTDIR)$(LIBEXECDIR)/holdfast" 2>/dev/null || true
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true
 
 # --- How things are made -------------------------------------------------------------------------
@@ -519,6 +527,12 @@ $(BUILD)/holdfast: $(MAIN_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ $(PIE) $(STATIC_SANITIZER) $(ALL_LDFLAGS) $(LIBS) \
 	    $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS)
+
+# The same command with the HTTP server in it. Its serve_run is found before that of the archive.
+$(SERVER): $(MAIN_OBJ) $(SERVER_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $(MODULE)
+	$(call say,LINK)
+	$(Q)$(CC) -o $@ $^ $(PIE) $(STATIC_SANITIZER) $(ALL_LDFLAGS) $(LIBS) \
+	    $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS) $(SERVER_LIBS)
 
 # The neighbours' own objects come first, so that the archive's are not taken.
 define neighbour =

@@ -21,17 +21,21 @@ BEGIN {
     allow("bus/deliver/ordered", below " bus bus/deliver")
     allow("bus/timers", below " bus")
     allow("bus/api", below " bus bus/deliver bus/timers")
-    allow("show", "")
-    allow("cli", "cli/core cli/config show")
-    allow("cli/core", "show")
-    allow("cli/config", "cli/core show")
-    allow("cli/work", "cli/core cli/config show")
-    allow("cli/bench", "cli/core show")
-    allow("cli/watch", "cli/core show")
-    allow("cli/command", "cli/core cli/config cli/work cli/watch show")
+    allow("json", "")
+    allow("cli", "cli/core cli/config json")
+    allow("cli/core", "json")
+    allow("cli/config", "cli/core json")
+    allow("cli/work", "cli/core cli/config json")
+    allow("cli/bench", "cli/core json")
+    allow("cli/watch", "cli/core json")
+    allow("cli/command", "cli/core cli/config cli/work cli/watch json")
+    allow("server", "server/http server/access cli/core cli/work")
+    allow("server/http", "json")
+    allow("server/access", "server/http")
+    allow("server/api", "server/http json")
     # What the command may use of the library's inside: leaf modules that know nothing of a bus.
     count = split("arena banned err mem ranges thread uuid text/buf text/glob text/json_check " \
-                  "text/json_read text/json_write text/text text/utf8 time/clock time/cron " \
+                  "text/json_read text/json_write text/suggest text/text text/utf8 time/clock time/cron " \
                   "time/deadline time/time time/timetable time/zone", names, " ")
     for (i = 1; i <= count; i++)
         helper["base/" names[i] ".h"] = 1
@@ -83,9 +87,9 @@ FNR == 1 {
         next
     } else if (name ~ /\.\.\// || folder_of(name) == "") {
         refuse("write it from src/, as \"base/text/buf.h\"")
-    } else if (layer ~ /^(show|cli)$/ && name == "bus/options.def") {
+    } else if (layer ~ /^(json|cli|server)$/ && name == "bus/options.def") {
         next # the options of a subscription are listed once, for the library and the command
-    } else if (layer ~ /^(show|cli)$/ && name ~ /^base\//) {
+    } else if (layer ~ /^(json|cli|server)$/ && name ~ /^base\//) {
         if (!(name in helper))
             refuse("not one of the helpers that the command may use")
     } else if (!index(allowed[folder], " " folder_of(name) " ")) {

@@ -95,6 +95,7 @@ int main(int argc, char **argv)
     out_init(false, false);
     cli.started_at_us = clock_wall_us();
 
+    cli.argv = argv;
     code = run(&cli, argc, argv);
     status = hf_close(&cli.bus);
     if (status && code == EXIT_OK) {

@@ -114,6 +114,7 @@ objects doctor
 nothing verify
 objects copy "$HOLDFAST_URL" "$(empty copied)"
 echo demo >>tried # it takes ten seconds, in demo.sh
+echo serve >>tried # it prints nothing on stdout (tests/http/api.sh)
 objects "bench publish" --events 20
 objects "bench consume" --events 20
 objects "bench e2e" --seconds 1 --rate 20/s

@@ -1,16 +1,16 @@
 /* Unit tests of the command's parts that need no database. */
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text/suggest.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/histogram.h"
-#include "cli/command/import_line.h"
 #include "cli/core/args.h"
 #include "cli/core/lines.h"
 #include "cli/core/out.h"
 #include "cli/core/show.h"
-#include "cli/core/suggest.h"
 #include "cli/core/url.h"
 #include "cli/work/deliver.h"
+#include "json/new_event.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -236,13 +236,13 @@ static void a_line_needs_a_type_and_no_id(void **state)
 
     (void)state;
     arena_init(&arena, 100000);
-    assert_int_equal(import_line_read(text_of("{\"type\":\"a\",\"payload\":1.10}"), &arena, &event),
-                     HF_OK);
+    assert_int_equal(
+        new_event_read(text_of("{\"type\":\"a\",\"payload\":1.10}"), "it", &arena, &event), HF_OK);
     assert_string_equal(event.payload, "1.10");
     assert_int_equal(event.payload_bytes, 4);
     assert_null(event.id);
     assert_int_equal(event.expected_version, -1);
-    assert_int_equal(import_line_read(text_of("{\"typ\":\"a\"}"), &arena, &event), HF_INVALID);
+    assert_int_equal(new_event_read(text_of("{\"typ\":\"a\"}"), "it", &arena, &event), HF_INVALID);
     assert_non_null(strstr(err_message(), "did you mean \"type\""));
     arena_release(&arena);
 }

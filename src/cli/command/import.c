@@ -22,12 +22,12 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "cli/command/import_line.h"
 #include "cli/core/lines.h"
 #include "cli/core/out.h"
 #include "cli/core/progress.h"
 #include "cli/core/show.h"
 #include "cli/core/stop.h"
+#include "json/new_event.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -258,7 +258,8 @@ static bool is_blank(struct text line)
 static int import_line(struct import *import, struct text line)
 {
     char message[HF_ERR_BYTES_MAX];
-    hf_status status = import_line_read(line, &import->arena, &import->events[import->count]);
+    hf_status status =
+        new_event_read(line, "the line", &import->arena, &import->events[import->count]);
     int code;
 
     if (status) {

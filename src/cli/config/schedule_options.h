@@ -6,7 +6,7 @@
 #define HF_CLI_CONFIG_SCHEDULE_OPTIONS_H
 
 #include "cli/core/args.h"
-#include "show/objects.h"
+#include "json/objects.h"
 
 #define SCHEDULE_OPTION_ZONE                                                                       \
     {                                                                                              \

@@ -10,10 +10,10 @@
 
 #include "base/banned.h"
 #include "base/err.h"
+#include "base/text/suggest.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/out.h"
-#include "cli/core/suggest.h"
 
 #include <assert.h>
 #include <string.h>

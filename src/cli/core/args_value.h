@@ -5,8 +5,8 @@
 #ifndef HF_CLI_CORE_ARGS_VALUE_H
 #define HF_CLI_CORE_ARGS_VALUE_H
 
+#include "base/text/suggest.h"
 #include "cli/core/args.h"
-#include "cli/core/suggest.h"
 
 /* What a value may be, as part of a sentence: "takes a whole number from 1 to 9". */
 struct value_form {

@@ -30,6 +30,7 @@ enum {
 enum { NAGIOS_OK = 0, NAGIOS_WARNING = 1, NAGIOS_CRITICAL = 2, NAGIOS_UNKNOWN = 3 };
 
 struct cli {
+    char **argv; /* as the program was started */
     struct args args;
     const char *url;            /* the database */
     const char *namespace_name; /* NULL: the default one */

@@ -64,6 +64,7 @@ const struct command *const commands[] = {
     &command_config_check,
     &command_config_show,
     &command_config_keys,
+    &command_serve,
     &command_stats,
     &command_top,
     &command_check,
@@ -87,7 +88,7 @@ const struct command_section command_sections[] = {
     {"for schedules", &command_schedule_add},
     {"for namespaces and nodes", &command_namespace_create},
     {"for the configuration file", &command_config_check},
-    {"for the database", &command_stats},
+    {"for the database", &command_serve},
     {"to measure", &command_bench_publish},
     {NULL, NULL},
 };

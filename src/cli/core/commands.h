@@ -9,6 +9,7 @@
 extern const struct command command_demo;
 extern const struct command command_publish;
 extern const struct command command_tail;
+extern const struct command command_serve;
 extern const struct command command_work;
 extern const struct command command_claim;
 extern const struct command command_ack;

@@ -6,7 +6,7 @@
 
 #include "base/text/buf.h"
 #include "base/text/json_write.h"
-#include "show/objects.h"
+#include "json/objects.h"
 
 #include <holdfast.h>
 

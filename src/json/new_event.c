@@ -1,19 +1,19 @@
 /*
- * import_line.c - reads a line of an import.
+ * new_event.c - see new_event.h.
  *
- * The line as a whole is checked once; its members are then slices of it. Strings are decoded, the
- * payload and the metadata are copied byte for byte. The bus checks limits again: it is the
+ * The object as a whole is checked once; its members are then slices of it. Strings are decoded,
+ * the payload and the metadata are copied byte for byte. The bus checks limits again: it is the
  * authority, this file only finds the text.
  */
-#include "cli/command/import_line.h"
+#include "json/new_event.h"
 
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/text/buf.h"
 #include "base/text/json_check.h"
 #include "base/text/json_read.h"
+#include "base/text/suggest.h"
 #include "base/time/time.h"
-#include "cli/core/suggest.h"
 
 enum field {
     FIELD_TYPE,
@@ -174,20 +174,21 @@ static hf_status unknown_field(const char *name)
         return fail(HF_INVALID, "there is no field \"%.64s\"; did you mean \"%s\"?", name,
                     suggest.best);
     }
-    return fail(HF_INVALID,
-                "there is no field \"%.64s\"; a line has type, payload, id, key, tenant, metadata, "
-                "producer, emitted_at, expected_version, unique, unique_for, deliver_at, replace",
-                name);
+    return fail(
+        HF_INVALID,
+        "there is no field \"%.64s\"; an event has type, payload, id, key, tenant, metadata, "
+        "producer, emitted_at, expected_version, unique, unique_for, deliver_at, replace",
+        name);
 }
 
-static hf_status read_members(struct reading *reading, struct text line)
+static hf_status read_members(struct reading *reading, struct text object)
 {
     struct json_iter iter;
     struct text key;
     struct text raw;
     uint32_t seen = 0;
 
-    json_iter_init(&iter, line);
+    json_iter_init(&iter, object);
     while (json_iter_next(&iter, &key, &raw)) {
         hf_status status;
         size_t field = 0;
@@ -217,19 +218,20 @@ static hf_status read_members(struct reading *reading, struct text line)
     return HF_OK;
 }
 
-hf_status import_line_read(struct text line, struct arena *arena, hf_new_event *ret_event)
+hf_status new_event_read(struct text object, const char *what, struct arena *arena,
+                         hf_new_event *ret_event)
 {
-    const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 1}; /* the line is one level more */
+    const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 1}; /* it is one level more */
     hf_new_event event = HF_NEW_EVENT_INIT;
     struct buf word;
     struct reading reading = {arena, &word, &event};
-    hf_status status = json_check_object(line.bytes, line.length, &limits, "the line");
+    hf_status status = json_check_object(object.bytes, object.length, &limits, what);
 
     if (status) {
         return status;
     }
-    buf_init(&word, line.length + 1);
-    status = read_members(&reading, line);
+    buf_init(&word, object.length + 1);
+    status = read_members(&reading, object);
     buf_release(&word);
     if (!status) {
         *ret_event = event;

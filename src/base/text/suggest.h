@@ -1,8 +1,8 @@
 /*
  * suggest.h - "did you mean": the known word nearest to a mistyped one.
  */
-#ifndef HF_CLI_CORE_SUGGEST_H
-#define HF_CLI_CORE_SUGGEST_H
+#ifndef HF_BASE_TEXT_SUGGEST_H
+#define HF_BASE_TEXT_SUGGEST_H
 
 #include <stddef.h>
 

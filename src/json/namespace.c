@@ -1,7 +1,7 @@
 /*
  * namespace.c - namespaces, their numbers, schedules and nodes, as JSON.
  */
-#include "show/objects.h"
+#include "json/objects.h"
 
 #include "base/banned.h"
 

@@ -7,7 +7,7 @@
  * length: one edit in a word of three letters, two in six, three at most. A word that other
  * programs use for the same is nearer than any: `remove` is `rm`, not `revoke`.
  */
-#include "cli/core/suggest.h"
+#include "base/text/suggest.h"
 
 #include "base/banned.h"
 

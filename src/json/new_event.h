@@ -1,5 +1,5 @@
 /*
- * import_line.h - one line of an import becomes one event to publish.
+ * new_event.h - a JSON object becomes an event to publish.
  *
  *     {"type":"user.created","payload":{"id":1},"key":"u1","emitted_at":"2026-01-31T12:00:00Z"}
  *
@@ -9,14 +9,16 @@
  * output can be imported. Anything else is a mistake. The payload's bytes are taken as they are: a
  * number never goes through a float.
  */
-#ifndef HF_CLI_COMMAND_IMPORT_LINE_H
-#define HF_CLI_COMMAND_IMPORT_LINE_H
+#ifndef HF_JSON_NEW_EVENT_H
+#define HF_JSON_NEW_EVENT_H
 
 #include "base/arena.h"
 
 #include <holdfast.h>
 
-/* Fills ret_event, whose texts are allocated in the arena. HF_INVALID with a sentence. */
-hf_status import_line_read(struct text line, struct arena *arena, hf_new_event *ret_event);
+/* Fills ret_event, whose texts are allocated in the arena. HF_INVALID with a sentence, in which the
+ * object is called `what`: "the line". */
+hf_status new_event_read(struct text object, const char *what, struct arena *arena,
+                         hf_new_event *ret_event);
 
 #endif

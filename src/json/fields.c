@@ -6,7 +6,7 @@
  * tokens become spaces (one object is one line), and characters that could steer a terminal, which
  * JSON allows inside strings, become escapes.
  */
-#include "show/fields.h"
+#include "json/fields.h"
 
 #include "base/banned.h"
 #include "base/text/utf8.h"

@@ -1,7 +1,7 @@
 /*
  * subscription.c - subscriptions, their options, partitions and blocked keys, as JSON.
  */
-#include "show/objects.h"
+#include "json/objects.h"
 
 #include "base/banned.h"
 

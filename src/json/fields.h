@@ -3,8 +3,8 @@
  *
  * Times are RFC 3339 strings; what is absent or not known is null.
  */
-#ifndef HF_SHOW_FIELDS_H
-#define HF_SHOW_FIELDS_H
+#ifndef HF_JSON_FIELDS_H
+#define HF_JSON_FIELDS_H
 
 #include "base/text/json_write.h"
 

@@ -5,10 +5,10 @@
  * fields are those of the struct: one vocabulary for C, for `--json` and for HTTP. Times lose their
  * "_us".
  */
-#ifndef HF_SHOW_OBJECTS_H
-#define HF_SHOW_OBJECTS_H
+#ifndef HF_JSON_OBJECTS_H
+#define HF_JSON_OBJECTS_H
 
-#include "show/fields.h"
+#include "json/fields.h"
 
 #include <holdfast.h>
 

@@ -1,7 +1,7 @@
 /*
  * event.c - events, where they are, what waits for its time, and who has what, as JSON.
  */
-#include "show/objects.h"
+#include "json/objects.h"
 
 #include "base/banned.h"
 

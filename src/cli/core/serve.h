@@ -1,0 +1,21 @@
+/*
+ * serve.h - running the HTTP server, which is in a program of its own.
+ *
+ * The libraries that an HTTP server needs take several times as long to load as a command takes.
+ * So `holdfast` is linked without them, and `holdfast serve` becomes the program holdfast-serve,
+ * which is the same command with src/server in it. serve_run is in either: in serve_exec.c, which
+ * starts that program, and in src/server/serve.c.
+ */
+#ifndef HF_CLI_CORE_SERVE_H
+#define HF_CLI_CORE_SERVE_H
+
+#include "cli/core/cli.h"
+
+#define SERVE_PROGRAM "holdfast-serve"
+#define SERVE_LISTEN "127.0.0.1:7070"
+#define SERVE_BODY_BYTES (INT64_C(64) << 20)
+
+/* Serves until the end. Answers an exit status. */
+int serve_run(struct cli *cli);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * access.c - see access.h.
+ */
+#include "server/access/access.h"
+
+#include "base/banned.h"
+
+#include <microhttpd.h>
+
+#define BEARER "Bearer "
+
+/* ---- Host and Origin ------------------------------------------------------------------------- */
+
+/* The name in "name:port" or "[::1]:port". */
+static struct text host_name(const char *host)
+{
+    const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
+
+    end = end ? end + 1 : host + strcspn(host, ":");
+    return (struct text){host, (size_t)(end - host)};
+}
+
+static bool is_name(struct text name, const char *known)
+{
+    return name.length == strlen(known) && strncasecmp(name.bytes, known, name.length) == 0;
+}
+
+static bool is_ours(const struct access *access, const char *host)
+{
+    static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
+    struct text name = host_name(host);
+
+    for (size_t i = 0; i < sizeof loopback / sizeof loopback[0]; i++) {
+        if (is_name(name, loopback[i])) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < access->host_count; i++) {
+        if (is_name(name, access->hosts[i])) {
+            return true;
+        }
+    }
+    return access->tokens && access->host_count == 0; /* no page of a stranger has a token */
+}
+
+/* Is it the origin of a page that this very host has sent? */
+static bool is_own_origin(const char *origin, const char *host)
+{
+    const char *name = strstr(origin, "://");
+
+    return name && strcasecmp(name + 3, host) == 0;
+}
+
+bool access_check_source(const struct access *access, struct exchange *exchange)
+{
+    const char *host = exchange_header(exchange, "Host");
+    const char *origin = exchange_header(exchange, "Origin");
+    const char *site = exchange_header(exchange, "Sec-Fetch-Site");
+
+    if (!host || !is_ours(access, host)) {
+        return answer_problem(exchange, MHD_HTTP_MISDIRECTED_REQUEST,
+                              "this server does not go by the name %s",
+                              host ? host : "that the request has not given");
+    }
+    if ((origin && !is_own_origin(origin, host)) || (site && strcmp(site, "cross-site") == 0)) {
+        return answer_problem(exchange, MHD_HTTP_FORBIDDEN,
+                              "a page of another site may not use this server");
+    }
+    return true;
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+bool access_check_role(const struct access *access, struct exchange *exchange, enum role role,
+                       const char *namespace_name)
+{
+    const char *header = exchange_header(exchange, "Authorization");
+    enum role has = ROLE_NONE;
+
+    if (role == ROLE_NONE) {
+        return true;
+    }
+    if (!access->tokens) {
+        snprintf(exchange->actor, sizeof exchange->actor, "local");
+        return true;
+    }
+    if (header && strncasecmp(header, BEARER, strlen(BEARER)) == 0) {
+        has = tokens_role(access->tokens, header + strlen(BEARER), namespace_name, exchange->actor);
+    }
+    if (!exchange->actor[0]) {
+        answer_header(exchange, "WWW-Authenticate", "Bearer");
+        return answer_problem(exchange, MHD_HTTP_UNAUTHORIZED,
+                              header ? "the token is not known"
+                                     : "a token is needed: Authorization: Bearer TOKEN");
+    }
+    if (has < role) {
+        return answer_problem(exchange, MHD_HTTP_FORBIDDEN,
+                              "the token %s is %s here; this takes %s", exchange->actor,
+                              has ? role_name(has) : "nothing", role_name(role));
+    }
+    return true;
+}

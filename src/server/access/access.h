@@ -1,0 +1,31 @@
+/*
+ * access.h - may this request be answered?
+ *
+ * Three questions, in this order:
+ *   Host    is it a name that this server goes by? A page whose name was made to lead to this
+ *           machine (DNS rebinding) sends its own.
+ *   Origin  does a page of another site send it? A browser says so, and nothing else does.
+ *   Token   what may its bearer do in the namespace? Without a file of tokens the server listens
+ *           to this machine only, and who can reach it may do everything.
+ */
+#ifndef HF_SERVER_ACCESS_ACCESS_H
+#define HF_SERVER_ACCESS_ACCESS_H
+
+#include "server/access/tokens.h"
+#include "server/http/exchange.h"
+
+struct access {
+    struct tokens *tokens;    /* NULL: there are none */
+    const char *const *hosts; /* names that it goes by besides those of this machine's loopback */
+    size_t host_count;
+};
+
+/* Host and Origin, for every request. False after a refusal. */
+bool access_check_source(const struct access *access, struct exchange *exchange);
+
+/* Whether the caller has the role in the namespace (NULL: in all), and fills in exchange->actor.
+ * False after a refusal: 401 without a token that is known, 403 with one that may not. */
+bool access_check_role(const struct access *access, struct exchange *exchange, enum role role,
+                       const char *namespace_name);
+
+#endif

@@ -1,0 +1,330 @@
+/*
+ * tokens.c - see tokens.h.
+ */
+#include "server/access/tokens.h"
+
+#include "base/banned.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "base/time/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_BYTES_MAX 1048576
+#define LOOK_PERIOD_US 1000000 /* between two looks whether the file has changed */
+#define BLANK " \t"
+
+struct token {
+    char name[HF_NAME_BYTES_MAX + 1];
+    char namespace_name[HF_NAMESPACE_BYTES_MAX + 1];
+    enum role role;
+    unsigned char hash[TOKEN_HASH_BYTES];
+};
+
+/* The tokens of one reading of the file. */
+struct token_list {
+    size_t count;
+    struct token tokens[];
+};
+
+struct tokens {
+    char *path;
+    hf_log_fn log;
+    void *log_ctx;
+    pthread_mutex_t mutex; /* protects what follows */
+    struct token_list *list;
+    struct stat read; /* the file as it was when it was read */
+    int64_t looked_us;
+};
+
+/* ---- Roles and hashes ------------------------------------------------------------------------ */
+
+static const char *const role_names[] = {"none", "viewer", "operator", "admin"};
+
+const char *role_name(enum role role)
+{
+    return role_names[role];
+}
+
+enum role role_of(const char *name)
+{
+    for (int role = ROLE_VIEWER; role <= ROLE_ADMIN; role++) {
+        if (strcmp(role_names[role], name) == 0) {
+            return (enum role)role;
+        }
+    }
+    return ROLE_NONE;
+}
+
+hf_status token_hash(const char *token, unsigned char ret_hash[TOKEN_HASH_BYTES])
+{
+    if (gnutls_hash_fast(GNUTLS_DIG_SHA256, token, strlen(token), ret_hash) != 0) {
+        return fail(HF_NOMEM, "cannot hash a token");
+    }
+    return HF_OK;
+}
+
+static int hex_digit(char c)
+{
+    const char *digits = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c | 0x20) : NULL;
+
+    return at ? (int)(at - digits) : -1;
+}
+
+static bool read_hash(const char *word, unsigned char ret_hash[TOKEN_HASH_BYTES])
+{
+    bool is_hash = strlen(word) == TOKEN_HASH_BYTES * 2;
+
+    for (size_t i = 0; is_hash && i < TOKEN_HASH_BYTES; i++) {
+        int high = hex_digit(word[2 * i]);
+        int low = hex_digit(word[2 * i + 1]);
+        is_hash = high >= 0 && low >= 0;
+        ret_hash[i] = (unsigned char)(high * 16 + low);
+    }
+    return is_hash;
+}
+
+/* ---- The file -------------------------------------------------------------------------------- */
+
+/* Cuts the next word off a line; NULL at its end. */
+static const char *next_word(char **line)
+{
+    char *word = *line + strspn(*line, BLANK);
+    char *end = word + strcspn(word, BLANK);
+
+    *line = *end ? end + 1 : end;
+    *end = '\0';
+    return *word ? word : NULL;
+}
+
+static hf_status read_line(char *line, struct token *ret_token)
+{
+    const char *name = next_word(&line);
+    const char *role = next_word(&line);
+    const char *namespace_name = next_word(&line);
+    const char *hash = next_word(&line);
+
+    if (!hash || next_word(&line)) {
+        return fail(HF_INVALID, "a line has four words: NAME ROLE NAMESPACE SHA256");
+    }
+    if (strlen(name) > HF_NAME_BYTES_MAX || strlen(namespace_name) > HF_NAMESPACE_BYTES_MAX) {
+        return fail(HF_INVALID, "a name is at most %d bytes, a namespace at most %d",
+                    HF_NAME_BYTES_MAX, HF_NAMESPACE_BYTES_MAX);
+    }
+    ret_token->role = role_of(role);
+    if (ret_token->role == ROLE_NONE) {
+        return fail(HF_INVALID, "'%s' is no role: viewer, operator or admin", role);
+    }
+    if (!read_hash(hash, ret_token->hash)) {
+        return fail(HF_INVALID, "the last word is 64 hexadecimal digits, the SHA-256 of the token");
+    }
+    snprintf(ret_token->name, sizeof ret_token->name, "%s", name);
+    snprintf(ret_token->namespace_name, sizeof ret_token->namespace_name, "%s", namespace_name);
+    return HF_OK;
+}
+
+static hf_status read_lines(char *text, const char *path, struct token_list **ret_list)
+{
+    struct token_list *list;
+    size_t lines = 1;
+    int number = 0;
+
+    for (const char *at = text; *at; at++) {
+        lines += *at == '\n';
+    }
+    list = mem_calloc(1, sizeof *list + lines * sizeof list->tokens[0]);
+    if (!list) {
+        return fail(HF_NOMEM, "out of memory");
+    }
+    for (char *line = text; line; number++) {
+        char *end = strchr(line, '\n');
+        char *next = end ? end + 1 : NULL;
+        if (end) {
+            *end = '\0';
+        }
+        line += strspn(line, BLANK);
+        if (*line && *line != '#') {
+            hf_status status = read_line(line, &list->tokens[list->count]);
+            if (status) {
+                mem_free(list);
+                return fail(status, "%s, line %d: %s", path, number + 1, err_message());
+            }
+            list->count++;
+        }
+        line = next;
+    }
+    *ret_list = list;
+    return HF_OK;
+}
+
+/* A file that others can write gives everybody what its owner may. */
+static hf_status check_file(const char *path, const struct stat *found)
+{
+    if (!S_ISREG(found->st_mode)) {
+        return fail(HF_INVALID, "%s is no file", path);
+    }
+    if (found->st_uid != geteuid() && found->st_uid != 0) {
+        return fail(HF_DENIED, "%s belongs to another user, who could make tokens", path);
+    }
+    if (found->st_mode & (S_IWGRP | S_IWOTH)) {
+        return fail(HF_DENIED, "%s can be written by others, who could make tokens; chmod go-w it",
+                    path);
+    }
+    if (found->st_size > FILE_BYTES_MAX) {
+        return fail(HF_INVALID, "%s is larger than %d bytes", path, FILE_BYTES_MAX);
+    }
+    return HF_OK;
+}
+
+static hf_status read_file(const char *path, struct stat *ret_found, struct token_list **ret_list)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char *text = NULL;
+    ssize_t length = 0;
+    hf_status status;
+
+    if (fd < 0 || fstat(fd, ret_found)) {
+        status = fail(errno == EACCES ? HF_DENIED : HF_NOTFOUND, "%s: %s", path, strerror(errno));
+    } else {
+        status = check_file(path, ret_found);
+    }
+    if (!status) {
+        text = mem_alloc((size_t)ret_found->st_size + 1);
+        length = text ? read(fd, text, (size_t)ret_found->st_size) : 0;
+        if (!text || length < 0) {
+            status = fail(text ? HF_IO : HF_NOMEM, "%s cannot be read", path);
+        }
+    }
+    if (!status) {
+        text[length] = '\0';
+        status = strlen(text) == (size_t)length
+                     ? read_lines(text, path, ret_list)
+                     : fail(HF_INVALID, "%s is no text: it has a NUL byte", path);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    mem_free(text);
+    return status;
+}
+
+static void tell(const struct tokens *tokens, hf_log_level level, const char *message)
+{
+    if (tokens->log) {
+        hf_log_record record = {.level = level,
+                                .at_us = clock_wall_us(),
+                                .message = message,
+                                .position = -1,
+                                .attempt = -1,
+                                .attempts_max = -1,
+                                .delay_ms = -1};
+        tokens->log(&record, tokens->log_ctx);
+    }
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_mode == b->st_mode && a->st_uid == b->st_uid;
+}
+
+/* Reads the file again if it has changed. The mutex is held. */
+static void look(struct tokens *tokens)
+{
+    int64_t now_us = clock_mono_us();
+    struct stat found;
+    struct token_list *list = NULL;
+
+    if (now_us - tokens->looked_us < LOOK_PERIOD_US) {
+        return;
+    }
+    tokens->looked_us = now_us;
+    if (stat(tokens->path, &found) == 0 && is_same(&found, &tokens->read)) {
+        return;
+    }
+    if (read_file(tokens->path, &found, &list)) {
+        if (!is_same(&found, &tokens->read)) {
+            tell(tokens, HF_LOG_ERROR, err_message());
+            tokens->read = found; /* told once */
+        }
+        return;
+    }
+    mem_free(tokens->list);
+    tokens->list = list;
+    tokens->read = found;
+    tell(tokens, HF_LOG_INFO, "the file of tokens has changed and was read again");
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+enum role tokens_role(struct tokens *tokens, const char *token, const char *namespace_name,
+                      char ret_name[HF_NAME_BYTES_MAX + 1])
+{
+    unsigned char hash[TOKEN_HASH_BYTES];
+    enum role role = ROLE_NONE;
+
+    if (strlen(token) > TOKEN_BYTES_MAX || token_hash(token, hash)) {
+        return ROLE_NONE;
+    }
+    pthread_mutex_lock(&tokens->mutex);
+    look(tokens);
+    for (size_t i = 0; i < tokens->list->count; i++) {
+        const struct token *one = &tokens->list->tokens[i];
+        bool is_it = gnutls_memcmp(one->hash, hash, sizeof hash) == 0;
+        bool is_for = strcmp(one->namespace_name, "*") == 0 ||
+                      (namespace_name && strcmp(one->namespace_name, namespace_name) == 0);
+        if (is_it) {
+            snprintf(ret_name, HF_NAME_BYTES_MAX + 1, "%s", one->name);
+        }
+        if (is_it && is_for && one->role > role) {
+            role = one->role;
+        }
+    }
+    pthread_mutex_unlock(&tokens->mutex);
+    return role;
+}
+
+hf_status tokens_open(const char *path, hf_log_fn log, void *log_ctx, struct tokens **ret_tokens)
+{
+    struct tokens *tokens = mem_calloc(1, sizeof *tokens);
+    hf_status status;
+
+    if (!tokens) {
+        return fail(HF_NOMEM, "out of memory");
+    }
+    status = mutex_init(&tokens->mutex);
+    if (status) {
+        mem_free(tokens);
+        return status;
+    }
+    tokens->log = log;
+    tokens->log_ctx = log_ctx;
+    tokens->looked_us = clock_mono_us();
+    tokens->path = mem_dup(path, strlen(path));
+    status = tokens->path ? read_file(path, &tokens->read, &tokens->list)
+                          : fail(HF_NOMEM, "out of memory");
+    if (status) {
+        tokens_close(tokens);
+        return status;
+    }
+    *ret_tokens = tokens;
+    return HF_OK;
+}
+
+void tokens_close(struct tokens *tokens)
+{
+    if (tokens) {
+        pthread_mutex_destroy(&tokens->mutex);
+        mem_free(tokens->list);
+        mem_free(tokens->path);
+        mem_free(tokens);
+    }
+}

@@ -1,0 +1,267 @@
+/*
+ * events.c - publishing, and looking at events.
+ */
+#include "base/banned.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
+#include "server/api/api.h"
+#include "json/new_event.h"
+
+#include <microhttpd.h>
+
+#define POSITION_DIGITS_MAX 18
+#define CANCEL_WAIT_MS_MAX 60000
+
+/* ---- Publishing ------------------------------------------------------------------------------ */
+
+/* 201: stored now; 200: it was there before; 202: it waits for its time. */
+static int status_of(const hf_receipt *receipt)
+{
+    if (receipt->duplicate) {
+        return MHD_HTTP_OK;
+    }
+    return receipt->position == 0 ? MHD_HTTP_ACCEPTED : MHD_HTTP_CREATED;
+}
+
+static void publish_one(struct exchange *exchange)
+{
+    hf_new_event event;
+    hf_receipt receipt;
+    hf_status status =
+        new_event_read(buf_text(&exchange->body), "the body", &exchange->memory, &event);
+
+    if (!status) {
+        status = hf_publish(exchange->bus, &event, &receipt);
+    }
+    if (status) {
+        answer_failure(exchange, status);
+        return;
+    }
+    struct json_out json = answer_json(exchange, status_of(&receipt));
+    json_object_begin(&json);
+    show_receipt(&json, &receipt);
+    json_object_end(&json);
+}
+
+/* Reads the events of an array into ret_events, which has room for HF_PUBLISH_MANY_MAX. */
+static hf_status read_events(struct exchange *exchange, hf_new_event *ret_events, size_t *ret_count)
+{
+    const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 2};
+    const struct buf *body = &exchange->body;
+    struct json_iter iter;
+    struct text raw;
+    hf_status status = json_check(body->bytes, body->length, &limits, "the body");
+
+    *ret_count = 0;
+    json_iter_init(&iter, buf_text(body));
+    while (!status && json_iter_next(&iter, NULL, &raw)) {
+        if (*ret_count == HF_PUBLISH_MANY_MAX) {
+            return fail(HF_INVALID, "at most %d events are published at once", HF_PUBLISH_MANY_MAX);
+        }
+        status = new_event_read(raw, "it", &exchange->memory, &ret_events[*ret_count]);
+        if (status) {
+            return fail(status, "event %zu: %s", *ret_count, err_message());
+        }
+        ++*ret_count;
+    }
+    return status;
+}
+
+/* How many elements the array has at most: one more than its commas. */
+static size_t elements_max(const struct buf *body)
+{
+    size_t count = 1;
+
+    for (size_t i = 0; i < body->length && count < HF_PUBLISH_MANY_MAX; i++) {
+        count += body->bytes[i] == ',';
+    }
+    return count;
+}
+
+static void publish_many(struct exchange *exchange)
+{
+    size_t room = elements_max(&exchange->body);
+    hf_new_event *events = mem_calloc(room, sizeof *events);
+    hf_receipt *receipts = mem_calloc(room, sizeof *receipts);
+    size_t count = 0;
+    hf_status status = events && receipts ? read_events(exchange, events, &count)
+                                          : fail(HF_NOMEM, "out of memory");
+
+    if (!status && count > 0) {
+        status = hf_publish_many(exchange->bus, events, count, receipts);
+    }
+    if (status) {
+        answer_failure(exchange, status);
+    } else {
+        struct json_out json = answer_json(exchange, MHD_HTTP_CREATED);
+        json_array_begin(&json);
+        for (size_t i = 0; i < count; i++) {
+            json_object_begin(&json);
+            show_receipt(&json, &receipts[i]);
+            json_object_end(&json);
+        }
+        json_array_end(&json);
+    }
+    mem_free(receipts);
+    mem_free(events);
+}
+
+void events_publish(struct exchange *exchange)
+{
+    if (json_kind(buf_text(&exchange->body)) == JSON_ARRAY) {
+        publish_many(exchange);
+    } else {
+        publish_one(exchange);
+    }
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static int list_event(const hf_event *event, void *ctx)
+{
+    struct list *list = ctx;
+
+    show_event(list_item(list), event);
+    list_item_end(list);
+    return 0;
+}
+
+void events_list(struct exchange *exchange)
+{
+    struct list list;
+    int64_t after = 0;
+    char next[24];
+    hf_status status;
+
+    if (!exchange_query_number(exchange, "after", 0, INT64_MAX, &after) ||
+        !list_begin(&list, exchange)) {
+        return;
+    }
+    status = hf_read(exchange->bus, exchange_query(exchange, "type"), (size_t)list.limit, 0, &after,
+                     list_event, &list);
+    snprintf(next, sizeof next, "%" PRId64, after);
+    list_end(&list, status, list.count == list.limit ? next : NULL);
+}
+
+/* The event that a part of the path names. */
+struct event_view {
+    struct json_out json;
+    struct exchange *exchange;
+    char id[HF_ID_BYTES];
+    int64_t position;
+};
+
+static void note_event(struct event_view *view, const hf_event *event)
+{
+    memcpy(view->id, event->id, sizeof view->id);
+    view->position = event->position;
+}
+
+static int view_event(const hf_event *event, void *ctx)
+{
+    struct event_view *view = ctx;
+
+    note_event(view, event);
+    view->json = answer_json(view->exchange, MHD_HTTP_OK);
+    json_object_begin(&view->json);
+    show_event(&view->json, event);
+    return 1;
+}
+
+static int view_payload(const hf_event *event, void *ctx)
+{
+    struct event_view *view = ctx;
+
+    note_event(view, event);
+    answer_static(view->exchange, "application/json",
+                  (struct text){event->payload, event->payload_bytes});
+    return 1;
+}
+
+static int view_state(const hf_event_state *state, void *ctx)
+{
+    struct event_view *view = ctx;
+
+    json_object_begin(&view->json);
+    show_event_state(&view->json, state);
+    json_object_end(&view->json);
+    return 0;
+}
+
+/* The position that a part of the path says; -1: it is an id. */
+static int64_t position_of(const char *word)
+{
+    size_t digits = strspn(word, "0123456789");
+
+    return digits == 0 || digits > POSITION_DIGITS_MAX || word[digits] ? -1
+                                                                       : strtoll(word, NULL, 10);
+}
+
+/* Finds it by its id, or by its position. */
+static hf_status find(struct event_view *view, hf_event_fn found)
+{
+    const char *word = exchange_param(view->exchange, "id");
+    int64_t position = position_of(word);
+    int64_t cursor = position - 1;
+    hf_status status;
+
+    if (position == -1) {
+        return hf_event_get(view->exchange->bus, word, found, view);
+    }
+    status = position == 0 ? HF_OK : hf_read(view->exchange->bus, NULL, 1, 0, &cursor, found, view);
+    if (!status && (!view->id[0] || view->position != position)) {
+        return fail(HF_NOTFOUND, "there is no event at position %s", word);
+    }
+    return status;
+}
+
+void events_show(struct exchange *exchange)
+{
+    struct event_view view = {.exchange = exchange};
+    hf_status status = find(&view, view_event);
+
+    if (!status) {
+        json_key(&view.json, "states");
+        json_array_begin(&view.json);
+        status = hf_event_states(exchange->bus, view.id, view_state, &view);
+        json_array_end(&view.json);
+        json_object_end(&view.json);
+    }
+    if (status) {
+        answer_failure(exchange, status);
+    }
+}
+
+void events_cancel(struct exchange *exchange)
+{
+    hf_cancel_options options = HF_CANCEL_OPTIONS_INIT;
+    const char *word = exchange_param(exchange, "id");
+    const char *subscription;
+    struct members members;
+
+    members_begin(&members, exchange);
+    subscription = members_text(&members, "subscription");
+    options.reason = members_text(&members, "reason");
+    options.by = exchange->actor;
+    options.position = position_of(word);
+    options.wait_ms = members_number(&members, "wait_ms", 0, CANCEL_WAIT_MS_MAX, -1);
+    if (!subscription) {
+        members_mistake(&members, "\"subscription\" is missing: for which one?");
+    }
+    if (members_end(&members)) {
+        const char *id = options.position == -1 ? word : NULL;
+        answer_done(exchange, hf_cancel(exchange->bus, subscription, id, &options));
+    }
+}
+
+void events_payload(struct exchange *exchange)
+{
+    struct event_view view = {.exchange = exchange};
+    hf_status status = find(&view, view_payload);
+
+    if (status) {
+        answer_failure(exchange, status);
+    }
+}

@@ -1,0 +1,197 @@
+/*
+ * exchange.c - reading a request, and writing its answer.
+ */
+#include "server/http/exchange.h"
+
+#include "base/banned.h"
+#include "base/text/json_check.h"
+#include "base/text/json_read.h"
+#include "json/fields.h"
+
+#include <assert.h>
+#include <microhttpd.h>
+#include <stdarg.h>
+
+/* ---- The request ----------------------------------------------------------------------------- */
+
+const char *exchange_header(const struct exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+const char *exchange_param(const struct exchange *exchange, const char *name)
+{
+    for (size_t i = 0; i < exchange->param_count; i++) {
+        if (text_equal(exchange->params[i].name, text_of(name))) {
+            return exchange->params[i].value;
+        }
+    }
+    assert(!"the route's template has no such part");
+    return NULL;
+}
+
+const char *exchange_query(const struct exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+bool exchange_query_number(struct exchange *exchange, const char *name, int64_t min, int64_t max,
+                           int64_t *ret_value)
+{
+    const char *text = exchange_query(exchange, name);
+    int64_t number;
+
+    if (!text) {
+        return true;
+    }
+    if (json_int_decode(text_of(text), &number) || number < min || number > max) {
+        return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
+                              "the parameter %s takes a number from %" PRId64 " to %" PRId64, name,
+                              min, max);
+    }
+    *ret_value = number;
+    return true;
+}
+
+bool exchange_query_flag(struct exchange *exchange, const char *name, bool *ret_value)
+{
+    const char *text = exchange_query(exchange, name);
+
+    if (!text) {
+        return true;
+    }
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
+        return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
+                              "the parameter %s takes true or false", name);
+    }
+    *ret_value = text[0] == 't';
+    return true;
+}
+
+bool exchange_object(struct exchange *exchange, struct text *ret_object)
+{
+    static const char nothing[] = "{}";
+    const struct buf *body = &exchange->body;
+
+    if (body->length == 0) {
+        *ret_object = (struct text){nothing, 2};
+        return true;
+    }
+    if (json_check_object(body->bytes, body->length, NULL, "the body")) {
+        return answer_problem(exchange, MHD_HTTP_BAD_REQUEST, "%s", hf_errmsg());
+    }
+    *ret_object = buf_text(body);
+    return true;
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+struct json_out answer_json(struct exchange *exchange, int status)
+{
+    struct json_out json;
+
+    exchange->status = status;
+    exchange->content_type = "application/json";
+    buf_clear(&exchange->answer);
+    json_out_init(&json, &exchange->answer);
+    return json;
+}
+
+void answer_empty(struct exchange *exchange, int status)
+{
+    exchange->status = status;
+    exchange->content_type = NULL;
+    buf_clear(&exchange->answer);
+}
+
+void answer_static(struct exchange *exchange, const char *content_type, struct text bytes)
+{
+    exchange->status = MHD_HTTP_OK;
+    exchange->content_type = content_type;
+    buf_clear(&exchange->answer);
+    buf_append_text(&exchange->answer, bytes);
+}
+
+void answer_header(struct exchange *exchange, const char *name, const char *format, ...)
+{
+    struct answer_header *header = &exchange->headers[exchange->header_count];
+    va_list args;
+    int length;
+
+    assert(exchange->header_count < EXCHANGE_HEADERS_MAX);
+    va_start(args, format);
+    length = vsnprintf(header->value, sizeof header->value, format, args);
+    va_end(args);
+    assert(length >= 0 && (size_t)length < sizeof header->value);
+    header->name = name;
+    exchange->header_count++;
+}
+
+static void write_problem(struct exchange *exchange, int status, const char *code,
+                          const char *detail)
+{
+    struct json_out json;
+
+    exchange->status = status;
+    exchange->content_type = "application/problem+json";
+    buf_clear(&exchange->answer);
+    json_out_init(&json, &exchange->answer);
+    json_object_begin(&json);
+    show_string(&json, "title", MHD_get_reason_phrase_for((unsigned)status));
+    show_int(&json, "status", status);
+    show_string(&json, "detail", detail);
+    if (code) {
+        show_string(&json, "code", code);
+    }
+    json_object_end(&json);
+}
+
+bool answer_problem(struct exchange *exchange, int status, const char *format, ...)
+{
+    char detail[HF_ERROR_BYTES_MAX];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(detail, sizeof detail, format, args);
+    va_end(args);
+    write_problem(exchange, status, NULL, detail);
+    return false;
+}
+
+int http_status_of(hf_status status)
+{
+    switch (status) {
+    case HF_OK:
+        return MHD_HTTP_OK;
+    case HF_INVALID:
+        return MHD_HTTP_BAD_REQUEST;
+    case HF_DENIED:
+        return MHD_HTTP_FORBIDDEN;
+    case HF_NOTFOUND:
+        return MHD_HTTP_NOT_FOUND;
+    case HF_MISUSE:
+    case HF_CONFLICT:
+    case HF_STALE:
+        return MHD_HTTP_CONFLICT;
+    case HF_BUSY:
+    case HF_CLOSED:
+    case HF_NOMEM:
+    case HF_SCHEMA:
+    case HF_UNAVAILABLE:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case HF_TIMEOUT:
+    case HF_UNKNOWN:
+        return MHD_HTTP_GATEWAY_TIMEOUT;
+    case HF_NOSPACE:
+        return MHD_HTTP_INSUFFICIENT_STORAGE;
+    case HF_CORRUPT:
+    case HF_IO:
+        break;
+    }
+    return MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+void answer_failure(struct exchange *exchange, hf_status status)
+{
+    write_problem(exchange, http_status_of(status), hf_status_name(status), hf_errmsg());
+}

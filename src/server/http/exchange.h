@@ -1,0 +1,121 @@
+/*
+ * exchange.h - one HTTP request and the answer to it.
+ *
+ * listener.c makes an exchange when a request is complete, and a worker gives it to the route that
+ * its method and path name. The route reads the request by the functions below, and writes one
+ * answer. An exchange belongs to one thread at a time.
+ */
+#ifndef HF_SERVER_HTTP_EXCHANGE_H
+#define HF_SERVER_HTTP_EXCHANGE_H
+
+#include "base/arena.h"
+#include "base/text/buf.h"
+#include "base/text/json_write.h"
+#include "base/text/text.h"
+
+#include <holdfast.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EXCHANGE_PARAMS_MAX 4
+#define EXCHANGE_HEADERS_MAX 8
+#define EXCHANGE_HEADER_BYTES_MAX 512
+
+/* What a caller may do in a namespace; each role may do what those before it may. */
+enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
+
+/* How far it is (listener.c). */
+enum phase { PHASE_HEAD, PHASE_BODY, PHASE_GIVEN, PHASE_ANSWERED };
+
+struct MHD_Connection;
+struct listener;
+struct server;
+struct route;
+
+/* A part of the path that the route left open: {name} of /v1/subscriptions/{name}. */
+struct path_param {
+    struct text name;  /* in the route's template */
+    const char *value; /* decoded; in exchange->parts */
+};
+
+struct answer_header {
+    const char *name;
+    char value[EXCHANGE_HEADER_BYTES_MAX];
+};
+
+struct exchange {
+    struct server *server;
+    struct exchange *next; /* in the queue of the workers */
+    struct listener *listener;
+    struct MHD_Connection *connection;
+    enum phase phase;
+    struct arena memory; /* for what lives as long as the exchange */
+
+    /* The request. */
+    const char *method; /* "GET" */
+    char *path;         /* as it came, without the query */
+    struct buf body;
+    const struct route *route;
+    char *parts; /* of the path, decoded, each with its NUL (router.c) */
+    struct path_param params[EXCHANGE_PARAMS_MAX];
+    size_t param_count;
+    const char *namespace_name;        /* of the path; "default" if that names none */
+    hf_bus *bus;                       /* for the route; not to be closed */
+    char actor[HF_NAME_BYTES_MAX + 1]; /* who asks: the name of a token, or "local" */
+
+    /* The answer. */
+    int status; /* of HTTP; 0: none yet */
+    const char *content_type;
+    struct buf answer;
+    struct answer_header headers[EXCHANGE_HEADERS_MAX];
+    size_t header_count;
+};
+
+/* ---- The request ----------------------------------------------------------------------------- */
+
+/* A header of the request; NULL: absent. */
+const char *exchange_header(const struct exchange *exchange, const char *name);
+/* A part of the path by its name in the template (asserted). */
+const char *exchange_param(const struct exchange *exchange, const char *name);
+
+/* A parameter of the query, decoded; NULL: absent. It lives as long as the exchange. */
+const char *exchange_query(const struct exchange *exchange, const char *name);
+/* The same as a number, or as true or false. False after the request was refused because the value
+ * is none; an absent one leaves *ret_value alone. */
+bool exchange_query_number(struct exchange *exchange, const char *name, int64_t min, int64_t max,
+                           int64_t *ret_value);
+bool exchange_query_flag(struct exchange *exchange, const char *name, bool *ret_value);
+
+/* The body as a JSON object, checked. False after a refusal. An empty body is an empty object. */
+bool exchange_object(struct exchange *exchange, struct text *ret_object);
+
+/*
+ * How long a route may wait for events: wait_ms, or 0 if so many others wait already that too few
+ * workers would be left for those who do not. Ended by exchange_waited with the answer.
+ */
+int64_t exchange_may_wait(struct exchange *exchange, int64_t wait_ms);
+void exchange_waited(struct exchange *exchange, int64_t wait_ms);
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+/* An answer of JSON: the caller writes one value. */
+struct json_out answer_json(struct exchange *exchange, int status);
+/* Without a body. */
+void answer_empty(struct exchange *exchange, int status);
+/* Bytes that live as long as the program. */
+void answer_static(struct exchange *exchange, const char *content_type, struct text bytes);
+/* A header of the answer; what does not fit is left out (asserted in tests). */
+void answer_header(struct exchange *exchange, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* application/problem+json (RFC 9457) in place of whatever was written so far: `detail` is a
+ * sentence for people. Answers false, so that a check can end with it. */
+bool answer_problem(struct exchange *exchange, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The failure of a call of the library, with its sentence and the name of its status. */
+void answer_failure(struct exchange *exchange, hf_status status);
+
+/* Which status of HTTP a status of the library is. */
+int http_status_of(hf_status status);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * router.c - see router.h.
+ *
+ * The path is cut at its slashes before it is decoded, so a name with a slash in it is one part if
+ * it is written with %2F.
+ */
+#include "server/http/router.h"
+
+#include "base/banned.h"
+#include "base/mem.h"
+#include "base/text/utf8.h"
+
+#include <microhttpd.h>
+
+#define PARTS_MAX 8
+#define METHODS_BYTES 64
+
+struct path {
+    const char *parts[PARTS_MAX]; /* decoded, in exchange->parts */
+    size_t count;
+};
+
+/* ---- Parts of a path ------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Decodes a part in place, up to a slash or the end. Answers where the part ends in `from`; NULL:
+ * it is no text. */
+static char *decode_part(char *from)
+{
+    char *to = from;
+    struct text part = {from, 0};
+
+    for (; *from && *from != '/'; from++) {
+        char c = *from;
+        if (c == '%') {
+            int high = hex_digit(from[1]);
+            int low = high < 0 ? -1 : hex_digit(from[2]);
+            if (low < 0 || high * 16 + low == 0) {
+                return NULL;
+            }
+            c = (char)(high * 16 + low);
+            from += 2;
+        }
+        *to++ = c;
+    }
+    part.length = (size_t)(to - part.bytes);
+    if (!utf8_is_valid(part)) {
+        return NULL;
+    }
+    if (to < from) {
+        *to = '\0';
+    }
+    return from;
+}
+
+/* Cuts exchange->path into parts. False: it is no path. */
+static bool cut(struct exchange *exchange, struct path *ret_path)
+{
+    char *at = exchange->parts;
+
+    ret_path->count = 0;
+    while (*at == '/') {
+        char *end;
+        if (ret_path->count == PARTS_MAX) {
+            return false;
+        }
+        *at++ = '\0';
+        ret_path->parts[ret_path->count++] = at;
+        end = decode_part(at);
+        if (!end) {
+            return false;
+        }
+        at = end;
+    }
+    return *at == '\0' && ret_path->count > 0;
+}
+
+/* ---- Templates ------------------------------------------------------------------------------- */
+
+/* Takes the next part off a template; false at its end. */
+static bool next_part(const char **at, struct text *ret_part)
+{
+    if (!**at) {
+        return false;
+    }
+    *ret_part = (struct text){*at, strcspn(*at, "/")};
+    *at += ret_part->length + ((*at)[ret_part->length] == '/');
+    return true;
+}
+
+/* Does the template stand for these parts? Notes what its open parts are. */
+static bool matches(struct exchange *exchange, const char *template_text, const char *const *parts,
+                    size_t count)
+{
+    struct text part;
+    size_t i = 0;
+
+    exchange->param_count = 0;
+    while (next_part(&template_text, &part)) {
+        if (i == count) {
+            return false;
+        }
+        if (part.bytes[0] == '{') {
+            exchange->params[exchange->param_count++] =
+                (struct path_param){{part.bytes + 1, part.length - 2}, parts[i]};
+        } else if (!text_equal(part, text_of(parts[i]))) {
+            return false;
+        }
+        i++;
+    }
+    return i == count;
+}
+
+static void add_method(char methods[METHODS_BYTES], const char *method)
+{
+    size_t length = strlen(methods);
+
+    snprintf(methods + length, METHODS_BYTES - length, "%s%s", length ? ", " : "", method);
+}
+
+bool router_find(struct exchange *exchange)
+{
+    struct path path;
+    char methods[METHODS_BYTES] = "";
+    const char *const *parts = path.parts + 1;
+
+    exchange->namespace_name = "default";
+    exchange->parts = mem_dup(exchange->path, strlen(exchange->path));
+    if (!exchange->parts) {
+        return answer_problem(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    }
+    if (!cut(exchange, &path) || strcmp(path.parts[0], "v1") != 0) {
+        return answer_problem(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
+    }
+    path.count--;
+    if (path.count > 2 && strcmp(parts[0], "namespaces") == 0) {
+        exchange->namespace_name = parts[1];
+        parts += 2;
+        path.count -= 2;
+    }
+    for (size_t i = 0; i < route_count; i++) {
+        if (!matches(exchange, routes[i].template_text, parts, path.count)) {
+            continue;
+        }
+        if (strcmp(routes[i].method, exchange->method) == 0) {
+            exchange->route = &routes[i];
+            return true;
+        }
+        add_method(methods, routes[i].method);
+    }
+    if (methods[0]) {
+        answer_header(exchange, "Allow", "%s", methods);
+        return answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes %s", methods);
+    }
+    return answer_problem(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
+}
+
+void router_release(struct exchange *exchange)
+{
+    mem_free(exchange->parts);
+    exchange->parts = NULL;
+}

@@ -1,0 +1,38 @@
+/*
+ * router.h - which route a request is for.
+ *
+ * The routes are listed in api/routes.def. A template is what follows "/v1/"; a part in braces
+ * stands for one part of the path, percent-decoded. "/v1/namespaces/NAME/..." is "/v1/..." in the
+ * namespace NAME, so that a template never names one.
+ */
+#ifndef HF_SERVER_HTTP_ROUTER_H
+#define HF_SERVER_HTTP_ROUTER_H
+
+#include "server/http/exchange.h"
+
+typedef void (*route_fn)(struct exchange *exchange);
+
+/* What exchange->bus is while the route runs: the bus of the namespace that the path names, or that
+ * of the database as a whole. */
+enum scope { SCOPE_NAMESPACE, SCOPE_DATABASE };
+
+struct route {
+    const char *method;
+    const char *template_text; /* "subscriptions/{name}/pause" */
+    enum scope scope;
+    enum role role; /* that the caller must have in the namespace, or in all */
+    route_fn run;
+    const char *summary; /* for the OpenAPI document */
+};
+
+extern const struct route routes[];
+extern const size_t route_count;
+
+/* Finds the route of exchange->method and exchange->path, and fills in route, params and
+ * namespace_name. False after a refusal: 404, or 405 with the methods that the path takes. */
+bool router_find(struct exchange *exchange);
+
+/* Frees what router_find has put into the exchange. */
+void router_release(struct exchange *exchange);
+
+#endif

@@ -1,0 +1,45 @@
+# shellcheck shell=bash
+# What the tests of `holdfast serve` share, besides what those of the command do; source it.
+#
+#   serve ARGS...      starts a server on the socket `http` with these options, and waits until it
+#                      answers; unserve ends it, and leaves its exit status in $rc
+#   ask METHOD PATH [BODY]   leaves the status in $status and the answer in the file out
+#   answers STATUS CLAIM METHOD PATH [BODY]   the answer has this status
+#   bearer TOKEN       sends a token from now on; none: none
+. "$(dirname "${BASH_SOURCE[0]}")/../cli/lib.sh"
+server_pid=
+token=
+status=
+
+serve() {
+    rm -f http
+    "$HOLDFAST" serve --listen unix:http "$@" >>serve.out 2>>serve.err </dev/null &
+    server_pid=$!
+    until_true 30 curl -s -o serve.up --unix-socket http http://localhost/v1/
+}
+
+unserve() {
+    [ -z "$server_pid" ] || { kill "$server_pid" && wait "$server_pid"; }
+    rc=$?
+    server_pid=
+}
+
+bearer() { token=$1; }
+
+ask() {
+    local extra=()
+    [ -z "$token" ] || extra+=(-H "Authorization: Bearer $token")
+    [ $# -lt 3 ] || extra+=(--data-binary "$3")
+    status=$(curl -s -o out -w '%{http_code}' --max-time 60 --unix-socket http -X "$1" \
+        "${extra[@]}" "http://localhost$2")
+}
+
+answers() {
+    local wanted=$1 claim=$2
+    shift 2
+    ask "$@"
+    [ "$status" = "$wanted" ]
+    result $? "$claim" < <(echo "status $status instead of $wanted: $*"; head -c 2000 out)
+    told_by=$tap_name
+}
+trap 'unserve 2>/dev/null; leave; rm -rf "$work"' EXIT
