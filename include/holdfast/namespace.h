@@ -35,11 +35,12 @@ typedef struct hf_namespace_options {
                                   ever. PostgreSQL removes whole months. */
     int64_t retention_bytes;   /* 0: no limit; else the oldest events go while the log is larger */
     hf_lagging lagging;        /* keep */
-    hf_toggle type_index;      /* off; on: events of rare types are found without reading the log.
-                                  Every publish pays for it (docs/adr/0001-storage-model.md). Of a
-                                  log that is large it is built, or dropped, by many small steps
-                                  before the call returns; a started bus goes on with what a call
-                                  has left that ended early */
+    hf_toggle type_index;      /* off; on: events of rare types are found without reading the log,
+                                  by hf_read and by subscriptions that are far behind. Every
+                                  publish pays for it (docs/adr/0001-storage-model.md). Of a log
+                                  that is large it is built, or dropped, by many small steps before
+                                  the call returns; a started bus goes on with what a call has left
+                                  that ended early */
 } hf_namespace_options;
 
 #define HF_NAMESPACE_OPTIONS_INIT                                                                  \

@@ -19,6 +19,7 @@
  */
 #include "base/gap.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -176,6 +177,12 @@ hf_status gap_tail(struct gap *gap, const struct gap_run *runs, size_t count, ui
         gap->high = runs[i].last;
     }
     return HF_OK;
+}
+
+void gap_pass(struct gap *gap, int64_t through)
+{
+    assert(gap->count == 0 && through >= gap->high);
+    gap->high = through;
 }
 
 /* One walk of gap_reread. */

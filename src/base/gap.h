@@ -116,6 +116,10 @@ bool gap_is_open(const struct gap *gap, int64_t number);
 hf_status gap_tail(struct gap *gap, const struct gap_run *runs, size_t count, uint64_t begun,
                    int64_t now_us);
 
+/* Everything up to `through`, which is not below gap->high, is decided in another way. There are no
+ * holes. */
+void gap_pass(struct gap *gap, int64_t through);
+
 /*
  * Tells what reading the holes again has shown: the numbers that were there, in order, each of them
  * in a hole. `through`: the reading was complete up to there (INT64_MAX: altogether). What is still

@@ -11,4 +11,10 @@ bool filter_matches(const struct filter *filter, struct text type);
 /* Is the event with this hash of one of the wanted partitions? */
 bool filter_owns(const struct filter *filter, int64_t hash);
 
+/* Whether an index on types, if there is one, would find the next events sooner: after so many rows
+ * at least, if the patterns match few of them. That some were left out because they are of other
+ * partitions is taken into account. */
+#define FILTER_SPARSE_ROWS 1000
+bool filter_is_sparse(const struct filter *filter, int64_t rows, int64_t wanted);
+
 #endif

@@ -14,7 +14,7 @@
 enum type_index {
     TYPE_INDEX_OFF,
     TYPE_INDEX_BUILDING, /* new events are in it; older ones follow by steps */
-    TYPE_INDEX_ON,       /* it is complete, and store_read_types reads by it */
+    TYPE_INDEX_ON,       /* it is complete: what looks for few of many events asks it */
     TYPE_INDEX_DROPPING
 };
 
@@ -82,6 +82,7 @@ hf_status store_read_types(struct store *store, const struct filter *filter, int
                            int32_t max, struct batch *batch, bool *ret_used, int64_t *ret_through);
 
 #define STORE_TYPES_MAX 64
+#define STORE_TYPES_WALK_MAX 256 /* types that are compared with a pattern to find them */
 
 /*
  * Gives a role of the database's server a part in a namespace, or takes it back (two kinds of

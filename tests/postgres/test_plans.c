@@ -147,7 +147,7 @@ static void types_are_read_by_their_index(void **state)
     side_must(s.pg,
               "DO $do$ BEGIN EXECUTE 'PREPARE read_types (bigint, bigint, text[], text[], text, "
               "integer) AS ' || replace(substring((SELECT p.prosrc FROM pg_proc p WHERE p.oid = "
-              "'holdfast.read_types'::regproc) FROM '[$]query[$](.*)[$]query[$]'), "
+              "'holdfast.type_positions'::regproc) FROM '[$]query[$](.*)[$]query[$]'), "
               "'{namespace}', '%lld'); END $do$",
               (long long)s.namespace_id);
     side_must(s.pg, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off");

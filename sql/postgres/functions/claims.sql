@@ -16,6 +16,7 @@
 --     claim_holes    what has become visible in the holes of earlier claims
 --     claim_run      the log after the cursor, if nothing is missing in it
 --     claim_log      the log after the cursor, with what is missing; that becomes holes
+--     claim_typed    the log after the cursor by the index on types, if few events match
 --     claim_close    the lease, the journal, and when to look again
 --
 -- Claims of a subscription come one after another: they lock its only partition. Whatever is handed
@@ -131,8 +132,12 @@ BEGIN
     v_claim.leases_from := coalesce((v_claim.stored).leases_from, '-infinity');
     v_claim.kept_from := coalesce((v_claim.stored).kept_from, '-infinity');
     IF (p_patterns && '{*,**}') IS NOT TRUE THEN
-        v_claim.regex := patterns_regex(coalesce(p_patterns,
-                             ARRAY(SELECT json_array_elements_text(v_s.patterns::json))));
+        v_claim.patterns := coalesce(p_patterns,
+                                     ARRAY(SELECT json_array_elements_text(v_s.patterns::json)));
+        v_claim.regex := patterns_regex(v_claim.patterns);
+    END IF;
+    IF v_claim.regex IS NULL OR p_unhandled_too THEN
+        v_claim.patterns := NULL;
     END IF;
     v_claim.rows_left := claim_rows_max(v_claim.regex);
     v_claim.positions := '{}';
@@ -447,6 +452,9 @@ BEGIN
                   FROM events_{namespace}
                   WHERE position > c.cursor ORDER BY position LIMIT c.portion) e;
         c := claim_log(c, rows.positions, rows.bytes, rows.matches);
+        IF claim_is_sparse(c) THEN
+            c := claim_typed(c);
+        END IF;
     END LOOP;
     RETURN claim_close(c);
 END

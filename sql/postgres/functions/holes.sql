@@ -137,3 +137,33 @@ BEGIN
             OR NOT witnesses_gone(h.watched, p_holders, p_prepared));
 END
 $$;
+
+-- decided_through: the newest position that was drawn, if nothing at or below it can become visible
+-- after this: the transactions that were publishing when it was read have ended. Waits for them for
+-- some milliseconds; NULL: one of them lasts longer, or it cannot be seen who publishes. What is
+-- missing below it in a later statement was rolled back. The caller's own transaction sees its own
+-- events.
+CREATE OR REPLACE FUNCTION holdfast_private.decided_through(p_namespace_id integer) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    c_looks_max constant integer := 4;
+    v_head      bigint := head(p_namespace_id); -- before the first look
+    v_first     record;
+    v_look      record;
+BEGIN
+    IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
+        RETURN NULL;
+    END IF;
+    v_first := hole_holders(p_namespace_id, false);
+    v_look := v_first;
+    FOR look IN 2 .. c_looks_max LOOP
+        EXIT WHEN witnesses_gone(v_first.holders, v_look.holders, v_look.prepared);
+        PERFORM pg_sleep(0.003);
+        v_look := hole_holders(p_namespace_id, false);
+    END LOOP;
+    RETURN CASE WHEN witnesses_gone(v_first.holders, v_look.holders, v_look.prepared)
+                THEN v_head END;
+END
+$$;

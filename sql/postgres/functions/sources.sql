@@ -4,6 +4,7 @@
 --     leases     that have ended without an answer             claim_orphans, lease_take
 --     holes      what has become visible in them               claim_holes
 --     the log    after the cursor                              claim_run, claim_log
+--                by the index on types, if few events match    claim_typed
 --
 -- What one claim reads is bounded: STORE_CLAIM_ROWS_MAX rows of the log and of holes, 256 leases
 -- that have ended, as many retries as it may hand out, STORE_BATCH_BYTES_MAX of payloads. The time
@@ -400,5 +401,62 @@ BEGIN
         p_claim.reading := false;
     END IF;
     RETURN p_claim;
+END
+$$;
+
+-- Whether the log should be read by the index on types: many rows were read, and few of them are
+-- wanted (filter_is_sparse of C).
+CREATE OR REPLACE FUNCTION holdfast_private.claim_is_sparse(p_claim holdfast_private.claiming)
+    RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ($1).reading AND ($1).patterns IS NOT NULL AND ($1).typed IS NULL
+        AND holdfast_private.claim_rows_max(($1).regex) - ($1).rows_left
+            > greatest(1000, 50 * ($1).count);
+
+-- Takes events by the index on types, if the namespace has one, and moves the cursor over all that
+-- do not match: up to where nothing can become visible any more (decided_through), so that no holes
+-- are needed for what is missing. The caller reads on from there.
+CREATE OR REPLACE FUNCTION holdfast_private.claim_typed(p_claim holdfast_private.claiming)
+    RETURNS holdfast_private.claiming
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    c_near      constant bigint := 5000;        -- that are read about as fast without the index
+    v_room      integer := p_claim.max - p_claim.count;
+    v_through   bigint;
+    v_positions bigint[];
+    v_rows      record;
+    v_part      log_part;
+BEGIN
+    p_claim.typed := true;
+    IF NOT EXISTS (SELECT FROM namespaces n
+                   WHERE n.id = p_claim.namespace_id AND n.type_index = TYPE_INDEX_ON)
+       OR head(p_claim.namespace_id) - p_claim.cursor < c_near THEN
+        RETURN p_claim;
+    END IF;
+    v_through := decided_through(p_claim.namespace_id);
+    IF v_through IS NULL OR v_through <= p_claim.cursor THEN
+        RETURN p_claim;
+    END IF;
+    v_positions := type_positions(p_claim.namespace_id, p_claim.patterns, p_claim.cursor, v_through,
+                                  v_room);
+    IF v_positions IS NULL THEN
+        RETURN p_claim;
+    END IF;
+    SELECT coalesce(array_agg(e.position), '{}') AS positions, array_agg(e.bytes) AS bytes,
+           array_agg(true) AS matches INTO v_rows
+        FROM (SELECT a.position, octet_length(a.payload::text) AS bytes
+              FROM events_at(p_claim.namespace_id, NULL, v_positions) a
+              ORDER BY a.position) e;
+    v_part := claim_part(p_claim, v_rows.positions, v_rows.bytes, v_rows.matches);
+    IF v_part.rows < cardinality(v_rows.positions) THEN -- it is full before the last of them
+        p_claim.cursor := v_part.last;
+    ELSIF cardinality(v_positions) = v_room THEN -- there may be more
+        p_claim.cursor := v_positions[v_room];
+    ELSE
+        p_claim.cursor := v_through;
+    END IF;
+    RETURN claim_add(p_claim, v_part);
 END
 $$;

@@ -8,8 +8,9 @@
 -- the oldest that was counted entered the log. count NULL: there is no such subscription.
 --   It reads STORE_PENDING_ROWS_MIN rows of the log, if they are there, and then more, up to
 -- STORE_PENDING_ROWS_MAX, as long as STORE_PENDING_MS are not over: one that wants a rare type and
--- is far behind would read all of the log. A type is compared with the patterns once for each
--- portion of rows, because that takes longer than to read a row.
+-- is far behind would read all of the log. If there is an index on types, pending_typed counts
+-- those. A type is compared with the patterns once for each portion of rows, because that takes
+-- longer than to read a row.
 --   Every namespace has this function for itself, as it has claim_<id>.
 CREATE OR REPLACE FUNCTION holdfast.pending_source() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -27,20 +28,27 @@ DECLARE
     s         record := pending_about({namespace}, p_subscription_id);
     v_until   timestamptz := clock_timestamp() + STORE_PENDING_MS * interval '1 ms';
     v_part    record;
+    v_typed   record;
     v_portion integer := 100;                   -- the first events are often all that is needed
     v_rows    integer := 0;
 BEGIN
-    IF s.lowest IS NULL THEN
+    IF s.lowest IS NULL OR s.cut THEN
+        count := CASE WHEN s.cut THEN 0 END;    -- too much runs ahead: nothing is known of the rest
+        more := s.cut;
         RETURN;
     END IF;
-    SELECT pg_catalog.count(*), min(e.entered_at) INTO count, first_at
+    SELECT coalesce(sum(f.fits), 0), min(f.first_at), coalesce(bool_or(f.rows = c_portion), false)
+        INTO count, first_at, more
         FROM unnest(s.lows, s.highs) h (low, high)
         CROSS JOIN LATERAL (
-            SELECT o.position, o.type, o.entered_at FROM log_{namespace}() o
-            WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position LIMIT c_portion) e
-        WHERE (s.regex IS NULL OR e.type ~ s.regex)
-            AND (s.ahead IS NULL OR NOT s.ahead @> e.position);
-    more := s.cut;
+            SELECT pg_catalog.count(*) AS rows, pg_catalog.count(*) FILTER (WHERE e.fits) AS fits,
+                   min(e.entered_at) FILTER (WHERE e.fits) AS first_at
+            FROM (SELECT o.entered_at,
+                         (s.regex IS NULL OR o.type ~ s.regex)
+                         AND (s.ahead IS NULL OR NOT s.ahead @> o.position) AS fits
+                  FROM log_{namespace}() o
+                  WHERE o.position BETWEEN h.low AND h.high ORDER BY o.position
+                  LIMIT c_portion) e) f;
     LOOP
         SELECT sum(t.rows) AS rows, max(t.last) AS last,
                coalesce(sum(t.fits) FILTER (WHERE s.regex IS NULL OR t.type ~ s.regex), 0) AS fits,
@@ -62,6 +70,17 @@ BEGIN
         v_rows := v_rows + coalesce(v_part.rows, 0);
         EXIT WHEN coalesce(v_part.rows, 0) < v_portion;
         s.lowest := v_part.last;
+        IF s.patterns IS NOT NULL AND v_rows > greatest(1000, 50 * count) THEN
+            v_typed := pending_typed({namespace}, s.patterns, s.lowest, s.partitions,
+                                     s.checkpoints, s.ahead, p_max - count);
+            s.patterns := NULL;                 -- once
+            IF v_typed.count IS NOT NULL THEN
+                count := count + v_typed.count;
+                more := more OR v_typed.more;
+                first_at := least(first_at, v_typed.first_at);
+                EXIT;
+            END IF;
+        END IF;
         more := more OR count > p_max OR v_rows >= STORE_PENDING_ROWS_MAX
                 OR v_rows >= STORE_PENDING_ROWS_MIN AND clock_timestamp() >= v_until;
         EXIT WHEN more;
@@ -73,12 +92,52 @@ END
 $$;
 $pending$;
 
+-- pending_typed: pending events after p_after by the index on types, and whether there are more;
+-- count NULL: that index does not help. Goes on until STORE_PENDING_MS are over. The others: see
+-- pending_about.
+CREATE OR REPLACE FUNCTION holdfast.pending_typed(
+    p_namespace_id integer, p_patterns text[], p_after bigint, p_partitions integer,
+    p_checkpoints bigint[], p_ahead int8multirange, p_max bigint, OUT count bigint,
+    OUT more boolean, OUT first_at timestamptz)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+    SET enable_seqscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    c_portion   constant integer := 500;
+    v_until     timestamptz := clock_timestamp() + STORE_PENDING_MS * interval '1 ms';
+    v_positions bigint[];
+    v_part      record;
+BEGIN
+    LOOP
+        v_positions := type_positions(p_namespace_id, p_patterns, p_after, 9223372036854775807,
+                                      c_portion);
+        EXIT WHEN v_positions IS NULL;
+        EXECUTE 'SELECT count(*) AS fits, min(e.entered_at) AS first_at
+                 FROM holdfast.log_' || p_namespace_id || '() e
+                 WHERE e.position = ANY ($1)
+                     AND ($2 IS NULL OR e.position > $2[e.hash % $3 + 1])
+                     AND ($4 IS NULL OR NOT $4 @> e.position)'
+            INTO v_part USING v_positions, p_checkpoints, p_partitions, p_ahead;
+        count := coalesce(count, 0) + v_part.fits;
+        first_at := least(first_at, v_part.first_at);
+        EXIT WHEN cardinality(v_positions) < c_portion;
+        more := count > p_max OR clock_timestamp() >= v_until;
+        EXIT WHEN more;
+        p_after := v_positions[c_portion];
+    END LOOP;
+    more := coalesce(more, false);
+END
+$$;
+
 -- pending_about: what pending_<id> must know of a subscription. regex NULL: every type is for it.
+-- patterns: as stored, if the namespace has an index on types by which they may be found.
 -- checkpoints: of its partitions, NULL if it has one; lowest: the lowest of them. ahead: positions
 -- above it, or in holes, that are settled, or have rows of their own; cut: there are more of them
 -- than are looked at. lows, highs: the holes of a shared one.
 CREATE OR REPLACE FUNCTION holdfast.pending_about(p_namespace_id integer, p_subscription_id bigint,
-                                                  OUT regex text, OUT partitions integer,
+                                                  OUT regex text, OUT patterns text[],
+                                                  OUT partitions integer,
                                                   OUT checkpoints bigint[], OUT lowest bigint,
                                                   OUT ahead int8multirange, OUT cut boolean,
                                                   OUT lows bigint[], OUT highs bigint[])
@@ -102,6 +161,10 @@ BEGIN
     END IF;
     IF NOT coalesce(s.unhandled_too, false) AND NOT s.patterns && '{*,**}' THEN
         regex := patterns_regex(s.patterns);
+        IF EXISTS (SELECT FROM read_namespaces() n
+                   WHERE n.id = p_namespace_id AND n.type_index = TYPE_INDEX_ON) THEN
+            patterns := s.patterns;
+        END IF;
     END IF;
     FOR try IN 1 .. c_tries_max LOOP
         SELECT array_agg(c.checkpoint ORDER BY c.partition), min(c.checkpoint),

@@ -68,53 +68,73 @@ BEGIN
 END
 $$;
 
--- read_types: up to p_max events of a namespace after p_after and up to p_through, by position, of
--- the types p_exact and of those that begin with one of p_prefixes and match p_patterns. types: how
--- many types that are; with more than STORE_TYPES_MAX there are no events. At least one row:
--- position NULL if there is no event. It runs with its caller's rights.
---   The types are found by going from one to the next behind it in the index.
-CREATE OR REPLACE FUNCTION holdfast.read_types(
-    p_namespace_id integer, p_after bigint, p_through bigint, p_exact text[], p_prefixes text[],
-    p_patterns text[], p_max integer)
-    RETURNS TABLE (types bigint, event holdfast.event)
+-- type_positions: positions of up to p_max events of a namespace that the patterns match, after
+-- p_after and up to p_through, in order. NULL: the patterns match more than STORE_TYPES_MAX types,
+-- or more than STORE_TYPES_WALK_MAX would have to be compared with one of them. It runs with its
+-- caller's rights, and is right without the index, too, but reads all of the log then.
+--   A pattern without a star is a type. Of the others, types are found by going from one to the
+-- next behind it in the index, from what stands before the star on.
+CREATE OR REPLACE FUNCTION holdfast.type_positions(p_namespace_id integer, p_patterns text[],
+                                                   p_after bigint, p_through bigint, p_max integer)
+    RETURNS bigint[]
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
 AS $$
+DECLARE
+    v_exact     text[] := ARRAY(SELECT p FROM unnest(p_patterns) p WHERE strpos(p, '*') = 0);
+    v_prefixes  text[] := ARRAY(SELECT DISTINCT split_part(p, '*', 1) FROM unnest(p_patterns) p
+                                WHERE strpos(p, '*') > 0);
+    v_positions bigint[];
 BEGIN
-    RETURN QUERY EXECUTE replace($query$
-        WITH RECURSIVE walk (prefix, type) AS (
+    EXECUTE replace($query$
+        WITH RECURSIVE walk (prefix, type, steps) AS (
             SELECT p.prefix, (SELECT e.type FROM holdfast.log_{namespace}() e
-                              WHERE e.type >= p.prefix ORDER BY e.type LIMIT 1)
+                              WHERE e.type >= p.prefix ORDER BY e.type LIMIT 1), 1
             FROM unnest($4::text[]) p (prefix)
             UNION ALL
             SELECT w.prefix, (SELECT e.type FROM holdfast.log_{namespace}() e
-                              WHERE e.type > w.type ORDER BY e.type LIMIT 1)
-            FROM walk w WHERE starts_with(w.type, w.prefix)),
+                              WHERE e.type > w.type ORDER BY e.type LIMIT 1), w.steps + 1
+            FROM walk w
+            WHERE starts_with(w.type, w.prefix) AND w.steps <= STORE_TYPES_WALK_MAX),
         found AS MATERIALIZED (
             SELECT t.type FROM (
                 SELECT unnest($3::text[]) COLLATE "C" AS type
                 UNION
                 SELECT w.type FROM walk w WHERE starts_with(w.type, w.prefix) AND w.type ~ $5) t
             LIMIT STORE_TYPES_MAX + 1),
-        hits AS MATERIALIZED (
+        fit AS MATERIALIZED (
+            SELECT (SELECT count(*) FROM found) <= STORE_TYPES_MAX AND NOT EXISTS (
+                SELECT FROM walk w
+                WHERE w.steps > STORE_TYPES_WALK_MAX AND starts_with(w.type, w.prefix)) AS whole)
+        SELECT CASE WHEN (SELECT f.whole FROM fit f) THEN ARRAY(
             SELECT p.position FROM found f
             CROSS JOIN LATERAL (
                 SELECT e.position FROM holdfast.log_{namespace}() e
                 WHERE e.type = f.type AND e.position > $1 AND e.position <= $2
                 ORDER BY e.position LIMIT $6) p
-            WHERE (SELECT count(*) FROM found) <= STORE_TYPES_MAX
-            ORDER BY p.position LIMIT $6)
-        SELECT (SELECT count(*) FROM found), e.event
-        FROM (SELECT) one
-        LEFT JOIN (hits h CROSS JOIN LATERAL (
-            SELECT ROW(e.position, e.id, e.type, e.payload, e.key, e.tenant, e.metadata,
-                       e.producer, e.schedule_id, e.key_version, e.hash, e.emitted_at,
-                       e.entered_at, e.checksum)::holdfast.event AS event
-            FROM holdfast.log_{namespace}() e
-            WHERE e.position = h.position LIMIT 1) e) ON true
-        ORDER BY h.position
+            ORDER BY p.position LIMIT $6) END
         $query$, '{namespace}', p_namespace_id::text)
-        USING p_after, p_through, p_exact, p_prefixes, patterns_regex(p_patterns), p_max;
+        INTO v_positions
+        USING p_after, p_through, v_exact, v_prefixes, patterns_regex(p_patterns), p_max;
+    RETURN v_positions;
+END
+$$;
+
+-- read_types: the events that type_positions finds. known: whether it finds them. At least one row:
+-- position NULL if there is no event.
+CREATE OR REPLACE FUNCTION holdfast.read_types(p_namespace_id integer, p_patterns text[],
+                                               p_after bigint, p_through bigint, p_max integer)
+    RETURNS TABLE (known boolean, event holdfast.event)
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_positions bigint[] := type_positions(p_namespace_id, p_patterns, p_after, p_through, p_max);
+BEGIN
+    RETURN QUERY SELECT v_positions IS NOT NULL, e
+        FROM (SELECT) one
+        LEFT JOIN events_at(p_namespace_id, NULL, v_positions) e ON true
+        ORDER BY e.position;
 END
 $$;

@@ -121,5 +121,8 @@ SELECT n.type_index, holdfast.head(n.id) FROM holdfast.read_namespaces() n
 SELECT (t.event).position, (t.event).id, (t.event).type, (t.event).payload, (t.event).key,
        (t.event).tenant, (t.event).metadata, (t.event).producer, (t.event).schedule_id,
        (t.event).key_version, (t.event).hash, (t.event).emitted_at, (t.event).entered_at,
-       (t.event).checksum, t.types
-    FROM holdfast.read_types({namespace}, $1, $2, $3, $4, $5, $6) t
+       (t.event).checksum, t.known
+    FROM holdfast.read_types({namespace}, $1, $2, $3, $4) t
+
+-- name: type_positions
+SELECT holdfast.type_positions({namespace}, $1, $2, $3, $4)

@@ -135,7 +135,8 @@ const struct command command_namespace_set = {
                 "  holdfast namespace set shop --type-index on\n",
     .details = "Older events go, but never those that a subscription has not finished, unless\n"
                "--lagging is drop. PostgreSQL removes whole months. See holdfast retention run.\n"
-               "With --type-index on, event list --type and tail PATTERN find rare types fast.\n"
+               "With --type-index on, event list --type and tail PATTERN find rare types fast,\n"
+               "and so do subscriptions that are far behind.\n"
                "The command builds the index, beside publishers; if it is cut off, run it again.\n",
     .options = set_options,
     .words_min = 1,

@@ -188,3 +188,29 @@ void fetch_release(struct fetch *fetch)
     fetched_done(fetch->late_rows);
     fetched_done(fetch->large_rows);
 }
+
+size_t fetched_runs(const struct fetched *fetched, struct gap_run *ret_runs)
+{
+    size_t count = 0;
+    int rows = PQntuples(fetched->result);
+    for (int row = 0; row < rows; row++) {
+        int64_t position = position_at(fetched->result, row);
+        if (count > 0 && ret_runs[count - 1].last == position - 1) {
+            ret_runs[count - 1].last = position;
+        } else {
+            ret_runs[count++] = (struct gap_run){position, position};
+        }
+    }
+    return count;
+}
+
+int64_t fetched_bytes(const struct fetched *fetched, int64_t large)
+{
+    int64_t bytes = 0;
+    int rows = PQntuples(fetched->result);
+    for (int row = 0; row < rows; row++) {
+        int64_t size = result_int8(fetched->result, row, READ_BYTES_COLUMN, 0);
+        bytes += size > large ? 0 : size;
+    }
+    return bytes;
+}

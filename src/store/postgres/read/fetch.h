@@ -6,7 +6,10 @@
 
 #include "base/gap.h"
 #include "store/postgres/read/queue.h"
+#include "store/postgres/wire/row.h"
 #include "store/postgres/wire/session.h"
+
+#define READ_BYTES_COLUMN EVENT_COLUMNS /* of a row: how large its texts are; NULL: not wanted */
 
 /* What is asked for, and the answers. Rows are as queries/read.sql says. */
 struct fetch {
@@ -31,5 +34,23 @@ struct fetch {
  * the fetch in any case. A session that was lost is closed and not connected again. */
 hf_status fetch_run(struct fetch *fetch, struct session *session);
 void fetch_release(struct fetch *fetch);
+
+/* ---- What was fetched ------------------------------------------------------------------------ */
+
+static inline int64_t position_at(const PGresult *result, int row)
+{
+    return result_int8(result, row, EVENT_POSITION, 0);
+}
+
+static inline size_t rows_of(const struct fetched *fetched)
+{
+    return fetched ? (size_t)PQntuples(fetched->result) : 0;
+}
+
+/* The positions of the rows as runs, of which there are as many as rows at most. Answers how many
+ * there are. */
+size_t fetched_runs(const struct fetched *fetched, struct gap_run *ret_runs);
+/* How large the texts are that came; those of events above `large` did not. */
+int64_t fetched_bytes(const struct fetched *fetched, int64_t large);
 
 #endif

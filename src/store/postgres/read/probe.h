@@ -23,6 +23,13 @@ struct proof {
     bool blind;              /* the server does not let us see its locks */
 };
 
+/* Whether the look was made at the server that a reader reads from, in the same life. */
+static inline bool proof_is_of(const struct proof *proof, struct reader_life life)
+{
+    return proof->era == life.era &&
+           (life.started_us == 0 || proof->server_start_us == life.started_us);
+}
+
 /* The last complete look: to be asked before the log is read. */
 struct proof prober_proof(struct prober *prober);
 /* The number of the last look that has begun: to be asked after the log was read. */

@@ -102,3 +102,13 @@ void queue_drop(struct queue *queue, size_t count)
         queue->first = queue->end = 0;
     }
 }
+
+struct queued *queue_find(struct queue *queue, size_t count, int64_t position)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (queue_at(queue, i)->position == position) {
+            return queue_at(queue, i);
+        }
+    }
+    return NULL;
+}

@@ -54,6 +54,8 @@ void fetched_done(struct fetched *fetched);
 void queue_put(struct queue *queue, struct fetched *from, int row, int64_t position, int64_t bytes);
 /* Restores the order after rows were put that belong before others. */
 void queue_sort(struct queue *queue);
+/* The one with this position among the first `count`; NULL if there is none. */
+struct queued *queue_find(struct queue *queue, size_t count, int64_t position);
 /* Replaces where an event is found. */
 void queue_move(struct queued *queued, struct fetched *from, int row);
 /* Takes the first `count` away. */

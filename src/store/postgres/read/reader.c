@@ -17,6 +17,10 @@
  *
  * The proof needs looks at the lock's holders; probe.c makes them while there are holes.
  *
+ * If few of many rows are wanted, no hole is open, and the namespace has an index on types, the
+ * reader goes on by that: up to a position at or below which nothing can become visible any more
+ * (types.h), so what is missing there is decided without being seen.
+ *
  * A reader has no session: it borrows one of the pool for each call that asks the server something,
  * whichever is free. What was read is true only for the life of the server: one that crashes
  * forgets whose transactions had which names, and may give the same positions again. So a reader
@@ -41,6 +45,7 @@
 #include "store/postgres/postgres.h"
 #include "store/postgres/read/fetch.h"
 #include "store/postgres/read/probe.h"
+#include "store/postgres/read/types.h"
 #include "store/postgres/read/wanted.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/row.h"
@@ -51,11 +56,14 @@
 #define READ_LARGE_BYTES 16384 /* as in queries/read.sql */
 #define READ_QUEUE_MAX 8192    /* strict order: then only what is missing below is fetched */
 
-#define READ_BYTES_COLUMN EVENT_COLUMNS
+#define TYPED_ROWS_MAX 512 /* by the index on types at once */
+#define TYPED_WAIT_MS 20   /* for publishers that are under way */
+#define TYPED_PAUSE_MS 250 /* until it is tried again, if it did not help */
 
 enum cut {
     CUT_TAIL = 1 << 0, /* the tail was as long as a fetch may be */
     CUT_LATE = 1 << 1, /* so was what the holes have shown */
+    CUT_RARE = 1 << 2, /* few rows of that tail were wanted */
 };
 
 struct postgres_reader {
@@ -65,8 +73,9 @@ struct postgres_reader {
         life;  /* in which everything was read; its parts are 0 until they are known */
     bool over; /* its era is, or may be */
     bool strict;
-    bool watching;  /* the prober knows of our holes */
-    bool told_full; /* the log knows that there are too many holes */
+    bool watching;    /* the prober knows of our holes */
+    bool told_full;   /* the log knows that there are too many holes */
+    int64_t typed_us; /* the index on types is not asked again before this */
     int64_t gap_timeout_us;
     int64_t vain_us; /* when we looked ourselves and it did not help; -1: it did */
     struct gap gap;
@@ -189,16 +198,6 @@ static hf_status ask(struct postgres_reader *reader, struct fetch *fetch)
 
 /* ---- Taking what was read -------------------------------------------------------------------- */
 
-static int64_t position_at(const PGresult *result, int row)
-{
-    return result_int8(result, row, EVENT_POSITION, 0);
-}
-
-static size_t rows_of(const struct fetched *fetched)
-{
-    return fetched ? (size_t)PQntuples(fetched->result) : 0;
-}
-
 /* Everything that may fail for want of memory, before anything is taken. */
 static hf_status make_room(struct postgres_reader *reader, const struct fetch *fetch)
 {
@@ -231,13 +230,6 @@ static void enqueue(struct postgres_reader *reader, struct fetched *rows, int64_
     }
 }
 
-/* Whether a look was made at the server that the reader reads from, in the same life. */
-static bool is_same_server(const struct postgres_reader *reader, const struct proof *proof)
-{
-    return proof->era == reader->life.era &&
-           (reader->life.started_us == 0 || proof->server_start_us == reader->life.started_us);
-}
-
 static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
                            const struct proof *proof)
 {
@@ -254,7 +246,7 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
     int64_t through = cut   ? reader->found[rows - 1]
                       : all ? INT64_MAX
                             : reader->gap.holes[fetch->hole_count - 1].last;
-    bool same = is_same_server(reader, proof);
+    bool same = proof_is_of(proof, reader->life);
     int64_t skipped = reader->gap.skipped;
     int64_t floor = gap_floor(&reader->gap);
     int64_t taken = 0;
@@ -284,30 +276,10 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
     return HF_OK;
 }
 
-static size_t make_runs(struct postgres_reader *reader, const PGresult *result)
-{
-    size_t count = 0;
-    int rows = PQntuples(result);
-    for (int row = 0; row < rows; row++) {
-        int64_t position = position_at(result, row);
-        if (count > 0 && reader->runs[count - 1].last == position - 1) {
-            reader->runs[count - 1].last = position;
-        } else {
-            reader->runs[count++] = (struct gap_run){position, position};
-        }
-    }
-    return count;
-}
-
 /* The next fetch is as large as it may be. */
-static void adapt_rows(struct postgres_reader *reader, const PGresult *result, bool cut)
+static void adapt_rows(struct postgres_reader *reader, const struct fetched *rows, bool cut)
 {
-    int64_t bytes = 0;
-    int rows = PQntuples(result);
-    for (int row = 0; row < rows; row++) {
-        int64_t size = result_int8(result, row, READ_BYTES_COLUMN, 0);
-        bytes += size > READ_LARGE_BYTES ? 0 : size;
-    }
+    int64_t bytes = fetched_bytes(rows, READ_LARGE_BYTES);
     if (bytes > READ_BYTES_MAX && reader->rows > 1) {
         reader->rows /= 2;
     } else if (cut && 2 * bytes < READ_BYTES_MAX) {
@@ -315,11 +287,12 @@ static void adapt_rows(struct postgres_reader *reader, const PGresult *result, b
     }
 }
 
-static hf_status take_tail(struct postgres_reader *reader, struct fetch *fetch, uint64_t begun)
+static hf_status take_tail(struct postgres_reader *reader, const struct filter *filter,
+                           struct fetch *fetch, uint64_t begun)
 {
-    const PGresult *result = fetch->tail_rows->result;
-    bool cut = PQntuples(result) == fetch->limit;
-    size_t count = make_runs(reader, result);
+    bool cut = rows_of(fetch->tail_rows) == (size_t)fetch->limit;
+    size_t count = fetched_runs(fetch->tail_rows, reader->runs);
+    size_t before = queue_count(&reader->queue);
     hf_status status = gap_tail(&reader->gap, reader->runs, count, begun, clock_mono_us());
     if (status) {
         return status;
@@ -333,8 +306,10 @@ static hf_status take_tail(struct postgres_reader *reader, struct fetch *fetch, 
     }
     reader->told_full = !whole;
     set_cut(reader, CUT_TAIL, cut && whole);
-    adapt_rows(reader, result, cut);
+    adapt_rows(reader, fetch->tail_rows, cut);
     enqueue(reader, fetch->tail_rows, reader->gap.high);
+    int64_t wanted = (int64_t)(queue_count(&reader->queue) - before);
+    set_cut(reader, CUT_RARE, cut && filter_is_sparse(filter, fetch->limit, wanted));
     return HF_OK;
 }
 
@@ -374,8 +349,63 @@ static size_t holes_wanted(const struct postgres_reader *reader)
     return count;
 }
 
-static hf_status fetch_more(struct postgres_reader *reader)
+/* Fetches the events at these positions. All up to typed->through is decided. */
+static hf_status take_typed(struct postgres_reader *reader, const struct typed *typed)
 {
+    struct fetch fetch = fetch_of(reader, (int64_t)typed->count);
+    fetch.many = true;
+    fetch.holes = typed->places;
+    fetch.hole_count = typed->count;
+    hf_status status = typed->count > 0 ? ask(reader, &fetch) : HF_OK;
+    if (!status && era_now(engine_of(reader)) != reader->life.era) {
+        status = lose(reader); /* what was decided was so in this era */
+    }
+    if (!status) {
+        status = make_room(reader, &fetch);
+    }
+    if (!status) {
+        gap_pass(&reader->gap, typed->through);
+        if (fetch.late_rows) {
+            enqueue(reader, fetch.late_rows, typed->through);
+        }
+    }
+    fetch_release(&fetch);
+    return status;
+}
+
+/* Reads on by the index on types, if that helps. */
+static hf_status fetch_typed(struct postgres_reader *reader, const struct filter *filter,
+                             bool *ret_used)
+{
+    struct typed typed = {0};
+    give_back(reader);
+    hf_status status = types_find(reader->head.engine, filter, reader->gap.high, TYPED_ROWS_MAX,
+                                  TYPED_WAIT_MS, &typed, ret_used);
+    if (!status && *ret_used) {
+        status = take_typed(reader, &typed);
+        set_cut(reader, CUT_RARE, typed.count == TYPED_ROWS_MAX);
+        set_cut(reader, CUT_TAIL, true);
+    } else if (!status) {
+        reader->typed_us = clock_mono_us() + TYPED_PAUSE_MS * INT64_C(1000);
+    }
+    mem_free(typed.places);
+    return status;
+}
+
+/* Behind a pooler it is not known which server says what is decided. */
+static bool may_use_types(const struct postgres_reader *reader)
+{
+    return (reader->cut & CUT_RARE) && reader->gap.count == 0 && queue_count(&reader->queue) == 0 &&
+           reader->life.started_us == 0 && clock_mono_us() >= reader->typed_us;
+}
+
+static hf_status fetch_more(struct postgres_reader *reader, const struct filter *filter)
+{
+    bool typed = false;
+    hf_status status = may_use_types(reader) ? fetch_typed(reader, filter, &typed) : HF_OK;
+    if (status || typed) {
+        return status;
+    }
     struct prober *prober = engine_of(reader)->prober;
     struct proof proof = prober_proof(prober); /* before the questions are sent */
     struct fetch fetch = fetch_of(reader, reader->rows);
@@ -384,7 +414,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
     fetch.after = reader->gap.high;
     fetch.holes = reader->gap.holes;
     fetch.hole_count = holes_wanted(reader);
-    hf_status status = ask(reader, &fetch);
+    status = ask(reader, &fetch);
     uint64_t begun = prober_begun(prober); /* after the answers have come */
     if (!status) {
         status = make_room(reader, &fetch);
@@ -397,7 +427,7 @@ static hf_status fetch_more(struct postgres_reader *reader)
         status = take_late(reader, &fetch, &proof);
     }
     if (!status && fetch.tail_rows) {
-        status = take_tail(reader, &fetch, begun);
+        status = take_tail(reader, filter, &fetch, begun);
     } else if (!status) {
         set_cut(reader, CUT_TAIL, reader->gap.count < GAP_HOLES_MAX); /* it is still to be read */
     }
@@ -419,7 +449,8 @@ static bool may_look(const struct postgres_reader *reader, int64_t now_us)
            (reader->vain_us < 0 || now_us - reader->vain_us >= PROBE_PERIOD_MS * INT64_C(1000));
 }
 
-static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
+static hf_status look_and_fetch(struct postgres_reader *reader, const struct filter *filter,
+                                int64_t now_us)
 {
     int64_t floor = gap_floor(&reader->gap);
     hf_status status = borrow(reader);
@@ -429,7 +460,7 @@ static hf_status look_and_fetch(struct postgres_reader *reader, int64_t now_us)
     bool looked = prober_look(engine_of(reader)->prober, reader->session) == HF_OK;
     status = check_session(reader, HF_OK);
     if (!status && looked) { /* a look that fails proves nothing */
-        status = fetch_more(reader);
+        status = fetch_more(reader, filter);
     }
     reader->vain_us = gap_floor(&reader->gap) == floor ? now_us : -1;
     return status;
@@ -506,16 +537,6 @@ static size_t count_ready(struct postgres_reader *reader, const struct filter *f
     return count;
 }
 
-static struct queued *find_queued(struct postgres_reader *reader, size_t count, int64_t position)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (queue_at(&reader->queue, i)->position == position) {
-            return queue_at(&reader->queue, i);
-        }
-    }
-    return NULL;
-}
-
 /* Puts the large events among the first `count` where they can be handed up, as many as one batch
  * holds. Answers how many of the queue are ready then. */
 static hf_status fetch_large(struct postgres_reader *reader, size_t count, size_t *ret_count)
@@ -548,13 +569,13 @@ static hf_status fetch_large(struct postgres_reader *reader, size_t count, size_
     }
     if (!status && fetch.large_rows) {
         for (size_t i = 0; i < fetch.position_count; i++) {
-            struct queued *queued = find_queued(reader, count, positions[i]);
+            struct queued *queued = queue_find(&reader->queue, count, positions[i]);
             queued->row = -1; /* retention was faster, unless it is found */
         }
         int rows = PQntuples(fetch.large_rows->result);
         for (int row = 0; row < rows; row++) {
             struct queued *queued =
-                find_queued(reader, count, position_at(fetch.large_rows->result, row));
+                queue_find(&reader->queue, count, position_at(fetch.large_rows->result, row));
             if (queued) {
                 queue_move(queued, fetch.large_rows, row);
                 queued->bytes = 0; /* it is whole now */
@@ -696,12 +717,12 @@ static hf_status make_ready(struct postgres_reader *self, const struct filter *f
     hf_status status = HF_OK;
     size_t ready = count_ready(self, filter, max);
     if (ready == 0) {
-        status = fetch_more(self);
+        status = fetch_more(self, filter);
         ready = count_ready(self, filter, max);
     }
     int64_t now_us = clock_mono_us();
     if (!status && ready == 0 && may_look(self, now_us)) {
-        status = look_and_fetch(self, now_us);
+        status = look_and_fetch(self, filter, now_us);
         ready = count_ready(self, filter, max);
     }
     if (!status && ready > 0) {

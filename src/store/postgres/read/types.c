@@ -7,7 +7,10 @@
  * that are under way are waited for a moment only: if they last longer, the log is read as if there
  * were no index.
  */
+#include "store/postgres/read/types.h"
+
 #include "base/err.h"
+#include "base/mem.h"
 #include "store/batch.h"
 #include "store/filter.h"
 #include "store/namespace.h"
@@ -17,7 +20,7 @@
 
 #define NEAR 5000           /* positions that are read about as fast without the index */
 #define PUBLISHERS_MS 300   /* that publishers under way are waited for */
-#define TYPES EVENT_COLUMNS /* the column behind the event's */
+#define KNOWN EVENT_COLUMNS /* the column behind the event's */
 
 /* Is there a complete index, and enough of the log for it to be worth while? */
 static hf_status is_worth_it(struct engine *engine, int64_t after, bool *ret_worth)
@@ -32,36 +35,17 @@ static hf_status is_worth_it(struct engine *engine, int64_t after, bool *ret_wor
     return pg_lookup_end(&lookup);
 }
 
-static const char *star_of(struct text pattern)
+/* What is asked: patterns, after and up to which position, and how many events. */
+static void fill(struct params *params, const struct filter *filter, int64_t after, int64_t through,
+                 int32_t max)
 {
-    return memchr(pattern.bytes, '*', pattern.length);
-}
-
-/* Types without a star; what stands before the first star of the others; and all patterns. */
-static void fill_patterns(struct params *params, const struct filter *filter)
-{
-    size_t exact = 0;
-    for (size_t i = 0; i < filter->count; i++) {
-        exact += star_of(filter->patterns[i]) ? 0 : 1;
-    }
-    param_array(params, PARAM_TEXT, exact);
-    for (size_t i = 0; i < filter->count; i++) {
-        if (!star_of(filter->patterns[i])) {
-            element_text(params, filter->patterns[i]);
-        }
-    }
-    param_array(params, PARAM_TEXT, filter->count - exact);
-    for (size_t i = 0; i < filter->count; i++) {
-        struct text pattern = filter->patterns[i];
-        const char *star = star_of(pattern);
-        if (star) {
-            element_text(params, (struct text){pattern.bytes, (size_t)(star - pattern.bytes)});
-        }
-    }
     param_array(params, PARAM_TEXT, filter->count);
     for (size_t i = 0; i < filter->count; i++) {
         element_text(params, filter->patterns[i]);
     }
+    param_int8(params, after);
+    param_int8(params, through);
+    param_int4(params, max);
 }
 
 static hf_status push_events(const PGresult *result, const struct filter *filter,
@@ -92,12 +76,8 @@ static hf_status ask(struct engine *engine, const struct filter *filter, int64_t
 {
     struct pg_lookup lookup;
     struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_READ_TYPES);
-    param_int8(params, after);
-    param_int8(params, horizon);
-    fill_patterns(params, filter);
-    param_int4(params, max);
-    if (pg_lookup_run(&lookup) && lookup.rows > 0 &&
-        result_int8(lookup.result, 0, TYPES, 0) <= STORE_TYPES_MAX) {
+    fill(params, filter, after, horizon, max);
+    if (pg_lookup_run(&lookup) && lookup.rows > 0 && result_bool(lookup.result, 0, KNOWN)) {
         int64_t last = after;
         lookup.status = push_events(lookup.result, filter, batch, &last);
         bool cut = lookup.rows == max || batch_full(batch);
@@ -107,20 +87,64 @@ static hf_status ask(struct engine *engine, const struct filter *filter, int64_t
     return pg_lookup_end(&lookup);
 }
 
-hf_status postgres_read_types(struct engine *engine, const struct filter *filter, int64_t after,
-                              int32_t max, struct batch *batch, bool *ret_used,
-                              int64_t *ret_through)
+/* Up to where nothing can become visible any more; `after` if that is not worth while, or not known
+ * in time. */
+static hf_status find_horizon(struct engine *engine, int64_t after, int64_t wait_ms,
+                              int64_t *ret_horizon)
 {
     bool worth;
-    int64_t horizon = 0;
-    *ret_used = false;
+    *ret_horizon = after;
     hf_status status = is_worth_it(engine, after, &worth);
     if (status || !worth) {
         return status;
     }
-    status = postgres_now(engine, deadline_after_ms(PUBLISHERS_MS), &horizon);
-    if (status == HF_TIMEOUT || status == HF_BUSY || horizon <= after) {
-        return status == HF_TIMEOUT || status == HF_BUSY ? HF_OK : status;
+    int64_t horizon = 0;
+    status = postgres_now(engine, deadline_after_ms(wait_ms), &horizon);
+    if (status == HF_TIMEOUT || status == HF_BUSY || status == HF_DENIED) {
+        return HF_OK;
     }
-    return status ? status : ask(engine, filter, after, horizon, max, batch, ret_used, ret_through);
+    *ret_horizon = !status && horizon > after ? horizon : after;
+    return status;
+}
+
+hf_status postgres_read_types(struct engine *engine, const struct filter *filter, int64_t after,
+                              int32_t max, struct batch *batch, bool *ret_used,
+                              int64_t *ret_through)
+{
+    int64_t horizon = 0;
+    *ret_used = false;
+    hf_status status = find_horizon(engine, after, PUBLISHERS_MS, &horizon);
+    return status || horizon == after
+               ? status
+               : ask(engine, filter, after, horizon, max, batch, ret_used, ret_through);
+}
+
+hf_status types_find(struct engine *engine, const struct filter *filter, int64_t after, int32_t max,
+                     int64_t wait_ms, struct typed *ret_typed, bool *ret_used)
+{
+    int64_t horizon = 0;
+    *ret_used = false;
+    hf_status status = find_horizon(engine, after, wait_ms, &horizon);
+    if (status || horizon == after) {
+        return status;
+    }
+    struct pg_lookup lookup;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_TYPE_POSITIONS);
+    fill(params, filter, after, horizon, max);
+    if (pg_lookup_run(&lookup) && !result_is_null(lookup.result, 0, 0)) {
+        struct result_array array = result_array(lookup.result, 0, 0);
+        struct typed typed = {.count = array.count, .through = horizon};
+        typed.places = mem_calloc(array.count, sizeof *typed.places);
+        for (size_t i = 0; typed.places && i < typed.count; i++) {
+            int64_t position = array_int8(&array, 0);
+            typed.places[i] = (struct gap_hole){.first = position, .last = position};
+        }
+        if (typed.places && typed.count == (size_t)max) {
+            typed.through = typed.places[typed.count - 1].last;
+        }
+        *ret_typed = typed;
+        *ret_used = typed.places != NULL;
+        lookup.status = *ret_used ? HF_OK : fail(HF_NOMEM, "no memory for positions of types");
+    }
+    return pg_lookup_end(&lookup);
 }

@@ -7,7 +7,8 @@
  * exhausted the floor is the head itself, also where retention has emptied the log.
  *
  * Partition and type are looked at before anything else of a row: SQLite decodes a row from the
- * left and only as far as it is asked, so events that the filter leaves out cost little.
+ * left and only as far as it is asked, so events that the filter leaves out cost little. If it
+ * leaves out most of them, and the namespace has an index on types, the next call reads by that.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -17,12 +18,14 @@
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/write/append.h"
+#include "store/sqlite/write/typed.h"
 
 #define READER_ROWS_MAX 10000 /* looked at in one call, wanted or not */
 
 struct sqlite_reader {
     struct reader head; /* first: engine.h */
     int64_t after;      /* everything up to here was looked at */
+    bool sparse;        /* few of the last rows were wanted */
 };
 
 hf_status sqlite_reader_open(struct engine *engine, int64_t after, bool strict,
@@ -44,6 +47,22 @@ void sqlite_reader_close(struct reader *reader)
     mem_free(reader);
 }
 
+/* Copies the row into the batch, if it is wanted. */
+static hf_status take_row(sqlite3_stmt *stmt, const struct filter *filter, struct batch *batch)
+{
+    bool ours = filter_owns(filter, row_hash(stmt));
+    bool wanted = ours && filter_matches(filter, row_type(stmt));
+    if (!wanted && !(ours && filter->unhandled_too)) {
+        return HF_OK;
+    }
+    struct entry *entry;
+    hf_status status = row_push(batch, stmt, &entry);
+    if (!status) {
+        entry->unhandled = !wanted;
+    }
+    return status;
+}
+
 /* Reads rows until the batch is full, READER_ROWS_MAX were looked at or there are no more.
  * last: the last one looked at. */
 static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct filter *filter,
@@ -58,22 +77,47 @@ static hf_status read_rows(struct conn *conn, sqlite3_stmt *stmt, const struct f
             *ret_end = true;
             return status;
         }
-        bool ours = filter_owns(filter, row_hash(stmt));
-        bool wanted = ours && filter_matches(filter, row_type(stmt));
-        if (wanted || (ours && filter->unhandled_too)) {
-            struct entry *entry;
-            status = row_push(batch, stmt, &entry);
-            if (status) {
-                conn_done(stmt);
-                return status;
-            }
-            entry->unhandled = !wanted;
+        status = take_row(stmt, filter, batch);
+        if (status) {
+            conn_done(stmt);
+            return status;
         }
         *last = position_of(sqlite3_column_int64(stmt, 0));
     }
     conn_done(stmt);
     *ret_end = false;
     return HF_OK;
+}
+
+/* Reads by the index on types. All statements see one snapshot. */
+static hf_status read_typed(struct sqlite_engine *engine, struct conn *conn, int64_t *after,
+                            const struct filter *filter, int32_t max, struct batch *batch,
+                            bool *ret_more, bool *ret_used)
+{
+    struct typed typed = {0};
+    hf_status status = typed_find(engine, conn, filter, *after, max, &typed, ret_used);
+    if (status || !*ret_used) {
+        return status;
+    }
+    size_t first = batch->count;
+    size_t read = 0;
+    while (!status && read < typed.count && !batch_full(batch)) {
+        sqlite3_stmt *stmt = NULL;
+        status = row_find(engine, conn, 0, typed.positions[read++], false, &stmt);
+        if (!status && stmt) {
+            status = take_row(stmt, filter, batch);
+            conn_done(stmt);
+        }
+    }
+    if (status) {
+        batch->count = first;
+    } else {
+        bool all = read == typed.count;
+        *after = all ? typed.through : typed.positions[read - 1];
+        *ret_more = !all || typed.cut;
+    }
+    typed_release(&typed);
+    return status;
 }
 
 static hf_status read_log(struct sqlite_engine *engine, struct conn *conn, int64_t *after,
@@ -115,18 +159,28 @@ hf_status sqlite_reader_next(struct reader *base, const struct filter *filter, i
     struct sqlite_reader *reader = (struct sqlite_reader *)base;
     struct sqlite_engine *engine = sqlite_of(base->engine);
     struct conn *conn;
-    hf_status status = pool_take(engine, &conn);
+    hf_status status =
+        reader->sparse ? pool_take_snapshot(engine, &conn) : pool_take(engine, &conn);
     if (status) {
         return status;
     }
     int64_t after = reader->after;
     bool more = false;
+    size_t first = batch->count;
+    bool typed = false;
     conn->limit = conn->deadline;
-    status = read_log(engine, conn, &after, filter, max, batch, &more);
+    if (reader->sparse) {
+        status = read_typed(engine, conn, &after, filter, max, batch, &more, &typed);
+    }
+    if (!status && !typed) {
+        status = read_log(engine, conn, &after, filter, max, batch, &more);
+    }
     pool_give(engine, conn);
     if (status) {
         return status;
     }
+    reader->sparse =
+        more && filter_is_sparse(filter, after - reader->after, (int64_t)(batch->count - first));
     reader->after = after;
     *ret_floor = after;
     *ret_more = more;

@@ -4,7 +4,9 @@
  * Pending events are counted by walking the log from the checkpoint (shared: the cursor) on, and
  * comparing types. The walk is bounded, because a subscription may want one type in a million and
  * be far behind: STORE_PENDING_ROWS_MIN rows in any case, then more of them as long as there is
- * time. What was counted when it stops is a lower limit, and says so.
+ * time. What was counted when it stops is a lower limit, and says so. If few of the first rows
+ * match and the namespace has an index on types, the rest is found by that, as long as there is
+ * time.
  */
 #include "base/err.h"
 #include "base/hash.h"
@@ -18,8 +20,10 @@
 #include "store/sqlite/verbs.h"
 #include "store/sqlite/write/lease.h"
 #include "store/sqlite/write/subscription.h"
+#include "store/sqlite/write/typed.h"
 
 #define ROWS_PER_LOOK 512 /* at the clock */
+#define TYPED_PORTION 256 /* positions that are got from the index on types at once */
 
 /* ---- Pending events -------------------------------------------------------------------------- */
 
@@ -33,6 +37,7 @@ struct walk {
     int64_t lowest;       /* of them */
     struct set64 ahead;   /* positions above a checkpoint that have been dealt with */
     bool all_known;       /* `ahead` has all of them */
+    int64_t rows;         /* of the log that were looked at */
     struct pending pending;
 };
 
@@ -117,24 +122,28 @@ static void count_row(struct walk *walk, sqlite3_stmt *stmt)
     }
 }
 
-static hf_status walk_log(struct walk *walk)
+/* Counts up to `max` rows of the log behind `*after`, up to position `last`. */
+static hf_status walk_rows(struct walk *walk, int64_t last, int64_t max, struct deadline deadline,
+                           int64_t *after, bool *ret_end)
 {
     sqlite3_stmt *stmt = conn_statement(walk->conn, SQLITE_QUERY_READ_TYPES);
     if (!stmt) {
         return conn_error(walk->conn);
     }
-    struct deadline deadline = deadline_after_ms(STORE_PENDING_MS);
-    bind_int(stmt, 1, place_of(walk->engine, walk->lowest));
-    bind_int(stmt, 2, place_of(walk->engine, PLACE_POSITION_MAX));
-    for (int64_t rows = 0; !walk->pending.more; rows++) {
+    bind_int(stmt, 1, place_of(walk->engine, *after));
+    bind_int(stmt, 2, place_of(walk->engine, last));
+    *ret_end = false;
+    for (int64_t i = 0; i < max && !walk->pending.more; i++) {
         bool row;
         hf_status status = conn_row(walk->conn, stmt, &row);
         if (status || !row) {
+            *ret_end = true;
             return status;
         }
-        if (rows >= STORE_PENDING_ROWS_MAX ||
-            (rows >= STORE_PENDING_ROWS_MIN && rows % ROWS_PER_LOOK == 0 &&
-             deadline_passed(deadline))) {
+        *after = position_of(sqlite3_column_int64(stmt, 0));
+        walk->rows++;
+        if (walk->rows > STORE_PENDING_ROWS_MIN && walk->rows % ROWS_PER_LOOK == 0 &&
+            deadline_passed(deadline)) {
             walk->pending.more = true;
         } else if (is_pending(walk, stmt)) {
             count_row(walk, stmt);
@@ -142,6 +151,52 @@ static hf_status walk_log(struct walk *walk)
     }
     conn_done(stmt);
     return HF_OK;
+}
+
+/* Counts what the index on types has behind `after`. */
+static hf_status walk_typed(struct walk *walk, int64_t after, struct deadline deadline,
+                            bool *ret_used)
+{
+    hf_status status = HF_OK;
+    bool more = true;
+    while (!status && more && !walk->pending.more) {
+        struct typed typed = {0};
+        status = typed_find(walk->engine, walk->conn, &walk->query->filter, after, TYPED_PORTION,
+                            &typed, ret_used);
+        if (status || !*ret_used) {
+            return status;
+        }
+        for (size_t i = 0; i < typed.count && !status && !walk->pending.more; i++) {
+            int64_t before = typed.positions[i] - 1;
+            bool end;
+            status = walk_rows(walk, typed.positions[i], 1, deadline, &before, &end);
+        }
+        after = typed.through;
+        more = typed.cut;
+        walk->pending.more = walk->pending.more || (more && deadline_passed(deadline));
+        typed_release(&typed);
+    }
+    return status;
+}
+
+static hf_status walk_log(struct walk *walk)
+{
+    struct deadline deadline = deadline_after_ms(STORE_PENDING_MS);
+    int64_t after = walk->lowest;
+    bool end = false;
+    bool typed = false;
+    hf_status status =
+        walk_rows(walk, PLACE_POSITION_MAX, FILTER_SPARSE_ROWS, deadline, &after, &end);
+    if (!status && !end &&
+        filter_is_sparse(&walk->query->filter, FILTER_SPARSE_ROWS, walk->pending.count)) {
+        status = walk_typed(walk, after, deadline, &typed);
+    }
+    if (!status && !end && !typed && !walk->pending.more) {
+        status = walk_rows(walk, PLACE_POSITION_MAX, STORE_PENDING_ROWS_MAX - FILTER_SPARSE_ROWS,
+                           deadline, &after, &end);
+        walk->pending.more = walk->pending.more || !end;
+    }
+    return status;
 }
 
 static hf_status count_pending(struct walk *walk)

@@ -30,7 +30,8 @@
  * the events come again.
  *
  * The log is read up to STORE_CLAIM_ROWS_MAX rows per claim: a subscription that wants one type in
- * a million must not hold up the other writers while it looks for it.
+ * a million must not hold up the other writers while it looks for it. If the namespace has an index
+ * on types, and few of the rows are wanted, the rest is found by that.
  */
 #include "base/err.h"
 #include "base/mem.h"
@@ -47,6 +48,7 @@
 #include "store/sqlite/write/orphan.h"
 #include "store/sqlite/write/outcome.h"
 #include "store/sqlite/write/partition.h"
+#include "store/sqlite/write/typed.h"
 
 /* One claim on its way. */
 struct work {
@@ -235,12 +237,37 @@ static hf_status take_row(struct work *work, sqlite3_stmt *stmt)
     return status;
 }
 
-static hf_status take_log(struct work *work)
+/* Takes events by the index on types, and moves the cursor over those that are not wanted.
+ * `*ret_used`: whether there is such an index. `*ret_end`: there is nothing more in the log. */
+static hf_status take_typed(struct work *work, bool *ret_used, bool *ret_end)
 {
-    hf_status status = look_ahead(work);
-    if (status) {
+    struct typed typed = {0};
+    hf_status status = typed_find(work->engine, work->conn, &work->claim->filter, work->cursor,
+                                  (int32_t)room(work), &typed, ret_used);
+    if (status || !*ret_used) {
         return status;
     }
+    size_t taken = 0;
+    while (!status && taken < typed.count && room(work) > 0) {
+        sqlite3_stmt *stmt = NULL;
+        status = row_find(work->engine, work->conn, 0, typed.positions[taken], false, &stmt);
+        if (!status && stmt) {
+            status = take_row(work, stmt);
+            conn_done(stmt);
+        }
+        work->cursor = status ? work->cursor : typed.positions[taken++];
+    }
+    if (!status && taken == typed.count) {
+        work->cursor = typed.through;
+        *ret_end = !typed.cut;
+    }
+    typed_release(&typed);
+    return status;
+}
+
+/* Takes up to `max` rows after the cursor. `*ret_end`: there are no more. */
+static hf_status take_rows(struct work *work, int max, bool *ret_end)
+{
     sqlite3_stmt *stmt = conn_statement(work->conn, SQLITE_QUERY_READ_LOG);
     if (!stmt) {
         return conn_error(work->conn);
@@ -248,7 +275,8 @@ static hf_status take_log(struct work *work)
     bind_int(stmt, 1, place_of(work->engine, work->cursor));
     bind_int(stmt, 2, place_of(work->engine, PLACE_POSITION_MAX));
     bool row = true;
-    for (int rows = 0; !status && rows < STORE_CLAIM_ROWS_MAX && room(work) > 0; rows++) {
+    hf_status status = HF_OK;
+    for (int rows = 0; !status && rows < max && room(work) > 0; rows++) {
         status = conn_row(work->conn, stmt, &row);
         if (status || !row) {
             break;
@@ -258,8 +286,29 @@ static hf_status take_log(struct work *work)
         work->cursor = status == HF_OK ? position : work->cursor;
     }
     conn_done(stmt);
-    work->more = work->more || row;
-    if (!status && !row) {
+    *ret_end = !row;
+    return status;
+}
+
+static hf_status take_log(struct work *work)
+{
+    bool end = false;
+    bool typed = false;
+    size_t before = room(work);
+    hf_status status = look_ahead(work);
+    if (!status) {
+        status = take_rows(work, FILTER_SPARSE_ROWS, &end);
+    }
+    int64_t found = (int64_t)(before - room(work));
+    if (!status && !end && room(work) > 0 &&
+        filter_is_sparse(&work->claim->filter, FILTER_SPARSE_ROWS, found)) {
+        status = take_typed(work, &typed, &end);
+    }
+    if (!status && !end && !typed) {
+        status = take_rows(work, STORE_CLAIM_ROWS_MAX - FILTER_SPARSE_ROWS, &end);
+    }
+    work->more = work->more || !end;
+    if (!status && end) {
         /* Nothing is left, also where retention has taken the log's end away. */
         int64_t head;
         status = append_head(work->engine, work->conn, &head);
