@@ -177,8 +177,10 @@ bool cancels_answer(struct runner *runner, int64_t now_us)
     bool failed = cancels->unread && !read_requests(runner);
     bool full = cancels->count == CANCELS_MAX;
     if (cancels->count == 0) {
+        atomic_store(&cancels->open, false);
         return !failed;
     }
+    atomic_store(&cancels->open, true); /* before the look: what ends behind it is told */
     pthread_mutex_lock(&runner->mutex);
     chunk_cut_all(runner);
     pthread_mutex_unlock(&runner->mutex);
@@ -190,6 +192,7 @@ bool cancels_answer(struct runner *runner, int64_t now_us)
         }
     }
     cancels->count = kept;
+    atomic_store(&cancels->open, kept > 0);
     if (full && kept < CANCELS_MAX) { /* there may be more behind them */
         cancels->unread = true;
         runner_need(runner, NEED_TURN);

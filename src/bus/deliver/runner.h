@@ -68,8 +68,8 @@ enum course { COURSE_HALT, COURSE_WORK, COURSE_RETIRE };
 
 #define CANCELS_MAX 256 /* requests to cancel that are looked after at once */
 
-/* Requests to cancel events that this process may have in hand (store/cancel.h). All of it belongs
- * to the dispatcher. */
+/* Requests to cancel events that this process may have in hand (store/cancel.h). It belongs to the
+ * dispatcher, but for what is atomic. */
 struct cancels {
     struct cancel_request {
         int64_t position;
@@ -78,6 +78,7 @@ struct cancels {
     size_t count;
     bool unread; /* there may be others in the store: the definition has another generation, or a
                     partition was taken */
+    atomic_bool open; /* some are not answered: workers that report call the dispatcher */
 };
 
 struct runner {

@@ -286,7 +286,7 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     bool due = window->settled >= options->checkpoint_events ||
                (window->settled > 0 && options->checkpoint_ms < RUNNER_PROMPT_MS);
     if (low || due || runner_needs(runner, NEED_TURN) || window->closed > 0 ||
-        runner_is_urgent(runner) || runner_bars(runner) || runner->cancels.count > 0 ||
+        runner_is_urgent(runner) || runner_bars(runner) || atomic_load(&runner->cancels.open) ||
         atomic_load(&runner->bus->waiters) > 0) {
         runner_call(runner, NEED_TURN); /* also in the middle of a step: it looks once more */
     }
