@@ -229,7 +229,7 @@ hf ack jobs "$(field out 1 '$.lease')"
 if on sqlite; then
     hf publish job.i '{}'
     until_true 60 still jobs
-    for ago in 150:'2 min' 10800:'3 h' 259200:'3 d'; do
+    for ago in 600:'10 min' 10800:'3 h' 259200:'3 d'; do
         patiently bus.db "UPDATE holdfast_partitions
             SET claimed_at = (strftime('%s', 'now') - ${ago%%:*}) * 1000000"
         hf sub show jobs --json
