@@ -2,6 +2,7 @@
 # The HTTP API, noun by noun.
 # shellcheck disable=SC2154
 . "$(dirname "$0")/lib.sh"
+exits 0 "positions without gaps" namespace create default --gapless
 serve
 
 # --- Publishing ---
