@@ -54,7 +54,7 @@ CREATE OR REPLACE FUNCTION holdfast.find_id(p_namespace_id integer, p_id uuid,
                                             OUT key_version bigint)
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

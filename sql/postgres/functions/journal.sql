@@ -111,7 +111,7 @@ CREATE OR REPLACE FUNCTION holdfast.journal_newest(p_subscription_id bigint, p_p
     RETURNS holdfast_private.checkpoints_0
     LANGUAGE plpgsql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
     v_row holdfast_private.checkpoints_0;

@@ -220,7 +220,7 @@ CREATE OR REPLACE FUNCTION holdfast.node_list(p_namespace_id integer, p_token uu
                    seen_at timestamptz, stopped_at timestamptz, state integer, self boolean)
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -173,7 +173,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_beat(p_namespace_id integer, p_token
     RETURNS TABLE (token uuid, node_name text, renewals bigint, dead boolean)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -227,7 +227,7 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.company(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql VOLATILE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
 AS $$
     SELECT hashtextextended(concat_ws(' ',
         (SELECT sum(s.generation) + sum(s.members_version) FROM read_subscriptions() s
@@ -248,7 +248,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_sweep(p_namespace_id integer,
     RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
@@ -329,7 +329,7 @@ CREATE OR REPLACE FUNCTION holdfast.process_close(p_namespace_id integer, p_toke
     RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
     SET lock_timeout = '500ms'
 AS $$
 DECLARE

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.timers_next_of(p_namespace_id intege
     RETURNS timestamptz
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
-    SET enable_seqscan = off
+    SET enable_seqscan = off SET jit = off
 AS $$
 BEGIN
     RETURN least((SELECT min(s.next_at) FROM schedules s
