@@ -104,7 +104,7 @@ typedef struct hf_subscription_info {
     int64_t dead;              /* unresolved dead letters */
     int64_t oldest_waiting_us; /* when the oldest of its events (those that match) that is not
                                    settled entered the log; -1: none, or, if pending_more is 1,
-                                   none was found */
+                                   none was found. Then one that was not looked at may be older */
     double rate;               /* events per second that it settled (shared: that were handed out),
                                    over the last 30 to 60 seconds; -1 for so long after a seek, a
                                    change of its partitions, or a clock that was set back */
