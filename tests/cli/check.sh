@@ -30,6 +30,8 @@ has "the first line says it all" out \
 exits 0 "another subscription is not concerned" check ledger --max-wait 1ms
 exits 3 "one that is not there is not known" check ledger nobody
 has "and named" out '^UNKNOWN: nobody: there is no such subscription$'
+exits 2 "it does not hide what is critical" check nobody mailer --max-wait 1ms
+has "which comes first" out '^CRITICAL: mailer: the oldest event .* \(and 1 more\)$'
 exits 2 "positions behind" check --max-lag 1
 has "are told" out '^CRITICAL: (ledger|mailer): it is 2 positions behind, the limit is 1'
 exits 0 "up to the limit" check --max-lag 2

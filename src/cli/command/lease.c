@@ -86,9 +86,9 @@ static int list_one(const hf_lease_info *info, void *ctx)
 static int run_list(struct cli *cli)
 {
     static const struct out_column columns[] = {
-        {"SUBSCRIPTION", false, 48, 0}, {"LEASE", false, 0, 1}, {"NODE", false, 40, 0},
-        {"SINCE", false, 0, 0},         {"UNTIL", false, 0, 0}, {"EVENTS", true, 0, 0},
-        {"POSITIONS", false, 40, 0},
+        {"SUBSCRIPTION", false, 48, 0}, {"LEASE", false, 0, 0}, {"NODE", false, 40, 0},
+        {"SINCE", false, 0, 1},         {"UNTIL", false, 0, 0}, {"EVENTS", true, 0, 0},
+        {"POSITIONS", false, 40, 2},
     };
     const struct args *args = &cli->args;
     struct list list = {

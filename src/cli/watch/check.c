@@ -27,6 +27,8 @@
 
 static const char *const level_names[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 static const char *const level_keys[] = {"ok", "warning", "critical", "unknown"};
+/* What is not known must not hide what is known to be bad. */
+static const int gravity[] = {0, 1, 3, 2};
 
 /* ---- Problems -------------------------------------------------------------------------------- */
 
@@ -77,7 +79,7 @@ __attribute__((format(printf, 5, 6))) static void report(struct checking *checki
     add_object(checking, level, check, subscription, sentence);
     buf_printf(&checking->lines, "%s: %s%s%s%c", level_names[level],
                subscription ? subscription : "", subscription ? ": " : "", sentence, '\0');
-    if (level > checking->worst) {
+    if (gravity[level] > gravity[checking->worst]) {
         checking->worst = level;
         buf_clear(&checking->first);
         buf_printf(&checking->first, "%s%s%s", subscription ? subscription : "",
