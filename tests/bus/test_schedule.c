@@ -207,7 +207,11 @@ static void schedules_are_paused_run_by_hand_and_removed(void **state)
     assert_int_equal(listed.count, 2);
     assert_ok(hf_schedule_pause(scene->bus, "a", "moving"));
     assert_string_equal(known_of(scene->bus, "a").paused_reason, "moving");
+    memset(&receipt, 0xff, sizeof receipt); /* every field is written */
     assert_ok(hf_schedule_run(scene->bus, "a", &receipt));
+    assert_int_equal(receipt.duplicate, 0);
+    assert_int_equal(receipt.replaced, 0);
+    assert_int_equal(receipt.key_version, -1);
     read_events(scene->bus, &events, 1);
     assert_string_equal(events.ids[0], receipt.id);
     assert_string_equal(events.schedule_ids[0], known_of(scene->bus, "a").id);

@@ -592,9 +592,8 @@ hf_status hf_schedule_run(hf_bus *bus, const char *name, hf_receipt *ret_receipt
     }
     /* Of an unknown outcome at least the id is returned: by that the event can be looked up. */
     if ((!status || status == HF_UNKNOWN) && ret_receipt) {
-        ret_receipt->position = status ? -1 : hand.event.position;
-        ret_receipt->key_version = -1;
-        ret_receipt->duplicate = 0;
+        *ret_receipt =
+            (hf_receipt){.position = status ? -1 : hand.event.position, .key_version = -1};
         uuid_format(hand.event.id, ret_receipt->id);
     }
     return status;
