@@ -95,7 +95,8 @@ static void an_event_that_was_not_read_is_passed_over_by_the_next_owner(void **s
     must_equal(CANCEL_MARKED, request(*state, store, id, 2));
     must_read("2", list_ahead(store, id, 0, 0));
     must_equal(2, pending_of(store, id, "*", 100).count);
-    struct delivery_facts facts = facts_of(*state, store, id, 2, NULL);
+    struct text story; /* which keeps the texts of the facts, too */
+    struct delivery_facts facts = facts_of(*state, store, id, 2, &story);
     must_equal(NOW, facts.cancelled_at_us);
     must_equal(-1, facts.cancel_asked_us);
     must_hold(text_equal(facts.cancelled_by, text_of("ann")));
@@ -114,7 +115,8 @@ static void cancelling_twice_keeps_the_first(void **state)
     again.by = text_of("bob");
     must_answer(HF_OK, RUN(store, &again));
     must_equal(CANCEL_BEFORE, again.ret_state);
-    struct delivery_facts facts = facts_of(*state, store, id, 1, NULL);
+    struct text story;
+    struct delivery_facts facts = facts_of(*state, store, id, 1, &story);
     must_equal(NOW, facts.cancelled_at_us);
     must_hold(text_equal(facts.cancelled_by, text_of("ann")));
     must_equal(CANCEL_BEFORE, withdraw(*state, store, id, 1));
@@ -187,7 +189,8 @@ static void a_living_owner_is_asked_and_decides(void **state)
     must_equal(CANCEL_MARKED, answer(*state, &s.owner, 2, CANCEL_UNREAD));
     must_equal(0, request_count(s.store, s.id));
     must_read("2", list_ahead(s.store, s.id, 0, 0));
-    facts = facts_of(*state, s.store, s.id, 2, NULL);
+    struct text story;
+    facts = facts_of(*state, s.store, s.id, 2, &story);
     must_equal(NOW, facts.cancelled_at_us);
     must_hold(text_equal(facts.cancelled_by, text_of("ann")));
 }

@@ -160,7 +160,7 @@ int64_t dead_id_of(struct store *store, int64_t position);
 
 /* Copies the event at this position into a new batch. */
 const struct entry *entry_at(struct fixture *fixture, struct store *store, int64_t position);
-/* Where the event is; its story, if the test wants it. */
+/* Where the event is; its story, if the test wants it. Texts of the facts stay with the story. */
 struct delivery_facts facts_of(struct fixture *fixture, struct store *store,
                                int64_t subscription_id, int64_t position,
                                struct text *ret_attempts_json);

@@ -61,7 +61,9 @@ static const struct {
     {"retries_count", "COVERING INDEX holdfast_retries_by_kind "
                       "(subscription_id=? AND partition=? AND kind=?)"},
     {"retries_lowest", "PRIMARY KEY (subscription_id=?)"},
-    {"retries_highest", "PRIMARY KEY (subscription_id=?)"},
+    {"claim_ahead", "holdfast_retries USING PRIMARY KEY (subscription_id=?)"},
+    {"claim_ahead", "holdfast_settled USING PRIMARY KEY (subscription_id=? AND partition=?)"},
+    {"cancels_requested", "holdfast_cancels_requested (subscription_id=?"},
     {"lease_get", "PRIMARY KEY (token=?)"},
     {"lease_finish", "PRIMARY KEY (token=?)"},
     {"lease_owner_next", "COVERING INDEX holdfast_leases_by_owner (subscription_id=? AND owner>?)"},
