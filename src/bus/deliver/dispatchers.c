@@ -89,8 +89,10 @@
 
 hf_status dispatchers_init(struct dispatchers *dispatchers, struct dispatchers_owner owner)
 {
-    *dispatchers =
-        (struct dispatchers){.owner = owner, .alarm_us = INT64_MAX, .busy_max = DISPATCHERS_BUSY};
+    *dispatchers = (struct dispatchers){.owner = owner,
+                                        .alarm_us = INT64_MAX,
+                                        .busy_max = DISPATCHERS_BUSY,
+                                        .stuck_us = DISPATCHERS_STUCK_US};
     hf_status status = mutex_init(&dispatchers->mutex);
     if (!status) {
         status = cond_init(&dispatchers->alarm);
@@ -235,7 +237,7 @@ static int32_t count_active(const struct dispatchers *dispatchers)
 /* How many threads may be in turns while these last. */
 static int32_t most_active(const struct dispatchers *dispatchers)
 {
-    int64_t before_us = clock_real_us() - DISPATCHERS_STUCK_US;
+    int64_t before_us = clock_real_us() - dispatchers->stuck_us;
     int32_t most = dispatchers->busy_max;
     for (struct seat *seat = dispatchers->running; seat; seat = seat->next) {
         most += atomic_load_explicit(&seat->moved_us, memory_order_relaxed) <= before_us ? 1 : 0;

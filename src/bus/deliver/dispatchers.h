@@ -82,6 +82,7 @@ struct dispatchers {
     size_t heap_room;      /* for every seat that is not AWAY */
     _Atomic int32_t seats; /* not AWAY; changed under the mutex */
     int32_t busy_max;      /* most threads in turns that are not stuck */
+    int64_t stuck_us;      /* when a turn is: DISPATCHERS_STUCK_US, unless a test sets another */
     int32_t threads;       /* that take turns */
     struct idler *idlers;  /* of these, waiting and not called; who waits shortest is first */
     int32_t idle;          /* how many idlers there are */
