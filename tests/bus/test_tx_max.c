@@ -179,7 +179,8 @@ static void limit_is_noticed_in_time(struct scene *scene, hf_mode mode)
     publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    assert_in_range(atomic_load(&hasty.shortest_us), HASTY_MS * 1000, 10 * HASTY_MS * 1000);
+    /* The limit counts from before the handler's first line, which a busy machine runs later. */
+    assert_in_range(atomic_load(&hasty.shortest_us), HASTY_MS * 500, 10 * HASTY_MS * 1000);
 }
 
 static void a_tx_max_below_a_second_is_noticed_in_time(void **state)
