@@ -125,10 +125,13 @@ is "the hash is the same" \
     "SET search_path = public; SELECT count(*) FROM holdfast_private.events WHERE hash = $hash" 2
 is "and commits are durable" \
     "BEGIN; SELECT FROM holdfast.publish('default', 'x'); SHOW synchronous_commit; COMMIT" on
-is "all functions say what their names mean" "SELECT count(*) FROM pg_proc WHERE pronamespace
-    IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND prosqlbody IS NULL
-    AND NOT coalesce(array_to_string(proconfig, ',') LIKE '%search_path=%', false) AND proname
-        OPERATOR(pg_catalog.<>) 'publish' AND proname OPERATOR(pg_catalog.<>) 'drop_namespace'" 0
+# Their names have schemas, and they have no operators: tests/postgres/planted.sh calls them.
+bare="'drop_namespace', 'publishing', 'ticket'"
+is "all functions but three say what their names mean" "SELECT count(*) FROM pg_proc
+    WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
+    AND prosqlbody IS NULL
+    AND NOT coalesce(array_to_string(proconfig, ',') LIKE '%search_path=%', false)
+    AND proname NOT IN ($bare)" 0
 new
 sql "ALTER DATABASE $PGDATABASE SET default_transaction_read_only = on" >/dev/null
 said=$(publishes 2>&1)
