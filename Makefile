@@ -288,7 +288,7 @@ matching = $(foreach p,$(TEST_PROGRAMS),$(if $(findstring $(ONLY),$p),$p))
 chosen = $(filter-out $(WITHOUT:%=build/%), \
              $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS)))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS) $(TOOLS)
-TEST_GOALS_thread = $(if $(WITHOUT),,$(BINARY)) $(chosen)
+TEST_GOALS_thread = $(if $(WITHOUT),,$(BINARY) $(SERVER)) $(chosen)
 TEST_GOALS_address = $(BINARY) $(SERVER) $(chosen) $(REPLAY_PROGRAMS)
 # The neighbours are for tests of the command named upgrade, which run in two variants if several are
 # asked for.
@@ -479,7 +479,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h
 # which has the command's parts if one of the tests that are made is about them.
 INTERNAL_OBJ := $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ)
 SHARED_OBJ = $(INTERNAL_OBJ) $(if $(or $(filter-out thread,$(VARIANT)), \
-                 $(filter $(BUILD)/tests/cli/%,$(chosen))),$(CLI_OBJ))
+                 $(filter $(BUILD)/tests/cli/% $(BUILD)/tests/server/%,$(chosen))),$(CLI_OBJ))
 $(INTERNAL): $(INTERNAL_OBJ) $(CLI_OBJ)
 # The module takes from core.a what its engine calls.
 $(CORE): $(CORE_OBJ)
@@ -566,10 +566,12 @@ $(foreach name,$(NEIGHBOURS),$(eval $(call neighbour,$(name))))
 TEST_LIBS = $(TEST_SHARED) -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LINKER) $(ALL_LDFLAGS) $(LIBS) \
             $(PQ_LIBS) $(CLI_LIBS)
 
-# Programs of tests/postgres use the scenes of tests/bus, too.
+# Programs of tests/postgres use the scenes of tests/bus, too; those of tests/server have the server.
 layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/% \
-                  $(if $(filter postgres,$(1)),$(BUILD)/obj/tests/bus/%),$(HELPER_OBJ))
+                  $(if $(filter postgres,$(1)),$(BUILD)/obj/tests/bus/%),$(HELPER_OBJ)) \
+                $(if $(filter server,$(1)),$(filter-out %/server/serve.o,$(SERVER_OBJ)))
 
+$(BUILD)/tests/server/%: TEST_LIBS += $(SERVER_LIBS)
 $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
     $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(TEST_ARCHIVE) | $(TEST_SHARED)
 	@mkdir -p $(@D)

@@ -42,6 +42,8 @@ static int read_options(struct cli *cli, struct serving *serving)
         .body_bytes_max = (size_t)args_number(args, "max-body", SERVE_BODY_BYTES),
         .connections_max = CONNECTIONS_MAX,
         .per_address_max = (unsigned)args_number(args, "max-per-address", 0),
+        .streams_max = (unsigned)args_number(args, "max-streams", SERVE_STREAMS),
+        .streams_per_address_max = (unsigned)args_number(args, "max-streams-per-address", 0),
         .request_ms = REQUEST_MS,
     };
     work_log_options(&options->bus, &serving->log);

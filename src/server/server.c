@@ -9,6 +9,7 @@
 #include "server/http/router.h"
 
 #define QUEUE_MAX 4096 /* requests that wait for a worker */
+#define DRAIN_MS 1000  /* for clients of streams to take what was sent to them */
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
@@ -108,7 +109,9 @@ static hf_status listen_for(struct server *server, int socket)
 
     listener_name(socket, options->listen, server->name);
     server->workers = workers_start(options->threads, QUEUE_MAX, answer);
-    if (server->workers) {
+    server->streams = streams_new(options->streams_max, options->streams_per_address_max);
+    listener.streams = server->streams;
+    if (server->workers && server->streams) {
         server->listener = listener_start(&listener);
     }
     if (!server->listener) {
@@ -160,9 +163,11 @@ void server_stop(struct server *server)
     }
     if (server->listener) {
         listener_quiesce(server->listener);
+        streams_drain(server->streams, DRAIN_MS);
     }
     workers_stop(server->workers);
     listener_stop(server->listener);
+    streams_free(server->streams);
     buses_close(server->buses);
     tokens_close(server->access.tokens);
     mem_free(server);

@@ -7,6 +7,7 @@
 #include "server/access/access.h"
 #include "server/buses.h"
 #include "server/http/listener.h"
+#include "server/http/stream.h"
 #include "server/http/workers.h"
 
 #include <stdatomic.h>
@@ -24,6 +25,8 @@ struct server_options {
     size_t body_bytes_max;
     unsigned connections_max;
     unsigned per_address_max;
+    unsigned streams_max;             /* answers that do not end, in all ... */
+    unsigned streams_per_address_max; /* ... and of one address; 0: as many */
     int64_t request_ms;
 };
 
@@ -32,6 +35,7 @@ struct server {
     struct access access;
     struct buses *buses;
     struct workers *workers;
+    struct streams *streams;
     struct listener *listener;
     atomic_int waiting;             /* workers that wait for events */
     char name[LISTENER_NAME_BYTES]; /* where it listens */

@@ -18,6 +18,9 @@ static const struct option_row serve_options[] = {
      "the largest request (64MiB)"},
     {"max-per-address", 0, OPTION_NUMBER, "N", NULL, 0, 1000000,
      "connections of one address (0: as many as there are)"},
+    {"max-streams", 0, OPTION_NUMBER, "N", NULL, 0, 1000000, "open streams of events (4096)"},
+    {"max-streams-per-address", 0, OPTION_NUMBER, "N", NULL, 0, 1000000,
+     "those of one address (0: as many as there are)"},
     OPTION_END,
 };
 

@@ -31,6 +31,8 @@ struct MHD_Connection;
 struct listener;
 struct server;
 struct route;
+struct stream;
+struct streams;
 
 /* A part of the path that the route left open: {name} of /v1/subscriptions/{name}. */
 struct path_param {
@@ -49,7 +51,8 @@ struct exchange {
     struct listener *listener;
     struct MHD_Connection *connection;
     enum phase phase;
-    struct arena memory; /* for what lives as long as the exchange */
+    struct streams *streams; /* of the server */
+    struct arena memory;     /* for what lives as long as the exchange */
 
     /* The request. */
     const char *method; /* "GET" */
@@ -67,6 +70,7 @@ struct exchange {
     int status; /* of HTTP; 0: none yet */
     const char *content_type;
     struct buf answer;
+    struct stream *stream; /* in place of the bytes above (stream.h); NULL: none */
     struct answer_header headers[EXCHANGE_HEADERS_MAX];
     size_t header_count;
 };

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "base/time/clock.h"
 #include "server/http/router.h"
+#include "server/http/stream.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -127,6 +128,12 @@ static void *guard_clients(void *ctx)
                 shutdown(client->fd, SHUT_RDWR); /* libmicrohttpd sees its end and closes it */
             }
         }
+        pthread_mutex_unlock(&listener->mutex);
+        streams_beat(listener->options.streams, now_us);
+        pthread_mutex_lock(&listener->mutex);
+        if (listener->stopping) {
+            break;
+        }
         cond_wait_until(&listener->woken, &listener->mutex, deadline_after_ms(GUARD_PERIOD_MS));
     }
     pthread_mutex_unlock(&listener->mutex);
@@ -146,6 +153,7 @@ static void *begin(void *ctx, const char *uri, struct MHD_Connection *connection
     }
     exchange->server = listener->options.server;
     exchange->listener = listener;
+    exchange->streams = listener->options.streams;
     exchange->connection = connection;
     exchange->path = mem_dup(uri, strcspn(uri, "?"));
     arena_init(&exchange->memory, listener->options.body_bytes_max * 2 + MEMORY_BYTES);
@@ -164,6 +172,9 @@ static void end(void *ctx, struct MHD_Connection *connection, void **request,
     set_deadline(connection, request_deadline(listener));
     if (!exchange) {
         return;
+    }
+    if (exchange->stream) {
+        stream_close(exchange);
     }
     router_release(exchange);
     arena_release(&exchange->memory);
@@ -199,7 +210,8 @@ static struct MHD_Response *make_response(struct exchange *exchange)
 
 static enum MHD_Result send_answer(struct exchange *exchange)
 {
-    struct MHD_Response *response = make_response(exchange);
+    struct MHD_Response *response =
+        exchange->stream ? stream_response(exchange) : make_response(exchange);
     enum MHD_Result sent;
 
     if (!response) {

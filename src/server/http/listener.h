@@ -14,6 +14,7 @@ struct listener;
 
 struct listener_options {
     struct server *server;                   /* that the exchanges are for */
+    struct streams *streams;                 /* those that exchanges begin */
     int socket;                              /* bound and listening; the listener's from now on */
     const char *certificate;                 /* PEM, with key: TLS; NULL: none */
     const char *key;                         /* PEM */

@@ -1,0 +1,549 @@
+/*
+ * stream.c - see stream.h.
+ *
+ * libmicrohttpd asks for bytes by calling take_bytes on its one thread whenever the socket of a
+ * connection takes some. If there are none, take_bytes suspends the connection under the lock of
+ * the stream and notes that it is `parked`; whoever appends a message under the same lock resumes
+ * it. So no message is left behind between the look at the queue and the suspension.
+ *
+ * A stream has ended as soon as `ended` is set, whoever sets it: stream_end, a queue that is too
+ * long, the drain, or the end of the connection. After `ended` nothing is appended. `connection` is
+ * NULL from the moment on that libmicrohttpd has let go of the request, and used only under the
+ * lock, which is held before locks of libmicrohttpd.
+ *
+ * Locks: streams->mutex before stream->mutex. The hooks are called with none held.
+ */
+#include "server/http/stream.h"
+
+#include "base/banned.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/thread.h"
+#include "base/time/clock.h"
+
+#include <assert.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#define MESSAGE_BYTES_MAX 67108864
+#define BLOCK_BYTES 16384 /* that libmicrohttpd asks for at once */
+#define QUEUE_LENGTH 16   /* messages that a queue has room for at first */
+
+struct message {
+    atomic_int refs;
+    size_t length;
+    char bytes[];
+};
+
+/* An address, without its port: 16 bytes of IPv6, or 4 of IPv4 after 12 that are 0. */
+struct address {
+    unsigned char bytes[16];
+};
+
+struct stream {
+    struct streams *streams;
+    struct stream *next; /* in the list of streams; protected by streams->mutex */
+    struct stream **at;
+    struct address address;
+    struct stream_hooks hooks;
+    atomic_int refs;
+    pthread_mutex_t mutex;             /* protects what follows */
+    struct MHD_Connection *connection; /* NULL: it is gone */
+    bool parked;                       /* the connection is suspended */
+    bool ended;                        /* nothing is appended any more */
+    bool dropped;                      /* what waits is not sent either */
+    struct message **queue;            /* a ring */
+    size_t capacity;                   /* of the ring: a power of two */
+    size_t first;
+    size_t count;
+    size_t offset; /* bytes of the first message that have been taken */
+    size_t bytes;  /* that wait */
+    int64_t active_us;
+};
+
+struct streams {
+    size_t streams_max;
+    size_t per_address_max;
+    struct message *greeting;
+    struct message *beat;
+    pthread_mutex_t mutex; /* protects what follows */
+    pthread_cond_t changed;
+    struct stream *first;
+    struct stream_counts counts;
+    bool draining;
+};
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static struct message *message_of(struct text bytes)
+{
+    struct message *message = mem_alloc(sizeof *message + bytes.length);
+
+    if (!message) {
+        fail(HF_NOMEM, "out of memory");
+        return NULL;
+    }
+    atomic_init(&message->refs, 1);
+    message->length = bytes.length;
+    memcpy(message->bytes, bytes.bytes, bytes.length);
+    return message;
+}
+
+/* CR, LF, and both together end a line of a message. */
+static void append_data(struct buf *buf, struct text data)
+{
+    size_t at = 0;
+
+    do {
+        size_t end = at;
+        while (end < data.length && data.bytes[end] != '\n' && data.bytes[end] != '\r') {
+            end++;
+        }
+        buf_append(buf, "data: ", 6);
+        buf_append(buf, data.bytes + at, end - at);
+        buf_char(buf, '\n');
+        at = end + 1;
+        if (end + 1 < data.length && data.bytes[end] == '\r' && data.bytes[end + 1] == '\n') {
+            at++;
+        }
+    } while (at < data.length);
+}
+
+static void append_field(struct buf *buf, const char *name, const char *value)
+{
+    if (value) {
+        assert(!strpbrk(value, "\r\n"));
+        buf_printf(buf, "%s: %s\n", name, value);
+    }
+}
+
+struct message *message_new(const char *id, const char *event, struct text data)
+{
+    struct message *message = NULL;
+    struct buf buf;
+
+    buf_init(&buf, MESSAGE_BYTES_MAX);
+    append_field(&buf, "id", id);
+    append_field(&buf, "event", event);
+    append_data(&buf, data);
+    buf_char(&buf, '\n');
+    if (buf_status(&buf) == HF_OK) {
+        message = message_of(buf_text(&buf));
+    }
+    buf_release(&buf);
+    return message;
+}
+
+struct message *message_ref(struct message *message)
+{
+    atomic_fetch_add(&message->refs, 1);
+    return message;
+}
+
+void message_put(struct message *message)
+{
+    if (message && atomic_fetch_sub(&message->refs, 1) == 1) {
+        mem_free(message);
+    }
+}
+
+/* ---- The queue of a stream; its lock is held --------------------------------------------------- */
+
+static bool queue_grow(struct stream *stream)
+{
+    size_t capacity = stream->capacity ? stream->capacity * 2 : QUEUE_LENGTH;
+    struct message **queue = mem_calloc(capacity, sizeof *queue);
+
+    if (!queue) {
+        return false;
+    }
+    for (size_t i = 0; i < stream->count; i++) {
+        queue[i] = stream->queue[(stream->first + i) % stream->capacity];
+    }
+    mem_free(stream->queue);
+    stream->queue = queue;
+    stream->capacity = capacity;
+    stream->first = 0;
+    return true;
+}
+
+static bool queue_append(struct stream *stream, struct message *message)
+{
+    if (stream->count == stream->capacity && !queue_grow(stream)) {
+        return false;
+    }
+    stream->queue[(stream->first + stream->count) % stream->capacity] = message_ref(message);
+    stream->count++;
+    stream->bytes += message->length;
+    return true;
+}
+
+static void queue_remove_first(struct stream *stream)
+{
+    message_put(stream->queue[stream->first]);
+    stream->first = (stream->first + 1) % stream->capacity;
+    stream->count--;
+    stream->offset = 0;
+}
+
+static void queue_clear(struct stream *stream)
+{
+    while (stream->count > 0) {
+        queue_remove_first(stream);
+    }
+    stream->bytes = 0;
+}
+
+/* Moves up to `room` bytes to `to`. */
+static size_t queue_take(struct stream *stream, char *to, size_t room)
+{
+    size_t taken = 0;
+
+    while (stream->count > 0 && taken < room) {
+        const struct message *message = stream->queue[stream->first];
+        size_t part = message->length - stream->offset;
+        part = part < room - taken ? part : room - taken;
+        memcpy(to + taken, message->bytes + stream->offset, part);
+        taken += part;
+        stream->offset += part;
+        if (stream->offset == message->length) {
+            queue_remove_first(stream);
+        }
+    }
+    stream->bytes -= taken;
+    return taken;
+}
+
+/* ---- One stream --------------------------------------------------------------------------------- */
+
+/* Lets the connection go on, so that it sends what waits or ends. The lock is held. */
+static void wake(struct stream *stream)
+{
+    if (stream->parked && stream->connection) {
+        stream->parked = false;
+        MHD_resume_connection(stream->connection);
+    }
+}
+
+/* Nothing is appended from now on. The lock is held. */
+static void finish(struct stream *stream)
+{
+    stream->ended = true;
+    wake(stream);
+}
+
+/* The client is too slow, or there is no memory for it. The lock is held. */
+static void drop(struct stream *stream)
+{
+    const union MHD_ConnectionInfo *info =
+        stream->connection
+            ? MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+            : NULL;
+
+    stream->dropped = true;
+    queue_clear(stream);
+    if (info) {
+        shutdown(info->connect_fd, SHUT_RDWR); /* libmicrohttpd sees its end and closes it */
+    }
+    finish(stream);
+}
+
+bool stream_send(struct stream *stream, struct message *message)
+{
+    bool sent;
+    bool dropped = false;
+
+    pthread_mutex_lock(&stream->mutex);
+    if (!stream->ended && (stream->bytes > STREAM_QUEUE_BYTES || !queue_append(stream, message))) {
+        drop(stream);
+        dropped = true;
+    }
+    sent = !stream->ended;
+    if (sent) {
+        wake(stream);
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    if (dropped) {
+        pthread_mutex_lock(&stream->streams->mutex);
+        stream->streams->counts.dropped++;
+        pthread_mutex_unlock(&stream->streams->mutex);
+    }
+    return sent;
+}
+
+size_t stream_queued(struct stream *stream)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&stream->mutex);
+    bytes = stream->bytes;
+    pthread_mutex_unlock(&stream->mutex);
+    return bytes;
+}
+
+void stream_end(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->mutex);
+    finish(stream);
+    pthread_mutex_unlock(&stream->mutex);
+}
+
+void stream_put(struct stream *stream)
+{
+    if (stream && atomic_fetch_sub(&stream->refs, 1) == 1) {
+        queue_clear(stream);
+        mem_free(stream->queue);
+        pthread_mutex_destroy(&stream->mutex);
+        mem_free(stream);
+    }
+}
+
+/* ---- The connection; the thread of libmicrohttpd ------------------------------------------------ */
+
+static ssize_t take_bytes(void *ctx, uint64_t position, char *to, size_t room)
+{
+    struct stream *stream = ctx;
+    bool emptied = false;
+    ssize_t taken;
+
+    (void)position;
+    pthread_mutex_lock(&stream->mutex);
+    taken = (ssize_t)queue_take(stream, to, room);
+    if (taken > 0) {
+        stream->active_us = clock_mono_us();
+        emptied = stream->count == 0 && !stream->ended;
+    } else if (stream->dropped) {
+        taken = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (stream->ended) {
+        taken = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        stream->parked = true;
+        MHD_suspend_connection(stream->connection);
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    if (emptied && stream->hooks.room) {
+        stream->hooks.room(stream->hooks.ctx);
+    }
+    return taken;
+}
+
+static void forget(void *ctx)
+{
+    stream_put(ctx);
+}
+
+struct MHD_Response *stream_response(struct exchange *exchange)
+{
+    struct stream *stream = exchange->stream;
+    struct MHD_Response *response;
+
+    atomic_fetch_add(&stream->refs, 1);
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, take_bytes, stream,
+                                                 forget);
+    if (!response) {
+        stream_put(stream);
+    }
+    return response;
+}
+
+void stream_close(struct exchange *exchange)
+{
+    struct stream *stream = exchange->stream;
+    struct streams *streams = stream->streams;
+
+    pthread_mutex_lock(&streams->mutex);
+    *stream->at = stream->next;
+    if (stream->next) {
+        stream->next->at = stream->at;
+    }
+    streams->counts.open--;
+    pthread_cond_broadcast(&streams->changed);
+    pthread_mutex_unlock(&streams->mutex);
+
+    pthread_mutex_lock(&stream->mutex);
+    stream->connection = NULL;
+    finish(stream);
+    pthread_mutex_unlock(&stream->mutex);
+    if (stream->hooks.gone) {
+        stream->hooks.gone(stream->hooks.ctx);
+    }
+    exchange->stream = NULL;
+    stream_put(stream);
+}
+
+/* ---- Beginning ---------------------------------------------------------------------------------- */
+
+/* Those of a socket of this machine's file system have one address in common. */
+static struct address address_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct address address = {{0}};
+
+    if (info && info->client_addr->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 =
+            (const struct sockaddr_in6 *)(const void *)info->client_addr;
+        memcpy(address.bytes, &v6->sin6_addr, sizeof address.bytes);
+    } else if (info && info->client_addr->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)info->client_addr;
+        memcpy(address.bytes + 12, &v4->sin_addr, 4);
+    }
+    return address;
+}
+
+/* Why no stream can begin; NULL if one can. The lock is held. */
+static const char *find_obstacle(struct streams *streams, const struct address *address)
+{
+    size_t same = 0;
+
+    if (streams->draining) {
+        return "the server is about to stop";
+    }
+    if ((size_t)streams->counts.open >= streams->streams_max) {
+        return "too many streams are open";
+    }
+    if (streams->per_address_max == 0) {
+        return NULL;
+    }
+    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+        same += memcmp(&stream->address, address, sizeof *address) == 0;
+    }
+    return same >= streams->per_address_max ? "too many streams of this address are open" : NULL;
+}
+
+/* Puts it into the list, or says why not. */
+static const char *enlist(struct streams *streams, struct stream *stream)
+{
+    const char *obstacle;
+
+    pthread_mutex_lock(&streams->mutex);
+    obstacle = find_obstacle(streams, &stream->address);
+    if (obstacle) {
+        streams->counts.refused++;
+    } else {
+        stream->next = streams->first;
+        stream->at = &streams->first;
+        if (stream->next) {
+            stream->next->at = &stream->next;
+        }
+        streams->first = stream;
+        streams->counts.open++;
+        streams->counts.begun++;
+    }
+    pthread_mutex_unlock(&streams->mutex);
+    return obstacle;
+}
+
+struct stream *stream_begin(struct exchange *exchange, const struct stream_hooks *hooks)
+{
+    struct streams *streams = exchange->streams;
+    struct stream *stream = mem_calloc(1, sizeof *stream);
+    const char *obstacle = "out of memory";
+
+    if (stream && mutex_init(&stream->mutex) == HF_OK) {
+        stream->streams = streams;
+        atomic_init(&stream->refs, 2); /* of the caller, and of the exchange */
+        stream->connection = exchange->connection;
+        stream->address = address_of(exchange->connection);
+        stream->hooks = *hooks;
+        stream->active_us = clock_mono_us();
+        queue_append(stream, streams->greeting);
+        obstacle = enlist(streams, stream);
+    }
+    if (obstacle) {
+        if (stream) {
+            atomic_store(&stream->refs, 1);
+            stream_put(stream);
+        }
+        answer_header(exchange, "Retry-After", "5");
+        answer_problem(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", obstacle);
+        return NULL;
+    }
+    answer_empty(exchange, MHD_HTTP_OK);
+    exchange->content_type = "text/event-stream";
+    answer_header(exchange, "Cache-Control", "no-store");
+    answer_header(exchange, "X-Accel-Buffering", "no"); /* a proxy passes on what it gets */
+    exchange->stream = stream;
+    return stream;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+struct streams *streams_new(size_t streams_max, size_t per_address_max)
+{
+    struct streams *streams = mem_calloc(1, sizeof *streams);
+    char greeting[32];
+
+    if (!streams || mutex_init(&streams->mutex) || cond_init(&streams->changed)) {
+        mem_free(streams);
+        fail(HF_NOMEM, "out of memory");
+        return NULL;
+    }
+    snprintf(greeting, sizeof greeting, "retry: %d\n\n", STREAM_RETRY_MS);
+    streams->streams_max = streams_max;
+    streams->per_address_max = per_address_max;
+    streams->greeting = message_of(text_of(greeting));
+    streams->beat = message_of(text_of(":\n\n"));
+    if (!streams->greeting || !streams->beat) {
+        streams_free(streams);
+        return NULL;
+    }
+    return streams;
+}
+
+struct stream_counts streams_count(struct streams *streams)
+{
+    struct stream_counts counts;
+
+    pthread_mutex_lock(&streams->mutex);
+    counts = streams->counts;
+    pthread_mutex_unlock(&streams->mutex);
+    return counts;
+}
+
+void streams_beat(struct streams *streams, int64_t now_us)
+{
+    pthread_mutex_lock(&streams->mutex);
+    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+        pthread_mutex_lock(&stream->mutex);
+        if (!stream->ended && stream->count == 0 &&
+            now_us - stream->active_us >= STREAM_BEAT_MS * INT64_C(1000)) {
+            queue_append(stream, streams->beat);
+            wake(stream);
+        }
+        pthread_mutex_unlock(&stream->mutex);
+    }
+    pthread_mutex_unlock(&streams->mutex);
+}
+
+void streams_drain(struct streams *streams, int64_t wait_ms)
+{
+    struct deadline deadline = deadline_after_ms(wait_ms);
+
+    pthread_mutex_lock(&streams->mutex);
+    streams->draining = true;
+    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+        pthread_mutex_lock(&stream->mutex);
+        finish(stream);
+        pthread_mutex_unlock(&stream->mutex);
+    }
+    while (streams->counts.open > 0 &&
+           cond_wait_until(&streams->changed, &streams->mutex, deadline)) {
+    }
+    pthread_mutex_unlock(&streams->mutex);
+}
+
+void streams_free(struct streams *streams)
+{
+    if (!streams) {
+        return;
+    }
+    assert(!streams->first);
+    message_put(streams->greeting);
+    message_put(streams->beat);
+    pthread_cond_destroy(&streams->changed);
+    pthread_mutex_destroy(&streams->mutex);
+    mem_free(streams);
+}
