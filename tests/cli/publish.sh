@@ -242,6 +242,15 @@ exits 0 "an hour may have one digit" publish at.x --at 9:05
 has "and is the same" err ', at 20[0-9-]{8} 09:05:00 CES?T\.$'
 exits 0 "also behind a date" publish at.x --at '2090-11-20 9:05:30'
 has "of the local zone" err 'at 2090-11-20 09:05:30 CET\.$'
+exits 0 "a date alone is local, too" publish at.x --at 2090-11-20
+has "and begins at midnight" err 'at 2090-11-20 00:00:00 CET\.$'
+exits 0 "in summer" publish at.x --at 2090-07-20
+has "by the clocks of summer" err 'at 2090-07-20 00:00:00 CEST\.$'
+exits 2 "a day that no month has" publish at.x --at 2090-02-30
+exits 2 "a date is no other word of ten letters" publish at.x --at 2090/11/20
+TZ=nowhere exits 2 "a zone that cannot be read is not taken for UTC" publish at.x --at 2090-11-20
+TZ=UTC exits 0 "in UTC it is midnight there" publish at.x --at 2090-11-20
+has "with its zone" err 'at 2090-11-20 00:00:00 UTC\.$'
 exits 2 "but not without its minutes" publish at.x --at 9:5
 exits 0 "a delay of several units" publish at.x --delay 1h30m
 has "which is as long" err '^It enters the log in 1h30m, at '

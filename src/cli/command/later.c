@@ -285,7 +285,7 @@ static const struct option_row move_options[] = {
     {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, DELAY_MS_MAX,
      "so much later from now (10m, 1h30m, 2w)"},
     {"at", 0, OPTION_TIME, "TIME", NULL, 0, 0,
-     "at this time: 18:00, '2026-11-20 18:00' (local), 2026-11-20T17:00:00Z"},
+     "at this time: 18:00, 2026-11-20, '2026-11-20 18:00' (local), 2026-11-20T17:00:00Z"},
     OPTION_END,
 };
 

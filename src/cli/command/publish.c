@@ -26,7 +26,8 @@ static const struct option_row options[] = {
     {"delay", 0, OPTION_DURATION, "TIME", NULL, 0, DELAY_MS_MAX,
      "keep it, and let it enter the log so much later (10m, 1h30m, 2w)"},
     {"at", 0, OPTION_TIME, "TIME", NULL, 0, 0,
-     "the same, at this time: 18:00, '2026-11-20 18:00' (local), 2026-11-20T17:00:00Z"},
+     "the same, at this time: 18:00, 2026-11-20, '2026-11-20 18:00' (local), "
+     "2026-11-20T17:00:00Z"},
     {"expect-version", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
      "publish only if the key's version is N; 0: the key is new"},
     {"unique", 0, OPTION_TEXT, "KEY", NULL, 0, 0,

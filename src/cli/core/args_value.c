@@ -135,11 +135,13 @@ static bool value_size(const char *text, int64_t min, int64_t max, int64_t *ret_
     return *ret_bytes >= min && *ret_bytes <= max;
 }
 
+/* A date alone is a day of this place, like a date and a time without a zone. Only JSON, which
+ * other places read, has RFC 3339 alone, and its days are those of UTC. */
 static bool value_time(const char *text, int64_t now_us, enum moment_day day, hf_place *ret_place)
 {
     int64_t time_us;
 
-    if (time_parse(text_of(text), &time_us) != HF_OK &&
+    if ((moment_is_date(text) || time_parse(text_of(text), &time_us) != HF_OK) &&
         !moment_parse(text, now_us, day, &time_us)) {
         return false;
     }

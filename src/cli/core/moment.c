@@ -37,6 +37,11 @@ static struct zone *local_zone(void)
     return zone_new(text_of(name[0] ? name : "UTC"), NULL, &zone) == HF_OK ? zone : NULL;
 }
 
+bool moment_is_date(const char *text)
+{
+    return strlen(text) == DATE_BYTES && text[4] == '-' && text[7] == '-';
+}
+
 /* The time of day, as text that follows a date: "T09:00:00Z" of "9:00". */
 static bool complete_time(const char *text, char ret_text[16])
 {
@@ -57,8 +62,10 @@ static bool read_wall(const char *text, const char *today, bool *ret_dated, int6
     char time[16];
     char whole[DATE_BYTES + sizeof time];
 
-    *ret_dated = length > DATE_BYTES && (text[DATE_BYTES] == ' ' || text[DATE_BYTES] == 'T');
-    if (!complete_time(*ret_dated ? text + DATE_BYTES + 1 : text, time)) {
+    *ret_dated = moment_is_date(text) ||
+                 (length > DATE_BYTES && (text[DATE_BYTES] == ' ' || text[DATE_BYTES] == 'T'));
+    const char *of_day = moment_is_date(text) ? "00:00" : text + (*ret_dated ? DATE_BYTES + 1 : 0);
+    if (!complete_time(of_day, time)) {
         return false;
     }
     snprintf(whole, sizeof whole, "%.*s%s", DATE_BYTES, *ret_dated ? text : today, time);
