@@ -36,7 +36,7 @@ typedef struct hf_copy_options {
 
 typedef struct hf_copy_progress {
     const char *namespace_name;
-    const char *phase; /* "events", "state", "verify" */
+    const char *phase; /* "events", "state", "verify", "index": complete, and being indexed */
     int64_t events;    /* copied by this call */
     int64_t rows;      /* of all kinds, read and written, or read to compare, by this call */
     int64_t position;  /* of the namespace's log, up to where this phase has come */

@@ -8,6 +8,7 @@ const char *transfer_table_name(enum transfer_table table)
     static const char *const names[TRANSFER_TABLES] = {
         [TRANSFER_EVENTS] = "events",
         [TRANSFER_KEYS] = "keys",
+        [TRANSFER_UNIQUES] = "unique keys",
         [TRANSFER_SUBSCRIPTIONS] = "subscriptions",
         [TRANSFER_PARTITIONS] = "partitions",
         [TRANSFER_RETRIES] = "retries",

@@ -26,6 +26,7 @@
 enum transfer_table {
     TRANSFER_EVENTS,
     TRANSFER_KEYS,
+    TRANSFER_UNIQUES,
     TRANSFER_SUBSCRIPTIONS,
     TRANSFER_PARTITIONS, /* checkpoints; a shared one's cursor. Without owners */
     TRANSFER_RETRIES,

@@ -102,7 +102,8 @@ full claim b --max 1 --json
 full nack b "$(field out 1 '$.lease')" --delay 1h
 full schedule add yearly @yearly x.later
 full schedule run yearly
-full publish x.later --delay 1d
+full publish x.later --delay 1d --unique u1
+full publish x.once --unique u2 --unique-for 1h
 full namespace set default --metadata '{"team": "é"}' --retain-age 30d --retain-bytes 1G \
     --lagging drop
 patiently full.db "
@@ -116,7 +117,7 @@ patiently full.db "
     UPDATE holdfast_partitions SET checkpoint_at = 7,
         last_event_id = x'00112233445566778899aabbccddeeff',
         epoch = 8, turn = subscription_id = 2, owner = NULL, owner_name = NULL, span = 0,
-        span_from = NULL, span_before = NULL, claimed_at = NULL;
+        span_from = NULL, span_before = NULL, claimed_at = 14;
     UPDATE holdfast_retries SET uncounted = 2, last_retry_at = 9, story = '[' || position || ']',
         cause = 'c' || position, unit_first = position, unit_events = 7, deliveries = position;
     UPDATE holdfast_copies SET key_version = 4, schedule_id = 'c', producer = 'cp', tenant = 'ct',
@@ -135,6 +136,7 @@ patiently full.db "
         cap = 3, grace_us = 4, key = 'sk', tenant = 'st', metadata = '[2]';
     UPDATE holdfast_schedule_runs SET until_at = planned_at + 1, node = 'n';
     UPDATE holdfast_delayed SET producer = 'lp', key = 'lk', tenant = 'lt', metadata = '[3]';
+    UPDATE holdfast_namespaces SET type_index = 1;
     DELETE FROM holdfast_members;
     DELETE FROM holdfast_past_nodes"
 bare=$(patiently full.db \
@@ -143,7 +145,7 @@ bare=$(patiently full.db \
     FROM sqlite_master t, pragma_table_info(t.name) c
     WHERE t.type = 'table' AND t.name LIKE 'holdfast_%'
         AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types',
-                           'holdfast_uniques', 'holdfast_rates')" \
+                           'holdfast_rates')" \
     | patiently full.db | sort)
 is "no column is empty but those that are not copied" "$bare" "holdfast_leases.claimed_at
 holdfast_leases.owner
@@ -151,7 +153,6 @@ holdfast_leases.owner_name
 holdfast_namespaces.copying
 holdfast_namespaces.removing_at
 holdfast_namespaces.retained_at
-holdfast_partitions.claimed_at
 holdfast_partitions.owner
 holdfast_partitions.owner_name
 holdfast_partitions.span_before
@@ -162,9 +163,30 @@ exits 0 "and back" copy "$way" sqlite:again.db
 is "partitions come anew" "$(forget_arrival again.db)" 0.0
 is "positions that were copied may have gaps" \
     "$(patiently again.db "SELECT gapless_after FROM holdfast_namespaces;
-    UPDATE holdfast_namespaces SET gapless_after = 0")" 7
+    UPDATE holdfast_namespaces SET gapless_after = 0")" 8
 rows() { dump "$1" | grep -v 'INTO sqlite_sequence '; }
+index() { patiently "$1" "SELECT type_index, types_through FROM holdfast_namespaces;
+    SELECT type, position FROM holdfast_types;
+    UPDATE holdfast_namespaces SET type_index = 0, types_through = 0; DELETE FROM holdfast_types"; }
+is "the index on types is complete" "$(index again.db | sed 1d)" \
+    "$(patiently full.db "SELECT type, place & 17592186044415 FROM holdfast_events ORDER BY 1")"
+index full.db >/dev/null
 is "all columns of all rows arrive" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
+
+# --- What a copy does with what it has ---
+exits 0 "an index on types that was being built" namespace show default --db "$way" --json
+is "is built in the copy" "$(field out 1 '$.type_index')" on
+exits 0 "a unique key of the source" publish x.once --unique u2 --unique-for 1h --json --db "$way"
+is "is one of the copy" "$(field out 1 '$.duplicate')" 1
+exits 0 "an event that waits with its key" publish x.later --delay 2d --unique u1 --replace --json \
+    --db "$way"
+is "can be replaced there" "$(field out 1 '$.replaced')" 1
+exits 0 "an index on types that only the target has" \
+    namespace create default --type-index on --db sqlite:indexed.db
+exits 0 "(copied to)" copy "$HOLDFAST_URL" sqlite:indexed.db --namespace default
+exits 0 "is not there" namespace show default --db sqlite:indexed.db --json
+is "because the source has none" "$(field out 1 '$.type_index')" off
+exits 0 "(and it is sound)" verify --db sqlite:indexed.db
 
 # --- A log that does not begin at 1 ---
 seq 3000 | sed 's/.*/{"type":"x","payload":&}/' >many

@@ -127,7 +127,7 @@ BEGIN
         RETURN;
     END IF;
     FOREACH v_table IN ARRAY ARRAY['events_' || v_id, 'event_ids', 'keys', 'letters', 'schedules',
-                                   'delayed'] LOOP
+                                   'delayed', 'uniques'] LOOP
         v_where := CASE WHEN v_table LIKE 'event%' THEN 'namespace_id = $1 AND position > $3'
                         ELSE 'namespace_id = $1 AND $3 IS NOT NULL' END;
         EXECUTE format('DELETE FROM holdfast_private.%I WHERE (tableoid, ctid) IN ('

@@ -43,6 +43,11 @@ ORDER BY e.position
 SELECT k.key, k.version FROM holdfast_private.keys k WHERE k.namespace_id = $1::bigint::integer
 ORDER BY k.key
 
+-- Without those that were reserved and not taken.
+-- name: transfer_read_uniques
+SELECT u.key, u.id, u.position, u.until, u.sweep_at FROM holdfast_private.uniques u
+WHERE u.namespace_id = $1::bigint::integer AND isfinite(u.until) ORDER BY u.key
+
 -- name: transfer_read_subscriptions
 SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generation, s.start,
        s.paused_at, s.paused_by, s.paused_reason, s.breaker, s.created_at, s.dropped_through,
@@ -56,7 +61,8 @@ SELECT s.name, c.partition, c.checkpoint, c.checkpoint_at, c.last_event_id, c.ep
        CASE WHEN p.owner IS NULL THEN p.doubt_through
             ELSE greatest(p.doubt_through, (
                 SELECT e.position FROM holdfast_private.events e
-                WHERE e.namespace_id = $1::bigint::integer ORDER BY e.position DESC LIMIT 1)) END
+                WHERE e.namespace_id = $1::bigint::integer ORDER BY e.position DESC LIMIT 1)) END,
+       c.claimed_at
 FROM holdfast_private.subscriptions s
 JOIN holdfast_private.checkpoints c ON c.subscription_id = s.id
 JOIN holdfast_private.partitions p ON p.subscription_id = s.id AND p.partition = c.partition
@@ -151,9 +157,10 @@ SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant
 FROM holdfast_private.delayed d WHERE d.namespace_id = $1::bigint::integer
 ORDER BY d.due_at, d.number
 
+-- The last column: whether an index on types is wanted, be it complete or not.
 -- name: transfer_read_namespace
 SELECT holdfast.head(n.id), n.created_at, n.metadata, n.retention_ms, n.retention_bytes,
-       n.lagging_drop
+       n.lagging_drop, n.type_index IN (TYPE_INDEX_BUILDING, TYPE_INDEX_ON)
 FROM holdfast_private.namespaces n WHERE n.id = $1::bigint::integer
 
 -- ---- Steps: $1 is the namespace's name, $2 the mark ---------------------------------------------
@@ -192,6 +199,19 @@ SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinal
             ELSE 0 END, 'the keys could not be written'
 FROM target t
 
+-- name: transfer_write_uniques
+WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
+put AS (
+    INSERT INTO holdfast_private.uniques (namespace_id, key, id, position, until, sweep_at)
+    SELECT t.id, r.*
+    FROM target t, unnest($3::text[], $4::uuid[], $5::bigint[], $6::timestamptz[],
+                          $7::timestamptz[]) r
+    WHERE t.id IS NOT NULL
+    RETURNING 1)
+SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
+            ELSE 0 END, 'the unique keys could not be written'
+FROM target t
+
 -- name: transfer_write_subscriptions
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
@@ -217,9 +237,9 @@ WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 rows AS MATERIALIZED (
     SELECT s.id AS subscription_id, r.*
     FROM target t, unnest($3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::uuid[],
-                          $8::bigint[], $9::bigint[], $10::bigint[])
+                          $8::bigint[], $9::bigint[], $10::bigint[], $11::timestamptz[])
                    r (subscription, partition, checkpoint, checkpoint_at, last_event_id,
-                      epoch, turn, doubt_through)
+                      epoch, turn, doubt_through, claimed_at)
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id),
 put AS (
@@ -231,7 +251,8 @@ journal AS MATERIALIZED (
                                         r.checkpoint_at, r.last_event_id, r.turn <> 0, p_stored =>
                                         (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                          holdfast.span_of(clock_timestamp()), NULL,
-                                         NULL, NULL)::holdfast_private.checkpoints_0)
+                                         NULL, NULL)::holdfast_private.checkpoints_0,
+                                        p_claimed_at => r.claimed_at)
     FROM rows r)
 SELECT CASE WHEN t.id IS NULL THEN 5
             WHEN (SELECT count(*) FROM put) <> cardinality($3)
@@ -450,7 +471,8 @@ SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinal
             ELSE 0 END, 'the delayed events could not be written'
 FROM target t
 
--- All events are there: nothing comes below the first of them any more.
+-- All events are there: nothing comes below the first of them any more. An index on types is built
+-- after the copy, or dropped if the target had one.
 -- name: transfer_write_namespace
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS (
@@ -458,12 +480,16 @@ put AS (
     SET created_at = r.created_at, metadata = r.metadata, retention_ms = r.retention_ms,
         retention_bytes = r.retention_bytes, lagging_drop = r.lagging_drop <> 0,
         gapless_after = r.head,
+        type_index = CASE WHEN r.type_index <> 0 THEN TYPE_INDEX_BUILDING
+                          WHEN n.type_index = TYPE_INDEX_OFF THEN TYPE_INDEX_OFF
+                          ELSE TYPE_INDEX_DROPPING END,
         retained_through = coalesce((SELECT e.position FROM holdfast_private.events e
                                      WHERE e.namespace_id = n.id
                                      ORDER BY e.position LIMIT 1) - 1, r.head)
     FROM target t, unnest($3::bigint[], $4::timestamptz[], $5::json[], $6::bigint[], $7::bigint[],
-                          $8::bigint[])
-                   r (head, created_at, metadata, retention_ms, retention_bytes, lagging_drop)
+                          $8::bigint[], $9::bigint[])
+                   r (head, created_at, metadata, retention_ms, retention_bytes, lagging_drop,
+                      type_index)
     WHERE n.id = t.id
     RETURNING holdfast_private.copy_head(n.id, r.head))
 SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14

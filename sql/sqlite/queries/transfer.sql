@@ -25,6 +25,10 @@ ORDER BY e.place;
 -- name: transfer_read_keys
 SELECT k.key, k.version FROM holdfast_keys k WHERE k.namespace_id = ?1 ORDER BY k.key;
 
+-- name: transfer_read_uniques
+SELECT u.key, u.id, u.position, u.until, u.sweep_at FROM holdfast_uniques u
+WHERE u.namespace_id = ?1 ORDER BY u.key;
+
 -- name: transfer_read_subscriptions
 SELECT s.name, s.patterns, s.options, s.mode, s.partitions, s.wanted, s.generation, s.start,
        s.paused_at, s.paused_by, s.paused_reason, s.breaker, s.created_at, s.dropped_through,
@@ -39,7 +43,7 @@ SELECT s.name, p.partition, p.checkpoint, p.checkpoint_at, p.last_event_id, p.ep
                                       WHERE e.place > n.id << 44
                                           AND e.place <= (n.id << 44) + 17592186044415
                                       ORDER BY e.place DESC LIMIT 1), 0))
-           FROM holdfast_namespaces n WHERE n.id = ?1) END
+           FROM holdfast_namespaces n WHERE n.id = ?1) END, p.claimed_at
 FROM holdfast_subscriptions s CROSS JOIN holdfast_partitions p ON p.subscription_id = s.id
 WHERE s.namespace_id = ?1 ORDER BY s.name, p.partition;
 
@@ -106,11 +110,13 @@ SELECT d.due_at, d.id, d.type, d.hash, d.emitted_at, d.producer, d.key, d.tenant
        d.payload, d.checksum
 FROM holdfast_delayed d WHERE d.namespace_id = ?1 ORDER BY d.due_at, d.number;
 
+-- The last column: whether an index on types is wanted, be it complete or not.
 -- name: transfer_read_namespace
 SELECT max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
                            WHERE e.place > n.id << 44 AND e.place <= (n.id << 44) + 17592186044415
                            ORDER BY e.place DESC LIMIT 1), 0)),
-       n.created_at, n.metadata, n.retention_ms, n.retention_bytes, n.lagging_drop
+       n.created_at, n.metadata, n.retention_ms, n.retention_bytes, n.lagging_drop,
+       n.type_index IN (TYPE_INDEX_BUILDING, TYPE_INDEX_ON)
 FROM holdfast_namespaces n WHERE n.id = ?1;
 
 -- ---- Writing: the columns from ?2 on, ?1 is the namespace's number ------------------------------
@@ -123,6 +129,10 @@ VALUES ((?1 << 44) + ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?1
 -- name: transfer_write_keys
 INSERT INTO holdfast_keys (namespace_id, key, version) VALUES (?1, ?2, ?3);
 
+-- name: transfer_write_uniques
+INSERT INTO holdfast_uniques (namespace_id, key, id, position, until, sweep_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
 -- name: transfer_write_subscriptions
 INSERT INTO holdfast_subscriptions (namespace_id, name, patterns, options, mode, partitions, wanted,
                                     generation, start, paused_at, paused_by, paused_reason, breaker,
@@ -132,8 +142,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 -- How fast it moves is known when it has been here for a while.
 -- name: transfer_write_partitions
 INSERT INTO holdfast_partitions (subscription_id, partition, checkpoint, checkpoint_at,
-                                 last_event_id, epoch, turn, span, doubt_through)
-SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?10, ?9 FROM holdfast_subscriptions s
+                                 last_event_id, epoch, turn, span, doubt_through, claimed_at)
+SELECT s.id, ?3, ?4, ?5, ?6, ?7, ?8, ?11, ?9, ?10 FROM holdfast_subscriptions s
 WHERE s.namespace_id = ?1 AND s.name = ?2;
 
 -- name: transfer_write_retries
@@ -211,13 +221,17 @@ INSERT INTO holdfast_delayed (namespace_id, due_at, id, type, hash, emitted_at, 
                               tenant, metadata, payload, checksum)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
--- The head is stored only if no event is there.
+-- The head is stored only if no event is there. An index on types is built after the copy, from
+-- the first event on, or dropped: the copied events are in none.
 -- name: transfer_write_namespace
 UPDATE holdfast_namespaces
 SET head = CASE WHEN EXISTS (SELECT 1 FROM holdfast_events e WHERE e.place = (?1 << 44) + ?2) THEN 0
                 ELSE ?2 END,
     created_at = ?3, metadata = ?4, retention_ms = ?5, retention_bytes = ?6, lagging_drop = ?7,
-    gapless_after = ?2
+    gapless_after = ?2, types_through = 0,
+    type_index = CASE WHEN ?8 THEN TYPE_INDEX_BUILDING
+                      WHEN type_index = TYPE_INDEX_OFF THEN TYPE_INDEX_OFF
+                      ELSE TYPE_INDEX_DROPPING END
 WHERE id = ?1;
 
 -- ---- The mark -----------------------------------------------------------------------------------

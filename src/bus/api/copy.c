@@ -8,6 +8,7 @@
  *            last:    from one snapshot the events above the floor, and everything else
  *            proof:   both sides are read again and compared
  *     take the marks away, all at once
+ *     build the indexes on types
  *
  * The floor is a position that nothing can come at or below any more. On PostgreSQL a position may
  * become visible after higher ones: what was copied above the floor is not all that there will be,
@@ -35,6 +36,7 @@
 #include "base/uuid.h"
 #include "bus/api/copy_rows.h"
 #include "bus/bus.h"
+#include "bus/timers/types.h"
 #include "store/namespace.h"
 
 #define NAMES_BYTES_MAX ((size_t)256 << 20) /* of all namespaces together */
@@ -67,6 +69,7 @@ struct copy {
     bool floor_moves; /* with every portion: all up to its last event is there */
     int64_t last;     /* position of the last event that was copied */
     int64_t head;     /* the newest position of the source at the moment of the copy */
+    int index_steps;  /* towards the index on types */
 };
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -521,6 +524,32 @@ static hf_status mark_all(struct copy *copy)
     return err_set(status, message);
 }
 
+/* ---- After the copy -------------------------------------------------------------------------- */
+
+/* The first step may find that nothing is to be done, so nothing is told before it. */
+static bool stops_indexing(void *ctx)
+{
+    struct copy *copy = ctx;
+    if (copy->index_steps++ == 0) {
+        return false;
+    }
+    copy->told.namespace_name = copy->name;
+    copy->told.phase = "index";
+    return copy->progress && copy->progress(&copy->told, copy->ctx) != 0;
+}
+
+/* The index on types, if the source has one. The copy is complete: if this fails or is stopped, the
+ * processes that work in the namespace do the rest (bus/timers). */
+static hf_status index_types(struct copy *copy)
+{
+    copy->index_steps = 0;
+    if (types_run(copy->to, text_of(copy->name), stops_indexing, copy)) {
+        log_about(&copy->to->log, HF_LOG_WARN, NULL, "namespace %s: the index on types: %s",
+                  copy->name, err_message());
+    }
+    return HF_OK;
+}
+
 static hf_status find_names(struct copy *copy)
 {
     struct text name =
@@ -575,7 +604,7 @@ static hf_status copy_all(struct copy *copy)
         struct transfer end = step_of(copy, TRANSFER_END);
         status = run_step(copy, &end);
     }
-    return status;
+    return status ? status : for_all(copy, index_types);
 }
 
 static void name_run(char out[TRANSFER_IDENTITY_BYTES])

@@ -55,7 +55,9 @@ static int show_progress(const hf_copy_progress *now, void *ctx)
         copy->printed_us = now_us;
         print_progress(copy, now);
     }
-    copy->progress.what = strcmp(now->phase, "verify") == 0 ? "rows, verifying" : "rows";
+    copy->progress.what = strcmp(now->phase, "verify") == 0  ? "rows, verifying"
+                          : strcmp(now->phase, "index") == 0 ? "rows, indexing"
+                                                             : "rows";
     progress_update(&copy->progress, now->rows, now->position, now->head);
     return stop_requested() || out_failed();
 }
