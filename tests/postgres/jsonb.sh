@@ -20,6 +20,20 @@ for type in json jsonb text varchar; do
     is "publish_many takes an array of $type" \
         "SELECT FROM holdfast.publish_many('default', '{t,t}', ARRAY[$json, $json]); $events 2" \
         "$kept| $kept|"
+    is "and one of metadata" \
+        "SELECT FROM holdfast.publish_many('default', '{t,t}', ARRAY[$json, $json],
+                                           metadata => ARRAY[$json, NULL]); $events 2" \
+        "$kept| $kept|$kept"
+    is "of metadata alone" \
+        "SELECT FROM holdfast.publish_many('default', '{t}', NULL, metadata => ARRAY[$json]);
+        $events 1" "null|$kept"
+    is "and a literal beside an array" \
+        "SELECT FROM holdfast.publish_many('default', '{t}', ARRAY[$json],
+                                           metadata => '{\"{\\\"b\\\": 2}\"}'); $events 1" \
+        "$kept|{\"b\": 2}"
+    is "one by one" \
+        "SELECT FROM holdfast.publish_many('default', '{t}', ARRAY[$json], keys => '{$type}',
+            expected_versions => '{0}', metadata => ARRAY[$json]); $events 1" "$kept|$kept"
     is "publish_many takes events as $type" \
         "SELECT FROM holdfast.publish_many('default',
                                            '[{\"type\": \"t\", \"payload\": 5}]'::$type);
@@ -46,6 +60,18 @@ done
 is "a literal is byte-exact" "$publish, '{\"a\":   1}'); $events 1" '{"a":   1}|'
 is "so is a parameter without a type" \
     "PREPARE p AS $publish, \$1); EXECUTE p('[1,  2]'); $events 1" '[1,  2]|'
+is "literals are arrays of texts" \
+    "SELECT FROM holdfast.publish_many('default', '{t}', '{\"[1,  2]\"}',
+                                       metadata => '{\"{\\\"c\\\":  3}\"}'); $events 1" \
+    '[1,  2]|{"c":  3}'
+is "so are parameters without a type" \
+    "PREPARE q AS SELECT FROM holdfast.publish_many('default', '{t}', \$1, metadata => \$2);
+    EXECUTE q('{\"[1]\"}', '{\"{\\\"d\\\":  4}\"}'); $events 1" '[1]|{"d":  4}'
+fails "arrays of something else" "SELECT FROM holdfast.publish_many('default', '{t}', '{5}'::int[])" \
+    "HF001: payloads has the type integer*; it must be json*, jsonb* or text*"
+fails "metadata that is no object" \
+    "SELECT FROM holdfast.publish_many('default', '{t}', NULL, metadata => ARRAY['[1]'::jsonb])" \
+    "HF001: event 0: metadata is JSON but not an object"
 is "without a payload it is null" "$publish); $events 1" 'null|'
 is "metadata alone may be jsonb" "$publish, metadata => '{\"b\": 2}'::jsonb); $events 1" \
     'null|{"b": 2}'
@@ -77,6 +103,7 @@ evil="ROW(1)::public.evil"
 for call in "publish('default', 't', $evil)" "publish('default', 't', NULL, metadata => $evil)" \
     "publish_later('default', 't', $evil, now())" \
     "publish_many('default', '{t}', ARRAY[$evil])" \
+    "publish_many('default', '{t}', NULL, metadata => ARRAY[$evil])" \
     "create_schedule('default', 's', '@daily', 't', $evil)" \
     "create_subscription('default', 'sub', '{x}', 'start', 'shared', options => $evil)" \
     "alter_subscription('default', 'sub', options => $evil)" \

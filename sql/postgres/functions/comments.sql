@@ -17,8 +17,8 @@ COMMENT ON FUNCTION holdfast.publish IS
     'Publishes an event in this transaction: it exists if and only if the transaction commits. '
     'Answers its id and position, and whether an event with this id was there, or one with this '
     'unique_key within unique_for: then id and position are those of that one.';
-COMMENT ON FUNCTION holdfast.publish_many(text, text[], anycompatiblearray, uuid[], text[], text[],
-                                          json[], text[], bigint[], timestamptz[], text[],
+COMMENT ON FUNCTION holdfast.publish_many(text, text[], anycompatible, uuid[], text[], text[],
+                                          anycompatible, text[], bigint[], timestamptz[], text[],
                                           interval[], bytea) IS
     'Publishes many events in one statement, in the order of the arrays. A row per event: its '
     'id and position, and whether it, or one with its unique key, was there.';

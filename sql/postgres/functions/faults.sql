@@ -95,6 +95,21 @@ BEGIN
 END
 $$;
 
+-- json_list_check: the same for an array of such values. A text is what a literal becomes whose
+-- type nothing else says.
+CREATE OR REPLACE FUNCTION holdfast_private.json_list_check(p_field text, p_value anyelement)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF pg_typeof(p_value) <> ALL ('{json[], jsonb[], text[], varchar[], text}'::regtype[]) THEN
+        RAISE EXCEPTION '% has the type %; it must be json[], jsonb[] or text[]', p_field,
+            pg_typeof(p_value) USING ERRCODE = 'HF001';
+    END IF;
+END
+$$;
+
 -- fault_check: raises what a ..._fault function has found, if it is not NULL. HF001.
 CREATE OR REPLACE FUNCTION holdfast_private.fault_check(p_fault text) RETURNS void
     LANGUAGE plpgsql

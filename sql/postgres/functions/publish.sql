@@ -286,14 +286,14 @@ END
 $$;
 
 -- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row
--- per event, in order. payloads and metadata are of one type: json, jsonb or text. unique_keys,
--- unique_for: as of publish, for each event; also of two events of one call with the same key only
+-- per event, in order. payloads and metadata are of one type: json[], jsonb[] or text[] (not
+-- anycompatiblearray: such a parameter cannot have the default NULL). unique_keys, unique_for: as of publish, for each event; also of two events of one call with the same key only
 -- the first is stored.
 CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[],
-                                                 payloads anycompatiblearray,
+                                                 payloads anycompatible,
                                                  ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,
                                                  tenants text[] DEFAULT NULL,
-                                                 metadata json[] DEFAULT NULL,
+                                                 metadata anycompatible DEFAULT NULL,
                                                  producers text[] DEFAULT NULL,
                                                  expected_versions bigint[] DEFAULT NULL,
                                                  emitted_at timestamptz[] DEFAULT NULL,
@@ -313,18 +313,20 @@ DECLARE
     v_now       timestamptz := clock_timestamp();
     v_count     integer := coalesce(cardinality(types), 0);
     v_payloads  json[];
+    v_metadata  json[];
     v_unique_us bigint[];
     v_ids       uuid[];
     v_positions bigint[];
     v_plain     boolean;
 BEGIN
-    PERFORM json_check('payload', payloads[1]);
+    PERFORM json_list_check('payloads', payloads);
     v_payloads := payloads;
+    v_metadata := publish_many.metadata;
     IF unique_for IS NOT NULL THEN
         v_unique_us := ARRAY(SELECT unique_us(u) FROM unnest(unique_for) u);
     END IF;
     PERFORM events_given_check(v_namespace.id, v_count, types, v_payloads, ids, publish_many.keys,
-                               tenants, publish_many.metadata, producers, expected_versions,
+                               tenants, v_metadata, producers, expected_versions,
                                publish_many.emitted_at, unique_keys, v_unique_us, v_now);
     PERFORM commit_durably();
     SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
@@ -336,7 +338,7 @@ BEGIN
     IF v_plain AND expected_versions IS NULL AND unique_keys IS NULL
        AND NOT v_namespace.gapless THEN
         v_positions := publish_plain(v_namespace, v_now, v_ids, types, v_payloads,
-                                     publish_many.keys, tenants, publish_many.metadata, producers,
+                                     publish_many.keys, tenants, v_metadata, producers,
                                      publish_many.emitted_at);
         IF v_positions IS NOT NULL THEN
             RETURN QUERY SELECT (g.i - 1)::integer, g.id, g.position, false, NULL::bigint
@@ -351,8 +353,8 @@ BEGIN
     END IF;
     FOR i IN 1 .. v_count LOOP
         v_done := publish_next(v_namespace, v_ids[i], types[i], coalesce(v_payloads[i], 'null'),
-                               publish_many.keys[i], tenants[i], publish_many.metadata[i],
-                               producers[i], coalesce(publish_many.emitted_at[i], v_now),
+                               publish_many.keys[i], tenants[i], v_metadata[i], producers[i],
+                               coalesce(publish_many.emitted_at[i], v_now),
                                expected_versions[i], unique_keys[i], v_unique_us[i]);
         IF v_done.status <> HF_OK THEN
             RAISE EXCEPTION USING MESSAGE = format('event %s: %s', i - 1, v_done.message),
