@@ -65,6 +65,10 @@ static const struct kind check_kinds[VERIFY_CHECKS] = {
                                "needed, and delete the row"},
     [VERIFY_TYPES] = {"types", "events are not found by their types: build the index again, with "
                                "holdfast namespace set NAME --type-index off, and then on"},
+    [VERIFY_UNIQUE] = {"unique", "publishing with this key answers an event that is not the one, "
+                                 "or stores a second one too early: delete the row"},
+    [VERIFY_RATE] = {"rate", "the clock was set back, or the row was changed: look at the clock. "
+                             "The next delivery of the subscription sets it right"},
 };
 
 enum row_kind {

@@ -47,6 +47,8 @@ enum verify_check {
     VERIFY_SETTLED,    /* nothing is settled that was not published */
     VERIFY_LEASE,      /* the positions of a lease can be read, and have events */
     VERIFY_TYPES,      /* the index on types of a namespace has the events of its log, no others */
+    VERIFY_UNIQUE,     /* a unique key names the event that was stored with it */
+    VERIFY_RATE,       /* the rate of a subscription was not taken in the future */
     VERIFY_CHECKS
 };
 

@@ -188,6 +188,29 @@ names "a partition that is not the event's" slice 'orders.*settled delivery of p
 names "a lease that cannot be read" lease 'jobs.*list of its positions is damaged'
 findings "and nothing else" 10
 
+# --- Unique keys and rates ---
+restore
+for n in 1 2 3 4; do hf publish job.new "$n" --unique "u$n" --unique-for 1h; done
+hf publish later.on 1 --unique u5 --delay 1h
+hf sub create limited --on 'job.*' --from start --mode shared --rate 100/s
+hf claim limited --max 1
+exits 0 "keys and rates that are as they should be are clean" verify
+damage "UPDATE holdfast.uniques SET position = position + 1 WHERE key = 'u1'"
+damage "UPDATE holdfast.uniques SET position = 1000 WHERE key = 'u2'"
+damage "UPDATE holdfast.uniques SET sweep_at = until - $minute WHERE key = 'u3'"
+damage "UPDATE holdfast.rates SET empty_at = empty_at + 60 * $minute"
+examine "damage of keys and rates is found"
+names "another event's position" unique 'default.*u1.*the event at position 9 is another one'
+names "a position beyond the log" unique 'u2.*position 1000, but the newest position is 11'
+names "a key that goes too early" unique 'u3.*it is removed before its time is over'
+names "a rate of the future" rate 'limited.*its rate was taken at 20[0-9TZ:-]+, which has not come'
+findings "and nothing else" 4
+can_claim() { hf claim limited --max 1; [ "$rc" -eq 0 ]; }
+until_true 60 can_claim
+is "a rate of the future does not stop the subscription" $? 0
+exits 7 "and is set right" verify
+hasnt "by the next claim" out '^rate: '
+
 # --- What has lost its event ---
 restore
 damage "DELETE FROM holdfast.events WHERE $position IN (2, 6)"

@@ -18,6 +18,7 @@ DECLARE
     v_empty    timestamptz;
     v_now      timestamptz;
     v_tokens   bigint;
+    v_ahead    boolean;
 BEGIN
     SELECT r.empty_at INTO v_empty FROM rates r WHERE r.subscription_id = p_subscription_id
         FOR NO KEY UPDATE;
@@ -29,6 +30,7 @@ BEGIN
             FOR NO KEY UPDATE;
         v_now := clock_timestamp();
     END IF;
+    v_ahead := v_empty > v_now; -- the clock was set back: or the bucket stays empty until then
     v_empty := greatest(least(v_empty, v_now),
                         v_now - greatest(v_token, LIMITER_BURST_US * interval '1 us'));
     v_tokens := trunc(extract(epoch FROM v_now - v_empty) * 1000000000 / v_token_ns);
@@ -38,7 +40,7 @@ BEGIN
         wait_us := extract(epoch FROM v_empty - v_now) * 1000000
                    + (v_tokens + 1) * v_token_ns / 1000 + 1;
     END IF;
-    IF granted <> 0 THEN
+    IF granted <> 0 OR v_ahead THEN
         UPDATE rates r SET empty_at = v_empty + granted * v_token_ns / 1000 * interval '1 us'
             WHERE r.subscription_id = p_subscription_id;
     END IF;

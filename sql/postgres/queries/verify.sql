@@ -442,6 +442,42 @@ LEFT JOIN LATERAL (
 WHERE k.count IS DISTINCT FROM l.count OR m.position IS NOT NULL
 LIMIT $1::bigint;
 
+-- The event of a key may be gone: by retention, or because it waited and was cancelled. Keys are
+-- read before the newest position, which only grows.
+-- name: verify_unique
+WITH found AS MATERIALIZED (
+    SELECT n.id, n.name, u.key, u.position, u.id AS event_id, u.sweep_at < u.until AS early,
+           u.until = 'infinity' AS endless
+    FROM holdfast.read_uniques() u
+    JOIN holdfast.read_namespaces() n ON n.id = u.namespace_id AND n.removing_at IS NULL),
+tips AS MATERIALIZED (SELECT n.id, holdfast.head(n.id) AS tip FROM holdfast.read_namespaces() n
+                          WHERE n.removing_at IS NULL),
+faults AS (
+    SELECT f.name, f.key,
+           CASE WHEN f.position < 1 OR f.position > t.tip
+                    THEN format('it has position %s, but the newest position is %s', f.position,
+                                t.tip)
+                WHEN f.endless THEN 'its time never ends'
+                WHEN f.early THEN 'it is removed before its time is over'
+                WHEN (SELECT e.id FROM holdfast.read_events() e
+                      WHERE e.namespace_id = f.id AND e.position = f.position LIMIT 1)
+                     <> f.event_id
+                    THEN format('the event at position %s is another one', f.position) END AS fault
+    FROM found f JOIN tips t ON t.id = f.id)
+SELECT format('namespace "%s", unique key "%s": %s', f.name, f.key, f.fault)
+FROM faults f WHERE f.fault IS NOT NULL
+LIMIT $1::bigint;
+
+-- name: verify_rate
+SELECT format('namespace "%s", subscription "%s": its rate was taken at %s, which has not come yet',
+              n.name, s.name,
+              to_char(r.empty_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+FROM holdfast.read_rates() r
+JOIN holdfast.read_subscriptions() s ON s.id = r.subscription_id
+JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL
+WHERE r.empty_at > clock_timestamp() + interval '1 minute'
+LIMIT $1::bigint;
+
 -- ---- Scans: rows after the key ($1, $2, $3), at most $4 -----------------------------------------
 --
 -- first, second (the key; of what is an event the position), subject, id, hash, type, tenant, key,

@@ -231,6 +231,39 @@ WHERE NOT EXISTS (SELECT 1 FROM holdfast_events e
                   WHERE e.place = (t.namespace_id << 44) + t.position AND e.type = t.type)
 LIMIT ?1;
 
+-- The event of a key may be gone: by retention, or because it waited and was cancelled.
+-- name: verify_unique
+WITH tips AS MATERIALIZED (
+    SELECT n.id, n.name,
+           max(n.head, ifnull((SELECT e.place - (n.id << 44) FROM holdfast_events e
+                               WHERE e.place > n.id << 44
+                                   AND e.place <= (n.id << 44) + 17592186044415
+                               ORDER BY e.place DESC LIMIT 1), 0)) AS tip
+    FROM holdfast_namespaces n WHERE n.removing_at IS NULL),
+found AS (
+    SELECT t.name, u.key,
+           CASE WHEN length(u.id) <> 16 THEN 'its id is not 16 bytes'
+                WHEN u.position < 1 OR u.position > t.tip
+                    THEN printf('it has position %d, but the newest position is %d', u.position,
+                                t.tip)
+                WHEN u.sweep_at < u.until THEN 'it is removed before its time is over'
+                WHEN (SELECT e.id FROM holdfast_events e
+                      WHERE e.place = (u.namespace_id << 44) + u.position) <> u.id
+                    THEN printf('the event at position %d is another one', u.position) END AS fault
+    FROM holdfast_uniques u JOIN tips t ON t.id = u.namespace_id)
+SELECT printf('namespace "%s", unique key "%s": %s', f.name, f.key, f.fault)
+FROM found f WHERE f.fault IS NOT NULL
+LIMIT ?1;
+
+-- name: verify_rate
+SELECT printf('namespace "%s", subscription "%s": its rate was taken at %s, which has not come yet',
+              n.name, s.name, strftime('%Y-%m-%dT%H:%M:%SZ', r.empty_at / 1000000, 'unixepoch'))
+FROM holdfast_rates r
+JOIN holdfast_subscriptions s ON s.id = r.subscription_id
+JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
+WHERE r.empty_at / 1000000 > CAST(strftime('%s', 'now') AS INTEGER) + 60
+LIMIT ?1;
+
 -- ---- Scans: rows after the key (?1, ?2), at most ?4 ---------------------------------------------
 --
 -- first, second (the key; of what is an event the position), subject, id, hash, type, tenant, key,

@@ -52,6 +52,8 @@ static const enum postgres_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_SETTLED] = POSTGRES_QUERY_VERIFY_SETTLED,
     [VERIFY_LEASE] = POSTGRES_QUERY_VERIFY_LEASE,
     [VERIFY_TYPES] = POSTGRES_QUERY_COUNT, /* the server keeps it itself */
+    [VERIFY_UNIQUE] = POSTGRES_QUERY_VERIFY_UNIQUE,
+    [VERIFY_RATE] = POSTGRES_QUERY_VERIFY_RATE,
 };
 
 static void ask_check(struct pg_lookup *lookup, struct engine *engine, enum verify_check check,

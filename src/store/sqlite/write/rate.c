@@ -3,7 +3,8 @@
  * in store/membership.h.
  *
  * It is a row with one number, read and written in the transaction of whatever else is written at
- * that moment. A take that is granted nothing writes nothing.
+ * that moment. A take that is granted nothing writes nothing, but for a time that has not come: the
+ * clock was set back since, and the bucket would stay empty until it comes.
  */
 #include "base/err.h"
 #include "base/limiter.h"
@@ -35,7 +36,7 @@ hf_status sqlite_rate_take(struct sqlite_engine *engine, struct conn *conn, stru
         limiter_take(&limiter, empty_us, take->change.now_us, take->want);
     take->ret_granted = answer.granted;
     take->ret_wait_us = answer.wait_us;
-    return answer.granted == 0
+    return answer.granted == 0 && empty_us <= take->change.now_us
                ? HF_OK
                : STATEMENT_RUN(conn, SQLITE_QUERY_RATE_PUT, take->subscription_id, answer.empty_us);
 }
