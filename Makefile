@@ -217,6 +217,9 @@ SQL_CONSTANTS := $(wildcard include/holdfast/*.h) \
                  src/bus/options.def
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 
+# The dashboard's files become gen/web.h.
+WEB := $(BUILD)/gen/web.h
+
 # Programs of versions that do not exist, for tests of upgrades (tests/upgrade): the objects that
 # have SQL in them are compiled again, with other SQL, and linked with all others.
 NEIGHBOURS := $(patsubst tests/upgrade/%/,%,$(wildcard tests/upgrade/*/))
@@ -271,7 +274,7 @@ demo: ## Install what is missing, build, and show Holdfast at work in a temporar
 
 .PHONY: test
 test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name POSTGRES=0)
-	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres languages)
+	scripts/deps build test browser $(if $(filter 0,$(POSTGRES)),,postgres languages)
 	@TEST_MAKE='$(MAKE)' ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
 	    POSTGRES='$(POSTGRES)' FULL='$(FULL)' scripts/run-tests $(TEST_VARIANTS)
 
@@ -327,7 +330,7 @@ fuzz-programs: $(FUZZ_PROGRAMS)
 
 .PHONY: coverage
 coverage: ## Run the tests with counters and say how much of each file ran
-	scripts/deps build test $(if $(filter 0,$(POSTGRES)),,postgres languages)
+	scripts/deps build test browser $(if $(filter 0,$(POSTGRES)),,postgres languages)
 	$(MAKE) VARIANT=coverage test-programs
 	@find build/coverage -name '*.gcda' -delete
 	@ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' POSTGRES='$(POSTGRES)' \
@@ -470,7 +473,13 @@ $(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/*) \
 	$(Q)scripts/embed-sql $* sql/$* $(SQL_CONSTANTS) >$@.new
 	@mv $@.new $@
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h
+$(WEB): web $(wildcard web/*) scripts/embed-web
+	@mkdir -p $(@D)
+	$(call say,WEB)
+	$(Q)scripts/embed-web web >$@.new
+	@mv $@.new $@
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h $(WEB)
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CPPFLAGS) $(INCLUDES) $(ALL_CFLAGS) $(SPEED) $(ERRORS) -MMD -MP -c -o $@ $<

@@ -29,10 +29,12 @@ BEGIN {
     allow("cli/bench", "cli/core json")
     allow("cli/watch", "cli/core json")
     allow("cli/command", "cli/core cli/config cli/work cli/watch json")
-    allow("server", "server/http server/access cli/core cli/work")
+    allow("server", "server/http server/access server/page server/live cli/core cli/work")
     allow("server/http", "json")
     allow("server/access", "server/http")
     allow("server/api", "server/http json")
+    allow("server/page", "server/http server/access json")
+    allow("server/live", "server server/http json")
     # What the command may use of the library's inside: leaf modules that know nothing of a bus.
     count = split("arena banned err mem ranges thread uuid text/buf text/glob text/json_check " \
                   "text/json_read text/json_write text/suggest text/text text/utf8 time/clock time/cron " \
@@ -79,6 +81,9 @@ FNR == 1 {
     if (name == "build.h") {
         if (FILENAME !~ /^src\/store\/(module\/opened|postgres\/module)\.c$/)
             refuse("belongs to src/store/module/opened.c and src/store/postgres/module.c")
+    } else if (name == "web.h") {
+        if (FILENAME != "src/server/page/assets.c")
+            refuse("belongs to src/server/page/assets.c")
     } else if (name in owner) {
         # `bench --raw` measures the bare engine with the very statement of the bus.
         if (engine != owner[name] && FILENAME != "src/cli/bench/raw.c")

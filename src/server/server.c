@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "server/http/router.h"
+#include "server/page/page.h"
 
 #define QUEUE_MAX 4096 /* requests that wait for a worker */
 #define DRAIN_MS 1000  /* for clients of streams to take what was sent to them */
@@ -34,6 +35,11 @@ void exchange_waited(struct exchange *exchange, int64_t wait_ms)
     }
 }
 
+struct sampler *sampler_of(struct exchange *exchange)
+{
+    return exchange->server->sampler;
+}
+
 /* ---- One request ----------------------------------------------------------------------------- */
 
 /* Opens what the route works with, and runs it. */
@@ -56,11 +62,25 @@ static void run_global(struct exchange *exchange)
     exchange->route->run(exchange);
 }
 
+/* A request for the page, and not for the API. */
+static bool answer_page(struct exchange *exchange)
+{
+    struct server *server = exchange->server;
+    struct page_facts facts = {
+        .namespace_name = buses_own_name(server->buses),
+        .url = server->options->url,
+        .secure = server->options->certificate != NULL,
+    };
+
+    exchange->bus = buses_whole(server->buses);
+    return page_answer(exchange, &server->access, &facts);
+}
+
 static void answer(struct exchange *exchange)
 {
     const struct access *access = &exchange->server->access;
 
-    if (access_check_source(access, exchange) && router_find(exchange)) {
+    if (access_check_source(access, exchange) && !answer_page(exchange) && router_find(exchange)) {
         const struct route *route = exchange->route;
         bool global = route->scope == SCOPE_DATABASE;
         if (access_check_role(access, exchange, route->role,
@@ -111,7 +131,8 @@ static hf_status listen_for(struct server *server, int socket)
     server->workers = workers_start(options->threads, QUEUE_MAX, answer);
     server->streams = streams_new(options->streams_max, options->streams_per_address_max);
     listener.streams = server->streams;
-    if (server->workers && server->streams) {
+    server->sampler = sampler_open(server->buses);
+    if (server->workers && server->streams && server->sampler) {
         server->listener = listener_start(&listener);
     }
     if (!server->listener) {
@@ -133,7 +154,8 @@ hf_status server_start(const struct server_options *options, struct server **ret
     server->options = options;
     server->access.hosts = options->hosts;
     server->access.host_count = options->host_count;
-    status = open_socket(options, &socket);
+    server->access.sessions = sessions_new();
+    status = server->access.sessions ? open_socket(options, &socket) : HF_NOMEM;
     if (!status && options->tokens) {
         status = tokens_open(options->tokens, options->bus.log, options->bus.log_ctx,
                              &server->access.tokens);
@@ -166,9 +188,11 @@ void server_stop(struct server *server)
         streams_drain(server->streams, DRAIN_MS);
     }
     workers_stop(server->workers);
+    sampler_close(server->sampler);
     listener_stop(server->listener);
     streams_free(server->streams);
     buses_close(server->buses);
     tokens_close(server->access.tokens);
+    sessions_free(server->access.sessions);
     mem_free(server);
 }

@@ -9,6 +9,7 @@
 #include "server/http/listener.h"
 #include "server/http/stream.h"
 #include "server/http/workers.h"
+#include "server/live/sampler.h"
 
 #include <stdatomic.h>
 
@@ -37,6 +38,7 @@ struct server {
     struct workers *workers;
     struct streams *streams;
     struct listener *listener;
+    struct sampler *sampler;
     atomic_int waiting;             /* workers that wait for events */
     char name[LISTENER_NAME_BYTES]; /* where it listens */
 };

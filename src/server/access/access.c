@@ -71,6 +71,25 @@ bool access_check_source(const struct access *access, struct exchange *exchange)
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
+/* What the session of a browser may do. A request without one leaves
+ * *ret_role alone. False after a refusal. */
+static bool check_session(const struct access *access, struct exchange *exchange,
+                          const char *namespace_name, enum role *ret_role)
+{
+    char id[SESSION_ID_BYTES];
+    unsigned char token[TOKEN_HASH_BYTES];
+
+    if (!session_id_of(exchange, id) || !sessions_find(access->sessions, id, token)) {
+        return true;
+    }
+    *ret_role = tokens_role_of(access->tokens, token, namespace_name, exchange->actor);
+    if (strcmp(exchange->method, "GET") != 0 && !session_secret_is(exchange, id)) {
+        return answer_problem(exchange, MHD_HTTP_FORBIDDEN,
+                              "the header " SESSION_SECRET_HEADER " is not that of the session");
+    }
+    return true;
+}
+
 bool access_check_role(const struct access *access, struct exchange *exchange, enum role role,
                        const char *namespace_name)
 {
@@ -86,6 +105,8 @@ bool access_check_role(const struct access *access, struct exchange *exchange, e
     }
     if (header && strncasecmp(header, BEARER, strlen(BEARER)) == 0) {
         has = tokens_role(access->tokens, header + strlen(BEARER), namespace_name, exchange->actor);
+    } else if (!header && !check_session(access, exchange, namespace_name, &has)) {
+        return false;
     }
     if (!exchange->actor[0]) {
         answer_header(exchange, "WWW-Authenticate", "Bearer");

@@ -6,16 +6,19 @@
  *           machine (DNS rebinding) sends its own.
  *   Origin  does a page of another site send it? A browser says so, and nothing else does.
  *   Token   what may its bearer do in the namespace? Without a file of tokens the server listens
- *           to this machine only, and who can reach it may do everything.
+ *           to this machine only, and who can reach it may do everything. A browser that has logged
+ *           in has a session in place of the token (sessions.h).
  */
 #ifndef HF_SERVER_ACCESS_ACCESS_H
 #define HF_SERVER_ACCESS_ACCESS_H
 
+#include "server/access/sessions.h"
 #include "server/access/tokens.h"
 #include "server/http/exchange.h"
 
 struct access {
-    struct tokens *tokens;    /* NULL: there are none */
+    struct tokens *tokens; /* NULL: there are none */
+    struct sessions *sessions;
     const char *const *hosts; /* names that it goes by besides those of this machine's loopback */
     size_t host_count;
 };

@@ -269,16 +269,23 @@ enum role tokens_role(struct tokens *tokens, const char *token, const char *name
                       char ret_name[HF_NAME_BYTES_MAX + 1])
 {
     unsigned char hash[TOKEN_HASH_BYTES];
-    enum role role = ROLE_NONE;
 
     if (strlen(token) > TOKEN_BYTES_MAX || token_hash(token, hash)) {
         return ROLE_NONE;
     }
+    return tokens_role_of(tokens, hash, namespace_name, ret_name);
+}
+
+enum role tokens_role_of(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BYTES],
+                         const char *namespace_name, char ret_name[HF_NAME_BYTES_MAX + 1])
+{
+    enum role role = ROLE_NONE;
+
     pthread_mutex_lock(&tokens->mutex);
     look(tokens);
     for (size_t i = 0; i < tokens->list->count; i++) {
         const struct token *one = &tokens->list->tokens[i];
-        bool is_it = gnutls_memcmp(one->hash, hash, sizeof hash) == 0;
+        bool is_it = gnutls_memcmp(one->hash, hash, TOKEN_HASH_BYTES) == 0;
         bool is_for = strcmp(one->namespace_name, "*") == 0 ||
                       (namespace_name && strcmp(one->namespace_name, namespace_name) == 0);
         if (is_it) {
@@ -290,6 +297,20 @@ enum role tokens_role(struct tokens *tokens, const char *token, const char *name
     }
     pthread_mutex_unlock(&tokens->mutex);
     return role;
+}
+
+void tokens_grants(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BYTES],
+                   token_grant_fn found, void *ctx)
+{
+    pthread_mutex_lock(&tokens->mutex);
+    look(tokens);
+    for (size_t i = 0; i < tokens->list->count; i++) {
+        const struct token *one = &tokens->list->tokens[i];
+        if (gnutls_memcmp(one->hash, hash, TOKEN_HASH_BYTES) == 0) {
+            found(one->namespace_name, one->role, ctx);
+        }
+    }
+    pthread_mutex_unlock(&tokens->mutex);
 }
 
 hf_status tokens_open(const char *path, hf_log_fn log, void *log_ctx, struct tokens **ret_tokens)

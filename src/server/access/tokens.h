@@ -30,6 +30,16 @@ hf_status tokens_open(const char *path, hf_log_fn log, void *log_ctx, struct tok
 enum role tokens_role(struct tokens *tokens, const char *token, const char *namespace_name,
                       char ret_name[HF_NAME_BYTES_MAX + 1]);
 
+/* The same for the hash of a token, which a session has in its place. */
+enum role tokens_role_of(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BYTES],
+                         const char *namespace_name, char ret_name[HF_NAME_BYTES_MAX + 1]);
+
+/* Calls back for each line of the file that is of this hash: "*" stands for all namespaces. The
+ * callback must not use `tokens`. */
+typedef void (*token_grant_fn)(const char *namespace_name, enum role role, void *ctx);
+void tokens_grants(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BYTES],
+                   token_grant_fn found, void *ctx);
+
 /* NULL is allowed. */
 void tokens_close(struct tokens *tokens);
 

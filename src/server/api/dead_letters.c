@@ -130,6 +130,25 @@ void dead_letters_show(struct exchange *exchange)
     }
 }
 
+static int view_payload(const hf_dead_letter *letter, void *ctx)
+{
+    answer_static(ctx, "application/json",
+                  (struct text){letter->event.payload, letter->event.payload_bytes});
+    return 0;
+}
+
+void dead_letters_payload(struct exchange *exchange)
+{
+    int64_t id;
+
+    if (dead_id(exchange, &id)) {
+        hf_status status = hf_dead_get(exchange->bus, id, view_payload, exchange);
+        if (status) {
+            answer_failure(exchange, status);
+        }
+    }
+}
+
 /* ---- Changing -------------------------------------------------------------------------------- */
 
 void dead_letters_retry(struct exchange *exchange)

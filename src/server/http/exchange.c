@@ -19,6 +19,11 @@ const char *exchange_header(const struct exchange *exchange, const char *name)
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
+const char *exchange_cookie(const struct exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_COOKIE_KIND, name);
+}
+
 const char *exchange_param(const struct exchange *exchange, const char *name)
 {
     for (size_t i = 0; i < exchange->param_count; i++) {

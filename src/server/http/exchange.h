@@ -79,6 +79,8 @@ struct exchange {
 
 /* A header of the request; NULL: absent. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
+/* A cookie of the request; NULL: absent. */
+const char *exchange_cookie(const struct exchange *exchange, const char *name);
 /* A part of the path by its name in the template (asserted). */
 const char *exchange_param(const struct exchange *exchange, const char *name);
 

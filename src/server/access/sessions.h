@@ -1,0 +1,49 @@
+/*
+ * sessions.h - browsers that have logged in.
+ *
+ * A person types a token once; the browser keeps the id of a session in a cookie that scripts cannot
+ * read, and the server keeps, in memory, the hash of that id and the hash of the token. So a token
+ * that is taken out of the file ends its sessions, and a copy of the server's memory has neither.
+ *
+ * A browser sends a cookie also with requests that pages of others have made it send. So a request
+ * that changes something must also say the session's secret in a header, which only the page that
+ * has read it can.
+ */
+#ifndef HF_SERVER_ACCESS_SESSIONS_H
+#define HF_SERVER_ACCESS_SESSIONS_H
+
+#include "server/access/tokens.h"
+
+#define SESSIONS_MAX 1024
+#define SESSION_ID_BYTES 65 /* 64 hexadecimal digits and the NUL; also of a secret */
+#define SESSION_COOKIE "holdfast_session"
+#define SESSION_SECRET_HEADER "X-Holdfast-Secret"
+#define SESSION_IDLE_S 43200 /* a session ends when it was not used for so long ... */
+#define SESSION_AGE_S 604800 /* ... and when it is so old */
+
+struct sessions;
+
+/* NULL: no memory (err). */
+struct sessions *sessions_new(void);
+/* NULL is allowed. */
+void sessions_free(struct sessions *sessions);
+
+/* Begins a session of the token's bearer. If there are too many, the one that was not used for the
+ * longest time ends. */
+hf_status sessions_begin(struct sessions *sessions, const unsigned char token[TOKEN_HASH_BYTES],
+                         char ret_id[SESSION_ID_BYTES]);
+
+/* The hash of the token whose session it is. False: there is no such session. */
+bool sessions_find(struct sessions *sessions, const char *id,
+                   unsigned char ret_token[TOKEN_HASH_BYTES]);
+void sessions_end(struct sessions *sessions, const char *id);
+
+/* The secret that goes with an id. */
+hf_status session_secret(const char *id, char ret_secret[SESSION_ID_BYTES]);
+
+/* The id of the session that a request's cookie names; false: it has none. */
+bool session_id_of(const struct exchange *exchange, char ret_id[SESSION_ID_BYTES]);
+/* Whether a request says the secret that goes with an id. */
+bool session_secret_is(const struct exchange *exchange, const char *id);
+
+#endif

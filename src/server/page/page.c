@@ -1,0 +1,265 @@
+/*
+ * page.c - see page.h.
+ */
+#include "server/page/page.h"
+
+#include "base/banned.h"
+#include "server/http/members.h"
+#include "server/page/assets.h"
+#include "json/fields.h"
+
+#include <microhttpd.h>
+
+#define ASSETS "/assets/"
+#define SESSION "/session"
+#define POLICY                                                                                     \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "                    \
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "            \
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+static void add_policies(struct exchange *exchange)
+{
+    answer_header(exchange, "Content-Security-Policy", "%s", POLICY);
+    answer_header(exchange, "Referrer-Policy", "no-referrer");
+    answer_header(exchange, "X-Frame-Options", "DENY");
+    answer_header(exchange, "Cross-Origin-Opener-Policy", "same-origin");
+    answer_header(exchange, "Cross-Origin-Resource-Policy", "same-origin");
+}
+
+static bool must_be_get(struct exchange *exchange)
+{
+    if (strcmp(exchange->method, "GET") == 0) {
+        return true;
+    }
+    answer_header(exchange, "Allow", "GET");
+    return answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET");
+}
+
+/* A file, or 304 if the browser has it. */
+static void answer_asset(struct exchange *exchange, const struct asset *asset, const char *caching)
+{
+    const char *has = exchange_header(exchange, "If-None-Match");
+    char tag[64];
+
+    if (!must_be_get(exchange)) {
+        return;
+    }
+    snprintf(tag, sizeof tag, "\"%s\"", assets_digest());
+    add_policies(exchange);
+    answer_header(exchange, "Cache-Control", "%s", caching);
+    answer_header(exchange, "ETag", "%s", tag);
+    if (has && strcmp(has, tag) == 0) {
+        answer_empty(exchange, MHD_HTTP_NOT_MODIFIED);
+        return;
+    }
+    answer_static(exchange, asset->content_type,
+                  (struct text){(const char *)asset->bytes, asset->length});
+}
+
+/* "DIGEST/NAME" */
+static void answer_file(struct exchange *exchange, const char *path)
+{
+    size_t length = strlen(assets_digest());
+    const struct asset *asset = NULL;
+
+    if (strncmp(path, assets_digest(), length) == 0 && path[length] == '/') {
+        asset = asset_find(path + length + 1);
+    }
+    if (asset) {
+        answer_asset(exchange, asset, "public, max-age=31536000, immutable");
+    } else {
+        answer_problem(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
+    }
+}
+
+/* ---- Sessions -------------------------------------------------------------------------------- */
+
+struct grants {
+    struct json_out json;
+    bool all;       /* a grant is for all namespaces ... */
+    enum role role; /* ... with this role */
+};
+
+static void list_one(struct json_out *json, const char *name, enum role role)
+{
+    json_object_begin(json);
+    show_string(json, "name", name);
+    show_string(json, "role", role_name(role));
+    json_object_end(json);
+}
+
+static void list_grant(const char *namespace_name, enum role role, void *ctx)
+{
+    struct grants *grants = ctx;
+
+    if (strcmp(namespace_name, "*") == 0) {
+        grants->all = true;
+        grants->role = role > grants->role ? role : grants->role;
+    } else {
+        list_one(&grants->json, namespace_name, role);
+    }
+}
+
+static int list_namespace(const hf_namespace_info *info, void *ctx)
+{
+    struct grants *grants = ctx;
+
+    if (info->removing_at_us == -1) {
+        list_one(&grants->json, info->name, grants->role);
+    }
+    return 0;
+}
+
+/* The hash of the token that the session of the request is of; false: it has none. */
+static bool find_token(const struct access *access, struct exchange *exchange,
+                       unsigned char ret_token[TOKEN_HASH_BYTES], char ret_id[SESSION_ID_BYTES])
+{
+    if (!session_id_of(exchange, ret_id) || !sessions_find(access->sessions, ret_id, ret_token)) {
+        return false;
+    }
+    tokens_role_of(access->tokens, ret_token, NULL, exchange->actor);
+    return exchange->actor[0] != '\0'; /* else the token was taken out of the file */
+}
+
+/* The scheme of "postgresql://..." as people name the engine. */
+static const char *engine_of(const char *url)
+{
+    return strncmp(url, "postgres", 8) == 0 ? "PostgreSQL" : "SQLite";
+}
+
+static void answer_session(struct exchange *exchange, const struct access *access,
+                           const struct page_facts *facts)
+{
+    struct grants grants = {.all = !access->tokens, .role = ROLE_ADMIN};
+    unsigned char token[TOKEN_HASH_BYTES];
+    char id[SESSION_ID_BYTES];
+    char secret[SESSION_ID_BYTES] = "";
+    bool known = access->tokens && find_token(access, exchange, token, id);
+    hf_status status = known ? session_secret(id, secret) : HF_OK;
+
+    grants.json = answer_json(exchange, MHD_HTTP_OK);
+    answer_header(exchange, "Cache-Control", "no-store");
+    json_object_begin(&grants.json);
+    show_bool(&grants.json, "login", access->tokens != NULL);
+    show_string(&grants.json, "actor", known ? exchange->actor : NULL);
+    show_string(&grants.json, "secret", known ? secret : NULL);
+    show_string(&grants.json, "namespace", known || !access->tokens ? facts->namespace_name : NULL);
+    show_string(&grants.json, "version", known || !access->tokens ? HF_VERSION : NULL);
+    show_string(&grants.json, "engine", known || !access->tokens ? engine_of(facts->url) : NULL);
+    json_key(&grants.json, "namespaces");
+    json_array_begin(&grants.json);
+    if (known) {
+        grants.role = ROLE_NONE;
+        tokens_grants(access->tokens, token, list_grant, &grants);
+    }
+    if (!status && grants.all) {
+        status = hf_namespace_list(exchange->bus, list_namespace, &grants);
+    }
+    json_array_end(&grants.json);
+    json_object_end(&grants.json);
+    if (status) {
+        answer_failure(exchange, status);
+    }
+}
+
+static void set_cookie(struct exchange *exchange, const struct page_facts *facts, const char *id,
+                       int64_t age_s)
+{
+    answer_header(exchange, "Set-Cookie",
+                  SESSION_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%" PRId64 "%s",
+                  id, age_s, facts->secure ? "; Secure" : "");
+    answer_header(exchange, "Cache-Control", "no-store");
+}
+
+static void log_in(struct exchange *exchange, const struct access *access,
+                   const struct page_facts *facts)
+{
+    struct members members;
+    const char *token;
+    unsigned char hash[TOKEN_HASH_BYTES];
+    char id[SESSION_ID_BYTES];
+    hf_status status;
+
+    members_begin(&members, exchange);
+    token = members_text(&members, "token");
+    if (!token) {
+        members_mistake(&members, "\"token\" is missing");
+    }
+    if (!members_end(&members)) {
+        return;
+    }
+    if (!access->tokens) {
+        answer_problem(exchange, MHD_HTTP_CONFLICT, "this server has no tokens: nobody logs in");
+        return;
+    }
+    tokens_role(access->tokens, token, NULL, exchange->actor);
+    if (!exchange->actor[0]) {
+        answer_problem(exchange, MHD_HTTP_UNAUTHORIZED, "the token is not known");
+        return;
+    }
+    status = token_hash(token, hash);
+    status = status ? status : sessions_begin(access->sessions, hash, id);
+    if (status) {
+        answer_failure(exchange, status);
+        return;
+    }
+    answer_empty(exchange, MHD_HTTP_NO_CONTENT);
+    set_cookie(exchange, facts, id, SESSION_AGE_S);
+}
+
+/* Without the secret a page of others could log its visitor out, which is no more than a nuisance;
+ * it is asked for all the same, so that every change is protected alike. */
+static void log_out(struct exchange *exchange, const struct access *access,
+                    const struct page_facts *facts)
+{
+    char id[SESSION_ID_BYTES];
+
+    if (!session_id_of(exchange, id)) {
+        answer_problem(exchange, MHD_HTTP_UNAUTHORIZED, "the request has no session");
+    } else if (!session_secret_is(exchange, id)) {
+        answer_problem(exchange, MHD_HTTP_FORBIDDEN,
+                       "the header " SESSION_SECRET_HEADER " is not that of the session");
+    } else {
+        sessions_end(access->sessions, id);
+        answer_empty(exchange, MHD_HTTP_NO_CONTENT);
+        set_cookie(exchange, facts, "", 0);
+    }
+}
+
+/* ---- Paths ----------------------------------------------------------------------------------- */
+
+static void answer_session_path(struct exchange *exchange, const struct access *access,
+                                const struct page_facts *facts)
+{
+    if (strcmp(exchange->method, "GET") == 0) {
+        answer_session(exchange, access, facts);
+    } else if (strcmp(exchange->method, "POST") == 0) {
+        log_in(exchange, access, facts);
+    } else if (strcmp(exchange->method, "DELETE") == 0) {
+        log_out(exchange, access, facts);
+    } else {
+        answer_header(exchange, "Allow", "GET, POST, DELETE");
+        answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET, POST, DELETE");
+    }
+}
+
+bool page_answer(struct exchange *exchange, const struct access *access,
+                 const struct page_facts *facts)
+{
+    const char *path = exchange->path;
+
+    if (strcmp(path, "/") == 0) {
+        answer_asset(exchange, asset_find("index.html"), "no-cache");
+    } else if (strncmp(path, ASSETS, strlen(ASSETS)) == 0) {
+        answer_file(exchange, path + strlen(ASSETS));
+    } else if (strcmp(path, "/favicon.ico") == 0) {
+        answer_asset(exchange, asset_find("icon.svg"), "public, max-age=86400");
+    } else if (strcmp(path, SESSION) == 0) {
+        answer_session_path(exchange, access, facts);
+    } else {
+        return false;
+    }
+    return true;
+}

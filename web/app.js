@@ -1,0 +1,322 @@
+/*
+ * app.js - the frame: which page is shown, the namespace, the theme, keys, logging in.
+ *
+ * The address is #/NAMESPACE/PAGE/ID?QUERY. A page is {title, live, load, every, render}: `live` is
+ * what it watches of the stream, `load` asks the API for the rest (again every so many ms), and
+ * render(page) describes it as a whole, whenever something has changed.
+ */
+import {h, show} from './dom.js';
+import {clock, inert, number, span} from './format.js';
+import {Live, loadSession, logIn, logOut, session, whenLoggedOut} from './server.js';
+import * as dialogs from './dialogs.js';
+import {flow, headline, overview} from './overview.js';
+import {subscription, subscriptions} from './subscriptions.js';
+import {event, publishDialog, search} from './events.js';
+import {deadLetter, deadLetters} from './dead.js';
+import {later, nodes, schedule} from './times.js';
+
+const menu = [['', 'Overview', 'o'], ['flow', 'Flow', 'f'], ['subscriptions', 'Subscriptions', 's'], ['dead', 'Dead letters', 'd'],
+    ['later', 'Later and schedules', 'l'], ['nodes', 'Nodes', 'n'], ['search', 'Search', 'e']];
+const pages = {'': overview, flow, subscriptions, dead: deadLetters, later, nodes, search};
+const details = {subscriptions: subscription, dead: deadLetter, event, schedule};
+const parents = {event: 'search', schedule: 'later'};
+const roles = ['none', 'viewer', 'operator', 'admin'];
+const ranges = [[900, '15 min'], [3600, '1 hour']];
+
+const app = document.getElementById('app');
+const live = new Live(() => draw());
+let page = null;
+let timer = 0;
+let startFailure = null;
+
+function stored(name, value) {
+    try {
+        if (value === undefined) {
+            return localStorage.getItem(`holdfast-${name}`);
+        }
+        localStorage.setItem(`holdfast-${name}`, value);
+    } catch (error) {
+        /* A browser that keeps nothing begins anew each time. */
+    }
+    return null;
+}
+
+/* ---- Addresses --------------------------------------------------------------------------------- */
+
+function linkTo(namespace, name, id, query) {
+    const given = new URLSearchParams(Object.entries(query || {}).filter(([, value]) => value)).toString();
+    return `#/${encodeURIComponent(namespace)}${name || id ? '/' + name : ''}${id ? '/' + encodeURIComponent(id) : ''}` +
+        (given ? '?' + given : '');
+}
+
+function parseAddress() {
+    const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
+    let parts = [];
+    try {
+        parts = path.split('/').map(decodeURIComponent);
+    } catch (error) {
+        /* It is no address of ours: the first page. */
+    }
+    const known = session.namespaces.map((one) => one.name);
+    const first = known.includes(session.namespace) ? session.namespace : known[0];
+    const name = parts[1] || '';
+    const isPage = name in pages || name in details;
+    return {namespace: known.includes(parts[0]) ? parts[0] : first, name: isPage ? name : '', id: isPage ? parts[2] || '' : '',
+        query: Object.fromEntries(new URLSearchParams(query || ''))};
+}
+
+/* Makes the page of the address; after a move the focus is on it. */
+function route(moved) {
+    if (!session.namespaces.length) {
+        page = null;
+        live.stop();
+        draw();
+        return;
+    }
+    const address = parseAddress();
+    const kind = address.id && details[address.name] || pages[address.name] || overview;
+    const same = page && page.kind === kind && page.id === address.id && page.namespace === address.namespace;
+    clearTimeout(timer);
+    if (same) {
+        page.query = address.query;
+    } else {
+        page = makePage(kind, address);
+        window.scrollTo(0, 0);
+    }
+    page.rewatch();
+    page.reload();
+    if (!same && moved) {
+        document.getElementById('main')?.focus({preventScroll: true});
+    }
+}
+
+function makePage(kind, address) {
+    const made = {
+        kind, ...address, local: {}, data: null, failure: null,
+        get range() { return Number(stored('range')) || 900; },
+        get state() { return live.state; },
+        link: (name, id, query) => linkTo(made.namespace, name || '', id, query),
+        go: (name, id, query) => { location.hash = linkTo(made.namespace, name, id, query); },
+        may: (role) => roles.indexOf(roleIn(made.namespace)) >= roles.indexOf(role),
+        narrow: () => window.innerWidth < 640,
+        redraw: () => draw(),
+        rewatch() {
+            const wanted = typeof kind.live === 'function' ? kind.live(made) : kind.live;
+            live.watch(made.namespace, {range: made.range, ...wanted});
+            draw();
+        },
+        setQuery(values) {
+            made.query = {...made.query, ...values};
+            history.replaceState(null, '', linkTo(made.namespace, made.name, made.id, made.query));
+            made.rewatch();
+        },
+        async reload() {
+            clearTimeout(timer);
+            if (!kind.load) {
+                draw();
+                return;
+            }
+            try {
+                const data = await kind.load(made);
+                if (made !== page) {
+                    return;
+                }
+                made.data = data;
+                made.failure = null;
+            } catch (error) {
+                made.failure = error.message;
+            }
+            if (made === page) {
+                if (kind.every) {
+                    timer = setTimeout(() => made.reload(), kind.every);
+                }
+                draw();
+            }
+        },
+    };
+    return made;
+}
+
+function roleIn(namespace) {
+    return (session.namespaces.find((one) => one.name === namespace) || {}).role || 'none';
+}
+
+/* ---- The frame --------------------------------------------------------------------------------- */
+
+function logo() {
+    return h('svg', {viewBox: '0 0 20 20', class: 'logo', 'aria-hidden': 'true'},
+        h('path', {d: 'M4 3v14M16 3v14M4 10h12'}), h('circle', {cx: 10, cy: 10, r: 2.6}));
+}
+
+function navigation() {
+    const current = parents[page.name] || page.name;
+    const dead = live.state && live.state.totals ? live.state.totals.dead : 0;
+    return h('nav', {'aria-label': 'Pages'},
+        h('a', {class: 'brand', href: linkTo(page.namespace, '')}, logo(), 'Holdfast'),
+        menu.map(([name, title]) => h('a', {href: linkTo(page.namespace, name), 'aria-current': name === current ? 'page' : null},
+            title, name === 'dead' && dead > 0 ? h('span', {class: 'count'}, number(dead)) : null)),
+        h('div', {class: 'foot'}, h('div', {}, session.engine), h('div', {}, `Holdfast ${session.version}`),
+            h('div', {}, h('button', {class: 'link', on: {click: help}}, 'Keys'), ' · ',
+                h('button', {class: 'link', on: {click: switchTheme}}, 'Light or dark'))));
+}
+
+function status() {
+    if (live.lostAt !== null) {
+        return h('span', {class: 'pill lost', role: 'status'}, `No connection since ${clock(live.lostAt)}`);
+    }
+    return live.state ? h('span', {class: 'pill live'}, 'live') : h('span', {class: 'pill'}, 'connecting…');
+}
+
+function topBar() {
+    return h('div', {class: 'top'},
+        h('label', {}, h('span', {class: 'word'}, 'Namespace '), h('select', {class: 'pill', 'aria-label': 'Namespace', value: page.namespace,
+            on: {change: (e) => { location.hash = linkTo(e.target.value, page.name in pages ? page.name : ''); }}},
+        session.namespaces.map((one) => h('option', {value: one.name}, inert(one.name))))),
+        h('span', {class: 'right'}, status(),
+            h('select', {class: 'pill', 'aria-label': 'Time of the charts', value: String(page.range),
+                on: {change: (e) => { stored('range', e.target.value); page.rewatch(); }}},
+            ranges.map(([seconds, text]) => h('option', {value: seconds}, text))),
+            session.login && h('button', {class: 'pill', on: {click: leave}}, `Log out ${inert(session.actor || '')}`)));
+}
+
+function content() {
+    if (page.failure && !page.data) {
+        return h('div', {role: 'alert'}, h('h1', {}, 'That is not there.'), h('p', {class: 'sub'}, inert(page.failure)));
+    }
+    if (!live.state || !live.state.totals || page.kind.load && !page.data) {
+        if (live.state && live.state.failure) {
+            return [h('h1', {}, headline(live.state)), h('p', {class: 'sub'}, inert(live.state.failure))];
+        }
+        return h('p', {class: 'soft', role: 'status'}, 'Loading…');
+    }
+    return [
+        live.lostAt !== null && h('p', {class: 'notice', role: 'alert'},
+            `The server does not answer. These numbers are ${span((Date.now() - live.lostAt) / 1000)} old.`),
+        page.failure && h('p', {class: 'notice', role: 'alert'}, inert(page.failure)),
+        page.kind.render(page),
+    ];
+}
+
+function draw() {
+    if (!session.known) {
+        show(app, startFailure && h('div', {class: 'plain', role: 'alert'}, h('h1', {}, 'The server does not answer.'),
+            h('p', {}, inert(startFailure))));
+        return;
+    }
+    if (session.login && !session.actor) {
+        document.title = 'Log in · Holdfast';
+        show(app, loginForm());
+        return;
+    }
+    if (!page) {
+        show(app, h('div', {class: 'plain'}, h('h1', {}, 'There is no namespace that you may look at.')));
+        return;
+    }
+    const title = typeof page.kind.title === 'function' ? page.kind.title(page) : page.kind.title;
+    const bad = live.state && live.state.trouble_bad;
+    document.title = `${bad ? `(${bad}) ` : ''}${inert(title)} · Holdfast`;
+    show(app, h('div', {class: 'frame', key: 'frame'},
+        h('button', {class: 'skip', on: {click: () => document.getElementById('main').focus()}}, 'Skip to the page'),
+        navigation(),
+        h('main', {id: 'main', tabindex: '-1'}, topBar(),
+            h('div', {key: `${page.namespace}/${page.name}/${page.id}`, class: 'page'}, content()))));
+}
+
+/* ---- Logging in -------------------------------------------------------------------------------- */
+
+let loginFailure = null;
+function loginForm() {
+    const submit = async (e) => {
+        e.preventDefault();
+        const field = e.target.elements.token;
+        try {
+            await logIn(field.value);
+            loginFailure = null;
+            route();
+        } catch (error) {
+            loginFailure = error.message;
+            draw();
+            document.getElementById('token').focus();
+        }
+    };
+    return h('main', {class: 'login', key: 'login'}, h('form', {on: {submit}}, logo(), h('h1', {}, 'Holdfast'),
+        h('div', {class: 'field'}, h('label', {for: 'token'}, 'Token'),
+            h('input', {id: 'token', name: 'token', type: 'password', autocomplete: 'current-password', required: true, autofocus: true})),
+        loginFailure && h('p', {class: 'failure', role: 'alert'}, inert(loginFailure)),
+        h('button', {class: 'primary'}, 'Log in')));
+}
+
+async function leave() {
+    await dialogs.act(logOut);
+    loggedOut();
+}
+
+function loggedOut() {
+    live.stop();
+    clearTimeout(timer);
+    page = null;
+    draw();
+    const field = document.getElementById('token');
+    if (field) {
+        field.focus();
+    }
+}
+
+/* ---- Keys and theme ---------------------------------------------------------------------------- */
+
+function switchTheme() {
+    const root = document.documentElement;
+    const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
+    root.dataset.theme = dark ? 'light' : 'dark';
+    stored('theme', root.dataset.theme);
+}
+
+function help() {
+    const row = (keys, words) => h('tr', {}, h('td', {}, keys.map((key, i) => [i ? ' ' : '', h('kbd', {}, key)])), h('td', {}, words));
+    dialogs.tell('Keys', h('table', {class: 'keys'}, h('tbody', {},
+        menu.map(([, title, key]) => row(['g', key], title)), row(['/'], 'search'), row(['p'], 'publish an event'),
+        row(['t'], 'light or dark'), row(['?'], 'these keys'), row(['Esc'], 'closes a dialog'))));
+}
+
+let afterG = 0;
+function onKey(e) {
+    const typing = e.target.closest && e.target.closest('input, textarea, select, dialog');
+    if (typing || e.ctrlKey || e.metaKey || e.altKey || !page) {
+        return;
+    }
+    if (performance.now() - afterG < 1500) {
+        const item = menu.find(([, , key]) => key === e.key);
+        afterG = 0;
+        if (item) {
+            e.preventDefault();
+            location.hash = linkTo(page.namespace, item[0]);
+            return;
+        }
+    }
+    const actions = {g: () => { afterG = performance.now(); }, t: switchTheme, '?': help,
+        p: () => page.may('operator') && publishDialog(page),
+        '/': () => { page.go('search'); setTimeout(() => document.getElementById('search')?.focus(), 300); }};
+    if (actions[e.key]) {
+        e.preventDefault();
+        actions[e.key]();
+    }
+}
+
+/* ---- Beginning --------------------------------------------------------------------------------- */
+
+async function begin() {
+    try {
+        await loadSession();
+        route();
+    } catch (error) {
+        startFailure = error.message;
+        draw();
+        setTimeout(begin, 2000);
+    }
+}
+
+whenLoggedOut(loggedOut);
+window.addEventListener('hashchange', () => session.known && (!session.login || session.actor) && route(true));
+window.addEventListener('resize', () => draw());
+document.addEventListener('keydown', onKey);
+begin();

@@ -1,0 +1,243 @@
+/*
+ * events.js - one event and where it went, searching events, publishing one.
+ */
+import {h} from './dom.js';
+import {bytes, clock, DASH, inert, inertLines, now, number, plural, time} from './format.js';
+import * as dialogs from './dialogs.js';
+import {get, getText, post, send} from './server.js';
+import {facts} from './subscriptions.js';
+
+const SHOWN = 65536; /* characters of a payload that are shown at once */
+
+/* A payload byte for byte; of a long one the beginning, and the rest when it is asked for. */
+export function payloadBox(page, text) {
+    const all = page.local.allOfPayload || text.length <= SHOWN;
+    return [
+        h('pre', {class: 'payload', tabindex: '0', 'aria-label': 'Payload'}, inertLines(all ? text : text.slice(0, SHOWN))),
+        !all && h('button', {on: {click: () => { page.local.allOfPayload = true; page.redraw(); }}},
+            `Show all ${bytes(text.length)}`),
+    ];
+}
+
+/* ---- The timeline ------------------------------------------------------------------------------ */
+
+const endings = {not_for_it: 'not for it', pending: 'waits', processing: 'in hand', retrying: 'waits to try again',
+    held: 'waits behind an earlier event of its key', done: 'done', dead: 'dead', cancelled: 'cancelled'};
+
+function attemptsOf(state) {
+    return (state.attempts_json || []).map((attempt) => ({...attempt, at: Date.parse(attempt.at)}))
+        .filter((attempt) => !Number.isNaN(attempt.at));
+}
+
+function wordsOf(state, page) {
+    const failed = state.attempts > 0 ? ` after ${plural(state.attempts, 'failed attempt')}` : '';
+    const last = attemptsOf(state).pop();
+    const error = last && last.error ? `: ${inert(last.error)}` : '';
+    switch (state.state) {
+    case 'done':
+        return [`done${failed}`];
+    case 'dead':
+        return [h('a', {href: page.link('dead', state.dead_id)}, `dead after ${plural(state.attempts, 'attempt')}`), error];
+    case 'processing':
+        return ['in hand', state.node ? [' of ', h('code', {}, inert(state.node))] : '',
+            state.since ? [' since ', time(state.since)] : '', failed];
+    case 'retrying':
+        return [`tries again at `, time(state.next_attempt_at), `, ${plural(state.attempts, 'attempt')} failed`, error];
+    case 'cancelled':
+        return ['cancelled', state.cancelled_by ? ` by ${inert(state.cancelled_by)}` : '',
+            state.cancel_reason ? `: ${inert(state.cancel_reason)}` : ''];
+    default:
+        return [endings[state.state] || state.state, failed];
+    }
+}
+
+const dots = {done: 'good', dead: 'bad', processing: 'accent', retrying: 'slow', held: 'slow', pending: 'slow',
+    cancelled: 'paused', not_for_it: 'paused'};
+
+/* One line per subscription; attempts stand where they were on the time axis. */
+function timeline(event, page) {
+    const states = event.states.filter((state) => state.state !== 'not_for_it');
+    const from = Date.parse(event.entered_at);
+    const times = states.flatMap((state) => [...attemptsOf(state).map((a) => a.at), Date.parse(state.next_attempt_at),
+        Date.parse(state.since)]).filter((at) => at > from);
+    const open = states.some((state) => ['pending', 'retrying', 'held', 'processing'].includes(state.state));
+    const to = Math.max(from + 1000, ...times, open ? Math.min(now(), from + 60000) : 0);
+    const x = (at) => Math.min(100, Math.max(0, (at - from) / (to - from) * 100));
+    return h('div', {class: 'timeline'},
+        states.map((state) => h('div', {class: 'lane', key: state.subscription},
+            h('div', {class: 'who'}, h('span', {class: `dot ${dots[state.state]}`, 'aria-hidden': 'true'}),
+                h('a', {href: page.link('subscriptions', state.subscription)}, inert(state.subscription)),
+                h('small', {}, wordsOf(state, page))),
+            h('svg', {class: 'track', viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true'},
+                track(state, x, to)),
+            cancelButton(state, event, page))),
+        h('div', {class: 'lane ends', 'aria-hidden': 'true'}, h('div', {class: 'who'}),
+            h('div', {class: 'axis-ends'}, h('span', {}, clock(from)), h('span', {}, '+' + length((to - from) / 1000)))));
+}
+
+function length(seconds) {
+    return seconds < 120 ? `${seconds.toFixed(seconds < 10 ? 1 : 0)} s` : `${number(seconds / 60)} min`;
+}
+
+function track(state, x, to) {
+    const attempts = attemptsOf(state);
+    const last = attempts.length ? attempts[attempts.length - 1].at : null;
+    const marks = attempts.map((attempt) => h('rect', {class: 'mark bad', x: Math.min(x(attempt.at), 97), y: 2, width: 2.4,
+        height: 6}));
+    if (['pending', 'held'].includes(state.state)) {
+        marks.push(h('line', {class: 'waits', x1: last ? x(last) + 3 : 0, x2: 100, y1: 5, y2: 5}));
+    } else if (state.state === 'retrying') {
+        marks.push(h('line', {class: 'waits', x1: x(last || to) + 3, x2: x(Date.parse(state.next_attempt_at)), y1: 5, y2: 5}),
+            h('rect', {class: 'mark next', x: Math.min(x(Date.parse(state.next_attempt_at)), 97), y: 2, width: 2.4, height: 6}));
+    } else if (state.state === 'processing') {
+        const since = state.since ? x(Date.parse(state.since)) : 0;
+        marks.push(h('rect', {class: 'mark accent', x: since, y: 2, width: Math.max(2.4, 100 - since), height: 6}));
+    } else if (state.state === 'done') {
+        marks.push(h('rect', {class: 'mark good', x: last ? Math.min(x(last) + 3, 97) : 0, y: 2, width: 2.4, height: 6}));
+    }
+    return marks;
+}
+
+function cancelButton(state, event, page) {
+    const can = page.may('operator') && ['pending', 'retrying', 'held', 'processing'].includes(state.state);
+    return h('div', {class: 'n'}, can && h('button', {on: {
+        click: () => dialogs.form(`Cancel it for ${inert(state.subscription)}?`, {
+            words: 'It is settled without a handler, and does not come again.',
+            fields: [{name: 'reason', label: 'Reason'}],
+            action: 'Cancel the event',
+            danger: true,
+            run: async ({reason}) => {
+                await post(page.namespace, `events/${encodeURIComponent(event.id)}/cancel`,
+                    {subscription: state.subscription, ...(reason ? {reason} : {})});
+                page.reload();
+            },
+        }),
+    }}, 'Cancel…'));
+}
+
+export function attemptTable(attempts) {
+    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
+        ['When', 'Where', 'Error'].map((t) => h('th', {scope: 'col'}, t)))),
+    h('tbody', {}, attempts.map((attempt, i) => h('tr', {key: i}, h('td', {}, time(attempt.at, true)),
+        h('td', {class: 'mono'}, inert(attempt.node || DASH)),
+        h('td', {class: 'wrap'}, inert(attempt.error || DASH)))))));
+}
+
+export const event = {
+    title: 'Event',
+    live: {limit: 0},
+    every: 3000,
+    async load(page) {
+        const path = `events/${encodeURIComponent(page.id)}`;
+        const [one, payload] = await Promise.all([get(page.namespace, path), getText(page.namespace, `${path}/payload`)]);
+        return {one, payload};
+    },
+    render(page) {
+        const {one, payload} = page.data;
+        const failed = one.states.filter((state) => state.attempts_json && state.attempts_json.length);
+        return [
+            h('p', {class: 'path'}, h('a', {href: page.link('search')}, 'Search')),
+            h('h1', {class: 'mono-title'}, inert(one.type)),
+            h('div', {class: 'event'},
+                h('section', {}, facts([
+                    ['Position', number(one.position)], ['Id', h('code', {}, one.id)],
+                    ['Key', one.key === null ? DASH : h('code', {}, inert(one.key))],
+                    one.tenant !== null && ['Tenant', h('code', {}, inert(one.tenant))],
+                    ['Entered', time(one.entered_at, true)],
+                    one.producer !== null && ['Producer', h('code', {}, inert(one.producer))],
+                    one.metadata !== null && ['Metadata', h('code', {}, inert(one.metadata))],
+                ]), payloadBox(page, payload)),
+                h('section', {}, h('h2', {class: 'first'}, 'Where it went'),
+                    one.states.some((s) => s.state !== 'not_for_it') ? timeline(one, page)
+                        : h('p', {class: 'soft'}, 'No subscription takes it.'))),
+            failed.map((state) => h('section', {key: state.subscription},
+                h('h2', {}, `Failed attempts of ${inert(state.subscription)}`), attemptTable(state.attempts_json))),
+        ];
+    },
+};
+
+/* ---- Search ------------------------------------------------------------------------------------ */
+
+const isId = (text) => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
+
+export function eventTable(items, page) {
+    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
+        h('th', {scope: 'col', class: 'n'}, 'Position'), ['Type', 'Key', 'Entered'].map((t) => h('th', {scope: 'col'}, t)),
+        h('th', {scope: 'col', class: 'n wide'}, 'Size'))),
+    h('tbody', {}, items.map((one) => h('tr', {key: one.id}, h('td', {class: 'n'}, number(one.position)),
+        h('td', {class: 'name'}, h('a', {href: page.link('event', one.id)}, inert(one.type))),
+        h('td', {class: 'mono wrap'}, one.key === null ? DASH : inert(one.key).slice(0, 80)),
+        h('td', {}, time(one.entered_at)), h('td', {class: 'n wide'}, bytes(one.payload_bytes)))))));
+}
+
+export const search = {
+    title: 'Search',
+    live: {limit: 0},
+    async load(page) {
+        const params = new URLSearchParams({limit: '50'});
+        for (const name of ['type', 'key']) {
+            if (page.query[name]) {
+                params.set(name, page.query[name]);
+            }
+        }
+        return get(page.namespace, `search?${params}`);
+    },
+    render(page) {
+        const {items, next} = page.data;
+        const submit = (e) => {
+            e.preventDefault();
+            const values = Object.fromEntries(new FormData(e.target));
+            const id = values.id.trim();
+            if (isId(id) || /^\d+$/.test(id)) {
+                page.go('event', id);
+            } else if (id) {
+                dialogs.say('An id has the form 01a1e3f1-a158-702d-862b-b75a1e0a8428; a position is a number.', true);
+            } else {
+                page.setQuery({type: values.type.trim(), key: values.key});
+                page.reload();
+            }
+        };
+        const further = () => dialogs.act(async () => {
+            const params = new URLSearchParams({limit: '50', before: next});
+            for (const name of ['type', 'key']) {
+                if (page.query[name]) {
+                    params.set(name, page.query[name]);
+                }
+            }
+            const more = await get(page.namespace, `search?${params}`);
+            page.data = {...more, items: [...items, ...more.items]};
+            page.redraw();
+        });
+        const filtered = page.query.type || page.query.key;
+        return [
+            h('h1', {}, 'Search'),
+            h('form', {class: 'filters', role: 'search', on: {submit}},
+                h('label', {}, 'Id or position ', h('input', {name: 'id', type: 'search', id: 'search'})),
+                h('label', {}, 'Type ', h('input', {name: 'type', type: 'search', placeholder: 'user.*',
+                    value: page.query.type || ''})),
+                h('label', {}, 'Key ', h('input', {name: 'key', type: 'search', value: page.query.key || ''})),
+                h('button', {class: 'primary'}, 'Search'),
+                page.may('operator') && h('button', {type: 'button', on: {click: () => publishDialog(page)}}, 'Publish…')),
+            items.length ? eventTable(items, page)
+                : h('p', {class: 'soft'}, filtered ? 'None among the newest events.' : 'The log is empty.'),
+            next !== null && h('p', {class: 'pager'}, h('button', {on: {click: further}}, 'Look further back'),
+                `down to position ${number(Number(next))}`),
+        ];
+    },
+};
+
+export function publishDialog(page) {
+    dialogs.form('Publish an event', {
+        fields: [{name: 'type', label: 'Type', required: true, placeholder: 'user.created'},
+            {name: 'key', label: 'Key'},
+            {name: 'payload', label: 'Payload (JSON)', kind: 'area', rows: 8, value: '{}'}],
+        action: 'Publish',
+        run: async ({type, key, payload}) => {
+            JSON.parse(payload); /* only to say at once what is wrong: the text itself is sent */
+            const receipt = await send('POST', page.namespace, 'events',
+                `{"type":${JSON.stringify(type)}${key ? `,"key":${JSON.stringify(key)}` : ''},"payload":${payload}}`);
+            dialogs.say(`Published at position ${number(receipt.position)}.`);
+            page.go('event', receipt.id);
+        },
+    });
+}

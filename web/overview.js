@@ -1,0 +1,352 @@
+/*
+ * overview.js - is all well? A sentence, what needs a person, charts, subscriptions, the flow.
+ */
+import {h} from './dom.js';
+import {age, ageOf, atLeast, cell, DASH, inert, number, numberWord, plural, quote, rate, span, time}
+    from './format.js';
+import {chart, flowPicture, spark} from './charts.js';
+import * as dialogs from './dialogs.js';
+import {post} from './server.js';
+import {retryDialog} from './dead.js';
+
+/* ---- States ------------------------------------------------------------------------------------ */
+
+const stateWords = {
+    no_worker: 'not moving', owner_dead: 'not moving', breaker: 'breaker open', blocked: 'blocked',
+    retrying: 'retrying', held_back: 'held back', catching_up: 'catching up', moving: 'moving',
+    paused: 'paused', up_to_date: 'up to date',
+};
+const badStates = new Set(['no_worker', 'owner_dead', 'breaker', 'blocked']);
+const slowStates = new Set(['retrying', 'held_back', 'catching_up']);
+
+export function styleOf(row) {
+    if (badStates.has(row.state) && (row.pending > 0 || row.retrying > 0 || row.state !== 'no_worker')) {
+        return 'bad';
+    }
+    if (row.dead > 0) {
+        return 'bad';
+    }
+    return slowStates.has(row.state) ? 'slow' : row.state === 'paused' ? 'paused' : 'good';
+}
+
+/* The library's sentence, without what the state says already. */
+function shortReason(reason) {
+    return inert(reason).replace(/^no worker is running for it: .*/, 'no worker is running');
+}
+
+/* How long until it has caught up, in seconds; null: it does not, or that is not known. */
+function untilDone(row) {
+    return row.nearer > 0 && row.lag > 0 ? row.lag / row.nearer : null;
+}
+
+/* What stands below the state. */
+export function reasonOf(row) {
+    if (row.state === 'paused') {
+        return ['by ', inert(row.paused_by || 'somebody'), ' since ', time(row.paused_at),
+            row.paused_reason ? `: ${quote(row.paused_reason)}` : ''];
+    }
+    if (row.dead > 0 && !badStates.has(row.state)) {
+        return [plural(row.dead, 'event has died', 'events have died')];
+    }
+    if (row.state === 'catching_up') {
+        const rest = untilDone(row);
+        return [`${span(ageOf(row.oldest_waiting))} behind`, rest ? `, done in about ${span(rest)}` : ''];
+    }
+    return row.not_moving ? [shortReason(row.not_moving)] : null;
+}
+
+export function stateCell(row) {
+    const reason = reasonOf(row);
+    return h('td', {class: 'state'},
+        h('span', {class: 'word'}, h('span', {class: `dot ${styleOf(row)}`, 'aria-hidden': 'true'}), stateWords[row.state]),
+        reason && h('span', {class: 'why'}, reason));
+}
+
+/* ---- The table of subscriptions ---------------------------------------------------------------- */
+
+export function subscriptionTable(rows, page) {
+    return h('div', {class: 'scroll'}, h('table', {class: 'subscriptions'},
+        h('thead', {}, h('tr', {},
+            h('th', {scope: 'col'}, 'Name'), h('th', {scope: 'col'}, 'State'),
+            h('th', {scope: 'col', class: 'n'}, 'Waiting'), h('th', {scope: 'col', class: 'n'}, 'Oldest'),
+            h('th', {scope: 'col', class: 'n wide'}, 'A second'),
+            h('th', {scope: 'col', class: 'wide line'}, '15 min'),
+            h('th', {scope: 'col', class: 'n wide'}, 'In hand'),
+            h('th', {scope: 'col', class: 'n wide'}, 'Retrying'), h('th', {scope: 'col', class: 'n'}, 'Dead'))),
+        h('tbody', {}, rows.map((row) => subscriptionRow(row, page)))));
+}
+
+function subscriptionRow(row, page) {
+    const style = styleOf(row);
+    const hot = badStates.has(row.state) && style === 'bad';
+    const waits = ageOf(row.oldest_waiting);
+    return h('tr', {key: row.name, class: hot ? 'hot' : ''},
+        h('td', {class: 'name'}, h('a', {href: page.link('subscriptions', row.name)}, inert(row.name))),
+        stateCell(row),
+        cell(atLeast(row.pending, row.pending_more)),
+        cell(age(waits), row.state === 'paused' ? '' : hot ? 'bad' : style === 'slow' ? 'slow' : ''),
+        h('td', {class: 'n wide' + (row.now_rate ? '' : ' zero')}, rate(row.now_rate)),
+        h('td', {class: 'wide line'}, spark(row.spark, hot ? 'bad' : '')),
+        h('td', {class: 'n wide' + (row.in_flight ? '' : ' zero')}, number(row.in_flight)),
+        h('td', {class: 'n wide' + (row.retrying ? '' : ' zero')}, number(row.retrying)),
+        cell(number(row.dead), 'bad'));
+}
+
+/* ---- Trouble ----------------------------------------------------------------------------------- */
+
+const name = (text) => h('b', {}, inert(text));
+
+function waiting(row) {
+    if (row.pending > 0 || row.pending_more) {
+        return [row.pending_more ? `At least ${plural(row.pending, 'event waits', 'events wait')}`
+            : plural(row.pending, 'event waits', 'events wait'),
+        row.oldest_waiting ? [', the oldest since ', time(row.oldest_waiting)] : '', '.'];
+    }
+    return row.oldest_waiting ? ['The oldest event waits since ', time(row.oldest_waiting), '.'] : null;
+}
+
+/* How to start a worker for a subscription, as commands. */
+export function howToStart(row, page) {
+    const quoted = (text) => /^[\w.,:@%+\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+    const where = page.namespace === 'default' ? '' : ` --namespace ${quoted(page.namespace)}`;
+    const shared = row.mode === 'shared';
+    const lines = [
+        '# each event as JSON on stdin; exit 0: done, 75: try again',
+        `holdfast work ${quoted(row.name)}${where}${shared ? ' --mode shared' : ''}` +
+            row.patterns.map((pattern) => ` --on ${quoted(pattern)}`).join('') + ' --exec ./handler',
+    ];
+    if (shared) {
+        lines.push('', '# or by hand', `holdfast claim ${quoted(row.name)}${where} --max 10`);
+    }
+    dialogs.commands(`How to start a worker for ${inert(row.name)}`,
+        'On a machine that reaches the database, with HOLDFAST_URL set to it:', lines);
+}
+
+function stillLine(item, page) {
+    const row = item.row;
+    const open = h('a', {class: 'button', href: page.link('subscriptions', row.name)}, 'Show');
+    const since = row.oldest_waiting && Date.parse(row.oldest_waiting) < Date.parse(item.since)
+        ? row.oldest_waiting : item.since;
+    const lasted = span(ageOf(since));
+    const reason = row.state === 'no_worker' && row.mode !== 'shared'
+        ? 'no worker is running for it' : inert(row.not_moving);
+    return {
+        words: [name(row.name), row.state === 'retrying' ? ' waits to try again: ' : ` has not moved for ${lasted}: `,
+            reason, '.'],
+        more: waiting(row),
+        remedies: row.state === 'no_worker' || row.state === 'owner_dead'
+            ? [h('button', {on: {click: () => howToStart(row, page)}}, 'How to start one')] : [open],
+    };
+}
+
+function deadLine(item, page) {
+    const count = `${number(item.count)}${item.partial ? '+' : ''}`;
+    const attempts = item.attempts_min === item.attempts_max
+        ? `after ${plural(item.attempts_max, 'attempt')}`
+        : `after ${item.attempts_min} to ${plural(item.attempts_max, 'attempt')}`;
+    return {
+        words: [name(item.subscription), ` has ${count} dead letter${item.count === 1 ? '' : 's with one error'}: `,
+            h('q', {}, inert(item.error).slice(0, 200))],
+        more: item.count === 1 ? ['At ', time(item.last), `, ${attempts}.`]
+            : ['Since ', time(item.since), ', the last at ', time(item.last), `, all ${attempts}.`],
+        remedies: [
+            page.may('operator') && h('button', {class: 'primary', on: {
+                click: () => retryDialog(page, {subscription: item.subscription, error: item.error}),
+            }}, `Retry ${count}…`),
+            h('a', {class: 'button', href: page.link('dead', '', {subscription: item.subscription, error: item.error})},
+                'Show'),
+        ],
+    };
+}
+
+const lines = {
+    still: stillLine,
+    dead: deadLine,
+    blocked: (item, page) => ({
+        words: [`${plural(item.count, 'key')} of `, name(item.row.name),
+            item.count === 1 ? ' waits behind a dead letter.' : ' wait behind dead letters.'],
+        more: [plural(item.row.held, 'event is', 'events are'), ' held until the dead letter is retried or resolved.'],
+        remedies: [h('a', {class: 'button', href: page.link('subscriptions', item.row.name)}, 'Show')],
+    }),
+    held_back: (item, page) => ({
+        words: [name(item.row.name), item.count > 1 ? ` and ${plural(item.count - 1, 'other')}` : '', ': ',
+            inert(item.row.not_moving), '.'],
+        more: ['Since ', time(item.since), '.'],
+        remedies: [h('a', {class: 'button', href: page.link('subscriptions', item.row.name)}, 'Show')],
+    }),
+    behind: (item, page) => {
+        const rest = untilDone(item.row);
+        return {
+            words: [name(item.row.name), ` is ${span(ageOf(item.row.oldest_waiting))} behind`,
+                rest ? `, and will have caught up in about ${span(rest)}.` : ', and comes no nearer.'],
+            more: waiting(item.row),
+            remedies: [h('a', {class: 'button', href: page.link('subscriptions', item.row.name)}, 'Show')],
+        };
+    },
+    later: (item, page) => overdue(item, page, 'event for later is', 'events for later are'),
+    schedules: (item, page) => overdue(item, page, 'schedule is', 'schedules are'),
+    node: (item, page) => ({
+        words: ['The process ', name(item.node), ' shows no sign of life, and has not ended.'],
+        more: ['Last seen at ', time(item.since), '.'],
+        remedies: [h('a', {class: 'button', href: page.link('nodes')}, 'Show')],
+    }),
+};
+
+function overdue(item, page, one, many) {
+    return {
+        words: [`${plural(item.count, one, many)} overdue: no process brings what is due.`],
+        more: ['The first since ', time(item.since), '.'],
+        remedies: [
+            page.may('operator') && h('button', {class: 'primary', on: {
+                click: () => dialogs.act(() => post(page.namespace, 'tick'), 'What was due has been brought.'),
+            }}, 'Bring it now'),
+            h('a', {class: 'button', href: page.link('later')}, 'Show'),
+        ],
+    };
+}
+
+function troubleList(state, page) {
+    if (!state.trouble.length) {
+        return null;
+    }
+    return h('ul', {class: 'trouble', 'aria-label': 'What needs attention'},
+        state.trouble.map((item) => {
+            const line = lines[item.kind](item, page);
+            const of = item.row ? item.row.name : item.subscription || item.node || '';
+            return h('li', {key: `${item.kind} ${of} ${item.error || ''}`},
+                h('span', {class: `dot ${item.bad ? 'bad' : 'slow'}`, 'aria-hidden': 'true'}),
+                h('div', {class: 'words'}, line.words, line.more && h('small', {}, line.more)),
+                h('div', {class: 'remedies'}, line.remedies));
+        }),
+        state.trouble_total > state.trouble.length &&
+            h('li', {}, h('span'), h('div', {class: 'words'},
+                `… and ${plural(state.trouble_total - state.trouble.length, 'more thing')}.`)));
+}
+
+/* ---- The page ---------------------------------------------------------------------------------- */
+
+export function headline(state) {
+    if (state.failure) {
+        return 'The database does not answer.';
+    }
+    if (state.trouble_bad > 0) {
+        return state.trouble_bad === 1 ? 'One thing needs you.'
+            : `${numberWord(state.trouble_bad)} things need you.`;
+    }
+    if (state.trouble_total > 0) {
+        return state.trouble_total === 1 ? 'Nothing needs you; one thing to watch.'
+            : `Nothing needs you; ${numberWord(state.trouble_total).toLowerCase()} things to watch.`;
+    }
+    return 'All is well.';
+}
+
+function subline(state) {
+    const totals = state.totals;
+    if (state.failure) {
+        return [inert(state.failure), ' Since ', time(state.failing_since), '; these are the last numbers.'];
+    }
+    if (!totals.subscriptions) {
+        return totals.head > 0 ? [`${plural(totals.head, 'event')} in the log, and no subscription yet.`]
+            : ['Nothing was published yet, and there is no subscription.'];
+    }
+    const waits = totals.oldest_unpaused ? `the oldest waits ${age(ageOf(totals.oldest_unpaused))}`
+        : 'nothing waits';
+    const moving = totals.published === null ? '' : `${rate(totals.published)} events a second, `;
+    const text = state.trouble_total ? `Everything else moves: ${moving.replace(/, $/, '')}.`
+        : `${moving}${waits}.`;
+    return [text.charAt(0).toUpperCase() + text.slice(1),
+        totals.paused ? ` ${plural(totals.paused, 'subscription is paused', 'subscriptions are paused')}.` : ''];
+}
+
+export function charts(state, page) {
+    const points = state.points || [];
+    const to = Date.parse(state.at);
+    const from = to - page.range * 1000;
+    const totals = state.totals;
+    const column = (index) => points.map((point) => [point[0], point[index]]);
+    const dead = column(4);
+    const oldest = totals.oldest_unpaused ? ageOf(totals.oldest_unpaused) : 0;
+    const common = {from, to, redraw: page.redraw};
+    return h('section', {class: 'charts', 'aria-label': 'Charts'},
+        chart(column(1), {...common, key: 'published', label: 'Published', value: rate(totals.published),
+            unit: 'a second', show: rate}),
+        chart(column(2), {...common, key: 'delivered', label: 'Delivered', value: rate(totals.delivered),
+            unit: 'a second', show: rate}),
+        chart(column(3), {...common, key: 'oldest', label: 'Oldest waiting',
+            value: totals.oldest_unpaused ? age(oldest) : DASH,
+            unit: totals.oldest_unpaused ? inert(totals.oldest_subscription) : 'nothing waits', show: age,
+            style: oldest > 60 ? 'bad' : ''}),
+        chart(dead, {...common, key: 'dead', label: 'Dead letters', value: number(totals.dead),
+            unit: totals.dead ? 'open' : '', show: number, style: totals.dead > 0 ? 'bad' : ''}));
+}
+
+export function flowSection(state, page, title) {
+    const picture = state.flow && flowPicture(state.flow, page.narrow(), (sub) => page.link('subscriptions', sub));
+    const more = state.flow ? state.flow.subscriptions_total - state.flow.subscriptions.length : 0;
+    return h('section', {}, title && h('h2', {}, title),
+        !state.flow ? null : picture || h('p', {class: 'soft'}, 'No event entered the log within the last minute.'),
+        picture && (state.flow.others > 0 || more > 0) && h('p', {class: 'soft small'},
+            state.flow.others > 0 ? `${rate(state.flow.others)} a second are of other types. ` : '',
+            more > 0 ? `${plural(more, 'subscription is', 'subscriptions are')} not shown.` : ''));
+}
+
+export const overview = {
+    title: 'Overview',
+    live: {limit: 12, flow: true},
+    render(page) {
+        const state = page.state;
+        const rows = state.rows || []; /* the page before may not have watched them */
+        return [
+            h('h1', {'aria-live': 'polite'}, headline(state)),
+            h('p', {class: 'sub'}, subline(state)),
+            troubleList(state, page),
+            charts(state, page),
+            h('section', {}, h('h2', {}, 'Subscriptions'),
+                !state.rows ? null : rows.length ? subscriptionTable(rows, page) : emptySubscriptions(page),
+                state.rows_total > rows.length && h('p', {class: 'small'},
+                    h('a', {href: page.link('subscriptions')}, `All ${number(state.rows_total)} subscriptions`))),
+            flowSection(state, page, 'Flow'),
+        ];
+    },
+};
+
+export function emptySubscriptions(page) {
+    const where = page.namespace === 'default' ? '' : ` --namespace ${page.namespace}`;
+    return h('div', {class: 'empty'}, h('p', {}, 'There is no subscription yet. This makes one, and works for it:'),
+        h('pre', {tabindex: '0'}, `holdfast work mailer${inert(where)} --on 'user.*' --exec ./handler`));
+}
+
+export const flow = {
+    title: 'Flow',
+    live: {limit: 0, flow: true},
+    render(page) {
+        return [
+            h('h1', {}, 'Flow'),
+            h('p', {class: 'sub'}, 'What entered the log within the last minute, and where it goes. A line is as ' +
+                'wide as the rate; it is broken and red where the subscription does not move.'),
+            flowSection(page.state, page),
+            flowTable(page),
+        ];
+    },
+};
+
+/* The same in words, for who cannot see the picture. */
+function flowTable(page) {
+    const picture = page.state.flow;
+    if (!picture || !picture.types.length) {
+        return null;
+    }
+    return h('section', {}, h('h2', {}, 'Types'), h('div', {class: 'scroll'}, h('table', {},
+        h('thead', {}, h('tr', {}, h('th', {scope: 'col'}, 'Type'), h('th', {scope: 'col', class: 'n'}, 'A second'),
+            h('th', {scope: 'col'}, 'Goes to'))),
+        h('tbody', {}, picture.types.map((type, index) => {
+            const to = picture.subscriptions.filter((one) => one.types.includes(index));
+            return h('tr', {key: type.name},
+                h('td', {class: 'name'}, h('a', {href: page.link('search', '', {type: type.name})}, inert(type.name))),
+                cell(rate(type.rate)),
+                h('td', {class: 'wrap'}, to.length ? to.map((one, i) => [i ? ', ' : '',
+                    h('a', {href: page.link('subscriptions', one.name)}, inert(one.name))])
+                    : h('span', {class: 'soft'}, picture.subscriptions_total > picture.subscriptions.length
+                        ? DASH : 'no subscription')));
+        })))));
+}

@@ -1,0 +1,173 @@
+/*
+ * times.js - what happens by the clock (events for later, schedules), and the processes.
+ */
+import {h} from './dom.js';
+import {age, ageOf, bytes, cell, DASH, inert, number, plural, time} from './format.js';
+import * as dialogs from './dialogs.js';
+import {get, post, send} from './server.js';
+import {facts} from './subscriptions.js';
+
+const kinds = {fired: 'fired', by_hand: 'run by hand', skipped: 'missed'};
+
+function inFuture(text) {
+    const seconds = text === null ? null : -ageOf(text);
+    return seconds === null ? DASH : seconds < 0 ? `${age(-seconds)} ago` : `in ${age(seconds)}`;
+}
+
+/* ---- Schedules --------------------------------------------------------------------------------- */
+
+function scheduleActions(page, one) {
+    const path = `schedules/${encodeURIComponent(one.name)}`;
+    const run = () => dialogs.confirm(`Run ${inert(one.name)} now?`, 'It publishes its event now. Its next time stays.',
+        'Run now', async () => {
+            const receipt = await post(page.namespace, `${path}/run`);
+            dialogs.say(`Published at position ${number(receipt.position)}.`);
+            page.reload();
+        }, false);
+    const pause = () => dialogs.form(`Pause ${inert(one.name)}`, {
+        words: 'It fires nothing until it is resumed; times missed meanwhile are skipped.',
+        fields: [{name: 'reason', label: 'Reason'}], action: 'Pause',
+        run: async ({reason}) => {
+            await post(page.namespace, `${path}/pause`, reason ? {reason} : {});
+            page.reload();
+        },
+    });
+    const resume = () => dialogs.act(async () => {
+        await post(page.namespace, `${path}/resume`);
+        page.reload();
+    }, `${inert(one.name)} goes on.`);
+    return page.may('operator') && [
+        h('button', {on: {click: run}}, 'Run now…'), ' ',
+        one.paused_at ? h('button', {on: {click: resume}}, 'Resume') : h('button', {on: {click: pause}}, 'Pause…'),
+    ];
+}
+
+function scheduleTable(page, schedules) {
+    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
+        ['Name', 'When', 'Next'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'wide'}, 'Event'), h('th', {}))),
+    h('tbody', {}, schedules.map((one) => h('tr', {key: one.name},
+        h('td', {class: 'name'}, h('a', {href: page.link('schedule', one.name)}, inert(one.name))),
+        h('td', {}, h('code', {}, inert(one.expression)), h('span', {class: 'why'}, inert(one.zone || 'UTC'))),
+        h('td', {}, one.paused_at
+            ? [h('span', {class: 'dot paused'}), 'paused', h('span', {class: 'why'}, 'by ', inert(one.paused_by || 'somebody'),
+                one.paused_reason ? `: ${inert(one.paused_reason)}` : '')]
+            : [time(one.next_at), h('span', {class: 'why'}, inFuture(one.next_at))]),
+        h('td', {class: 'wide mono'}, inert(one.type)), h('td', {class: 'n'}, scheduleActions(page, one)))))));
+}
+
+export const schedule = {
+    title: (page) => page.id,
+    live: {limit: 0},
+    load: (page) => get(page.namespace, `schedules/${encodeURIComponent(page.id)}`),
+    render(page) {
+        const one = page.data;
+        const remove = () => dialogs.confirm(`Remove ${inert(one.name)}?`, 'It fires no more. Its events stay.', 'Remove',
+            async () => {
+                await send('DELETE', page.namespace, `schedules/${encodeURIComponent(one.name)}`);
+                page.go('later');
+            });
+        return [
+            h('p', {class: 'path'}, h('a', {href: page.link('later')}, 'Later and schedules')),
+            h('h1', {}, inert(one.name)),
+            h('div', {class: 'actions left'}, scheduleActions(page, one),
+                page.may('admin') && h('button', {class: 'quiet', on: {click: remove}}, 'Remove…')),
+            facts([
+                ['When', h('code', {}, inert(one.expression)), ' ', inert(one.zone || 'UTC')],
+                ['Next', one.paused_at ? 'paused' : [time(one.next_at), ` (${inFuture(one.next_at)})`]],
+                ['Event', h('code', {}, inert(one.type))],
+                ['Payload', h('code', {}, inert(one.payload ?? DASH).slice(0, 2000))],
+                ['Missed times', {skip: 'are skipped', once: 'fire once', all: `fire, up to ${number(one.misfire_cap)}`}[one.misfire]],
+            ]),
+            h('section', {}, h('h2', {}, 'What became of its times'), one.runs.length
+                ? h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
+                    ['Planned', 'What', 'When', 'Event', 'By'].map((t) => h('th', {scope: 'col'}, t)))),
+                h('tbody', {}, one.runs.map((run, i) => h('tr', {key: i},
+                    h('td', {}, time(run.planned_at), run.until_at && run.kind === 'skipped' ? [' to ', time(run.until_at)] : ''),
+                    h('td', {class: run.kind === 'skipped' ? 'slow' : ''}, kinds[run.kind] || run.kind),
+                    h('td', {}, time(run.fired_at)),
+                    h('td', {}, run.position ? h('a', {href: page.link('event', run.event_id || run.position)}, number(run.position)) : DASH),
+                    h('td', {class: 'mono'}, inert(run.node || DASH)))))))
+                : h('p', {class: 'soft'}, 'It has not fired yet.')),
+        ];
+    },
+};
+
+/* ---- Events for later -------------------------------------------------------------------------- */
+
+function laterTable(page, items) {
+    const move = (one) => dialogs.form('Move it to another time', {
+        fields: [{name: 'at', label: 'When', required: true, value: one.due_at, note: 'a time such as 2026-01-31T12:00:00Z'}],
+        action: 'Move it',
+        run: async ({at}) => {
+            await post(page.namespace, `later/${encodeURIComponent(one.id)}/move`, {deliver_at: at});
+            page.reload();
+        },
+    });
+    const cancel = (one) => dialogs.confirm('Take it away?', 'It does not enter the log. This cannot be undone.', 'Take it away',
+        async () => {
+            await send('DELETE', page.namespace, `later/${encodeURIComponent(one.id)}`);
+            page.reload();
+        });
+    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
+        ['Due', 'Type', 'Key'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'n wide'}, 'Size'), h('th', {}))),
+    h('tbody', {}, items.map((one) => h('tr', {key: one.id},
+        h('td', {}, time(one.due_at), h('span', {class: 'why'}, inFuture(one.due_at))), h('td', {class: 'name'}, inert(one.type)),
+        h('td', {class: 'mono wrap'}, one.key === null ? DASH : inert(one.key)), h('td', {class: 'n wide'}, bytes(one.payload_bytes)),
+        h('td', {class: 'n'}, page.may('operator') && [h('button', {on: {click: () => move(one)}}, 'Move…'), ' ',
+            h('button', {on: {click: () => cancel(one)}}, 'Take away…')]))))));
+}
+
+export const later = {
+    title: 'Later and schedules',
+    live: {limit: 0},
+    every: 5000,
+    async load(page) {
+        const [waiting, schedules] = await Promise.all([get(page.namespace, 'later?limit=50'),
+            get(page.namespace, 'schedules?limit=1000')]);
+        return {waiting, schedules: schedules.items};
+    },
+    render(page) {
+        const {waiting, schedules} = page.data;
+        const totals = page.state.totals;
+        return [
+            h('h1', {}, 'Later and schedules'),
+            h('p', {class: 'sub'}, `${plural(totals.later ?? 0, 'event waits', 'events wait')} for ${totals.later === 1 ? 'its' : 'their'} time`,
+                totals.later_due ? `, ${number(totals.later_due)} of them due` : '', `; ${plural(schedules.length, 'schedule')}.`),
+            h('section', {}, h('h2', {}, 'Schedules'), schedules.length ? scheduleTable(page, schedules)
+                : h('p', {class: 'soft'}, 'There is none.')),
+            h('section', {}, h('h2', {}, 'Events for later'), waiting.items.length ? laterTable(page, waiting.items)
+                : h('p', {class: 'soft'}, 'None waits.'),
+            waiting.next !== null && h('p', {class: 'soft small'}, `The first ${number(waiting.items.length)} are shown.`)),
+        ];
+    },
+};
+
+/* ---- Nodes ------------------------------------------------------------------------------------- */
+
+const nodeStyles = {live: 'good', stale: 'bad', gone: 'paused'};
+
+export const nodes = {
+    title: 'Nodes',
+    live: {limit: 0},
+    every: 3000,
+    load: async (page) => (await get(page.namespace, 'nodes?limit=1000')).items,
+    render(page) {
+        const order = ['stale', 'live', 'gone'];
+        const list = [...page.data].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
+        const live = list.filter((node) => node.state === 'live').length;
+        return [
+            h('h1', {}, 'Nodes'),
+            h('p', {class: 'sub'}, `${plural(live, 'process has', 'processes have')} the namespace open.`),
+            h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
+                ['Node', 'State', 'Host'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'n'}, 'Process'),
+                h('th', {scope: 'col', class: 'wide'}, 'Version'), h('th', {scope: 'col', class: 'wide'}, 'Since'), h('th', {scope: 'col'}, 'Seen'))),
+            h('tbody', {}, list.map((node) => h('tr', {key: node.node_id},
+                h('td', {class: 'name'}, inert(node.name || node.node_id), node.description && h('span', {class: 'why'}, inert(node.description))),
+                h('td', {}, h('span', {class: `dot ${nodeStyles[node.state]}`, 'aria-hidden': 'true'}),
+                    node.state === 'gone' ? node.stopped_at ? 'stopped' : 'gone' : node.state === 'stale' ? 'no sign of life' : 'live'),
+                h('td', {class: 'mono'}, inert(node.host || DASH)), cell(node.pid === null ? DASH : String(node.pid)),
+                h('td', {class: 'wide'}, inert(node.version || DASH)), h('td', {class: 'wide'}, time(node.started_at)),
+                h('td', {}, time(node.seen_at))))))),
+        ];
+    },
+};
