@@ -1,0 +1,317 @@
+/*
+ * dashboard.mjs DRIVER OPEN CLOSED SCREENSHOTS ENGINE: looks at the dashboard as a person would, and
+ * prints "ok CLAIM" or "not ok CLAIM". One browser for all claims; it waits for conditions.
+ */
+import {createRequire} from 'node:module';
+import {execFileSync} from 'node:child_process';
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+
+const [driver, open, closed, screenshots, engine] = process.argv.slice(2);
+const {chromium} = createRequire(join(driver, 'package.json'))('playwright-core');
+const profile = mkdtempSync(join(tmpdir(), 'chromium-'));
+const holdfast = process.env.HOLDFAST;
+
+let failed = 0;
+async function claim(name, check) {
+    try {
+        const wrong = await check();
+        if (wrong) {
+            throw new Error(String(wrong));
+        }
+        console.log(`ok ${name}`);
+    } catch (error) {
+        failed++;
+        console.log(`not ok ${name}`);
+        console.error(`# ${name}\n${error.stack || error}`);
+    }
+}
+
+async function call(base, method, path, body, headers = {}) {
+    const answer = await fetch(base + path, {method, headers, body: body === undefined ? undefined : JSON.stringify(body)});
+    return {status: answer.status, text: await answer.text(), headers: answer.headers};
+}
+const run = (...args) => execFileSync(holdfast, args, {encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe']});
+
+const browser = await chromium.launchPersistentContext(profile, {
+    executablePath: '/usr/bin/chromium', headless: true, viewport: {width: 1280, height: 900},
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+        '--disable-component-update', '--disable-sync'],
+});
+const page = browser.pages()[0] || await browser.newPage();
+page.setDefaultTimeout(15000);
+const trouble = [];
+let dialogs = 0;
+page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
+page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) &&
+    trouble.push(message.text()));
+page.on('dialog', (dialog) => { dialogs++; dialog.dismiss(); });
+page.on('request', (request) => request.url().startsWith('http') && ![open, closed].some((base) => request.url().startsWith(base)) &&
+    trouble.push(`asks ${request.url()}`));
+
+const go = async (path, base = open) => { await page.goto(`${base}/#/default/${path}`); };
+const text = (words, options) => page.getByText(words, options).first().waitFor();
+/* The page's policy forbids what waitForFunction does, so the condition is asked for again and again. */
+async function until(condition) {
+    const end = Date.now() + 15000;
+    while (!await page.evaluate(condition)) {
+        if (Date.now() > end) {
+            throw new Error(`it does not come true: ${condition}`);
+        }
+        await page.waitForTimeout(50);
+    }
+}
+const heading = (words) => page.getByRole('heading', {level: 1, name: words}).waitFor();
+const picture = (name, full = true) => page.screenshot({path: join(screenshots, `${engine}-${name}.png`), fullPage: full});
+
+/* ---- What is shown ------------------------------------------------------------------------------ */
+
+await claim('the first page is there within a moment and small', async () => {
+    let bytes = 0;
+    const count = async (response) => { bytes += Number((await response.allHeaders())['content-length'] || 0); };
+    page.on('response', count);
+    await page.goto(open);
+    await text('need you');
+    page.off('response', count);
+    const paint = await page.evaluate(() => performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd);
+    console.error(`first page: ${bytes} bytes, content loaded after ${Math.round(paint)} ms`);
+    return bytes > 150000 && `${bytes} bytes`;
+});
+await claim('the headline says how many things need a person', () => heading(/things? needs? you/));
+await claim('dead letters are a line with their error and a remedy', async () => {
+    const line = page.locator('.trouble li', {hasText: 'billing has 40 dead letters'});
+    await line.waitFor();
+    await line.getByText('connect to 10.0.4.7:5432: refused').waitFor();
+    await line.getByRole('button', {name: 'Retry 40…'}).waitFor();
+});
+await claim('a subscription without a worker is one, too', async () => {
+    const line = page.locator('.trouble li', {hasText: 'mailer has not moved for'});
+    await line.waitFor();
+    await line.getByText('12 events wait').waitFor();
+    await line.getByRole('button', {name: 'How to start one'}).click();
+    await page.getByRole('dialog').getByText("holdfast work mailer --on 'user.*' --exec ./handler").waitFor();
+    await page.keyboard.press('Escape');
+});
+await claim('a pause has its reason beside it and is no trouble', async () => {
+    await page.locator('tr', {hasText: 'audit'}).getByText('“migration”').waitFor();
+    return await page.locator('.trouble li', {hasText: 'audit'}).count() > 0 && 'it is in the list';
+});
+await claim('names that are HTML are shown as they are', async () => {
+    await page.locator('td.name', {hasText: '<img src=x onerror=alert(1)>'}).waitFor();
+    return (await page.locator('main img').count() > 0 || dialogs > 0) && 'it became an image';
+});
+await picture('overview');
+await claim('an event that is published arrives without a reload', async () => {
+    const before = await page.evaluate(() => performance.timeOrigin);
+    const id = JSON.parse((await call(open, 'POST', '/v1/events', {type: 'order.paid', payload: {live: 1}})).text).id;
+    await page.locator('.flow').getByText('order.paid').waitFor();
+    await picture('flow-live');
+    return !id || before !== await page.evaluate(() => performance.timeOrigin);
+});
+
+for (const [path, title, words] of [['flow', 'Flow', 'order.placed'], ['subscriptions', 'Subscriptions', 'billing'],
+    ['dead', '40 dead letters', 'connect to 10.0.4.7:5432: refused'], ['later', 'Later and schedules', 'nightly'],
+    ['nodes', 'Nodes', 'live'], ['search', 'Search', 'order.paid'], ['subscriptions/billing', 'billing', 'How to start a worker']]) {
+    await claim(`the page ${path} shows what the database holds`, async () => {
+        await go(path);
+        await heading(title);
+        await text(words);
+        await picture(path.replace('/', '-'));
+    });
+}
+
+/* ---- An event ------------------------------------------------------------------------------------ */
+
+await claim('an event shows where it went, and its payload byte for byte', async () => {
+    await go('event/1');
+    await page.locator('pre.payload', {hasText: '{"order":1,"ref":9007199254740993}'}).waitFor();
+    await page.locator('.lane', {hasText: 'ledger'}).getByText('done').waitFor();
+    await page.locator('.lane', {hasText: 'billing'}).getByText('dead after 1 attempt').waitFor();
+    await page.locator('.lane', {hasText: 'audit'}).getByText('waits').waitFor();
+    await picture('event');
+});
+await claim('a hostile payload is shown inert', async () => {
+    const hostile = {html: '<script>alert(1)</script><img src=x onerror=alert(2)>', rtl: 'a\u202eb', bell: '\u0007', end: '</pre>'};
+    const made = await call(open, 'POST', '/v1/events', {type: 'stock.moved', key: '<b>k</b>', payload: hostile});
+    await go(`event/${JSON.parse(made.text).id}`);
+    await page.locator('pre.payload', {hasText: '<script>alert(1)</script>'}).waitFor();
+    const shown = await page.locator('pre.payload').textContent();
+    return (/[\u202e\u0007]/.test(shown) || dialogs > 0 || await page.locator('main script, main img').count() > 0) && shown;
+});
+await claim('a payload of a megabyte is shown in part, and whole when asked for', async () => {
+    const made = await call(open, 'POST', '/v1/events', {type: 'stock.moved', payload: {big: 'x'.repeat(1000000)}});
+    await go(`event/${JSON.parse(made.text).id}`);
+    await page.getByRole('button', {name: 'Show all 1.0 MB'}).click();
+    await until(() => document.querySelector('pre.payload').textContent.length > 1000000);
+});
+await claim('a search by key finds it', async () => {
+    await go('search');
+    await page.getByLabel('Key').fill('o-7');
+    await page.keyboard.press('Enter');
+    await until(() => document.querySelectorAll('tbody tr').length === 1);
+    await text('o-7');
+});
+
+/* ---- Doing things -------------------------------------------------------------------------------- */
+
+await claim('pausing and resuming, with a reason', async () => {
+    await go('subscriptions/ledger');
+    await page.getByRole('button', {name: 'Pause…'}).click();
+    await page.getByLabel('Reason').fill('a test');
+    await page.getByRole('button', {name: 'Pause', exact: true}).click();
+    await text('“a test”');
+    if (!run('sub', 'show', 'ledger', '--json').includes('"paused_reason":"a test"')) {
+        return 'the database does not have it';
+    }
+    await page.getByRole('button', {name: 'Resume'}).click();
+    await page.getByRole('button', {name: 'Pause…'}).waitFor();
+});
+await claim('a seek says first how many positions come', async () => {
+    await page.getByRole('button', {name: 'Move…', exact: true}).click();
+    await page.getByRole('dialog').getByText(/\d+ positions of the log would come/).waitFor();
+    await page.keyboard.press('Escape');
+});
+await claim('a dead letter is retried with another payload', async () => {
+    await go('dead');
+    await page.locator('section', {hasText: 'One by one'}).locator('td.name a').first().click();
+    await page.getByRole('button', {name: 'Edit and retry…'}).click();
+    await page.getByLabel('Payload (JSON)').fill('{"order": 1, "ref": 9007199254740995}');
+    await page.getByRole('dialog').getByRole('button', {name: 'Retry'}).click();
+    await heading('39 dead letters');
+});
+await claim('all of one error are retried with progress', async () => {
+    await go('');
+    await page.locator('.trouble li', {hasText: 'billing'}).getByRole('button', {name: /Retry/}).click();
+    await page.getByRole('dialog').getByRole('button', {name: 'Retry 39'}).click();
+    await page.getByRole('dialog').getByText('Done: 39.').waitFor();
+    await picture('retried', false);
+    await page.keyboard.press('Escape');
+    return JSON.parse((await call(open, 'GET', '/v1/stats')).text).dead !== 0 && 'some are left';
+});
+await claim('publishing from the page', async () => {
+    await go('search');
+    await heading('Search');
+    await page.keyboard.press('p');
+    await page.getByLabel('Type').last().fill('order.cancelled');
+    await page.getByLabel('Payload (JSON)').fill('{"n": 12345678901234567890}');
+    await page.getByRole('dialog').getByRole('button', {name: 'Publish'}).click();
+    await page.locator('pre.payload', {hasText: '{"n": 12345678901234567890}'}).waitFor();
+});
+
+/* ---- Keys, theme, width -------------------------------------------------------------------------- */
+
+await claim('everything is reached by keys, and a dialog gives the focus back', async () => {
+    await go('');
+    await heading(/need|well|watch/);
+    await page.keyboard.press('g');
+    await page.keyboard.press('s');
+    await heading('Subscriptions');
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', {name: 'Keys'}).waitFor();
+    await page.keyboard.press('Tab');
+    if (!await page.evaluate(() => document.activeElement.closest('dialog') || document.activeElement === document.body)) {
+        return 'the focus left the dialog';
+    }
+    await page.keyboard.press('Escape');
+    await go('subscriptions/ledger');
+    const button = page.getByRole('button', {name: 'Pause…'});
+    await button.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({state: 'detached'});
+    return await button.evaluate((node) => node !== document.activeElement) && 'the focus is elsewhere';
+});
+await claim('the skip link leads to the page', async () => {
+    await page.reload();
+    await heading('ledger');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    return await page.evaluate(() => document.activeElement.id !== 'main') && 'it does not';
+});
+await claim('dark, and kept', async () => {
+    await go('');
+    await heading(/need|well|watch/);
+    const light = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await page.keyboard.press('t');
+    await page.reload();
+    await heading(/need|well|watch/);
+    const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await picture('dark');
+    await page.keyboard.press('t');
+    return light === dark && 'it is as light';
+});
+await claim('dark if the system prefers it', async () => {
+    await page.evaluate(() => { localStorage.clear(); delete document.documentElement.dataset.theme; });
+    await page.emulateMedia({colorScheme: 'dark'});
+    const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await page.emulateMedia({colorScheme: 'light'});
+    return dark === await page.evaluate(() => getComputedStyle(document.body).backgroundColor) && dark;
+});
+await claim('nothing is wider than a telephone of 390 pixels', async () => {
+    await page.setViewportSize({width: 390, height: 844});
+    for (const path of ['', 'flow', 'subscriptions', 'subscriptions/mailer', 'dead', 'later', 'nodes', 'search', 'event/1']) {
+        await go(path);
+        await page.locator('h1').waitFor();
+        await picture(`phone-${path.replace('/', '-') || 'overview'}`);
+        const width = await page.evaluate(() => document.documentElement.scrollWidth);
+        if (width > 390) {
+            return `${path || 'overview'} is ${width} wide`;
+        }
+    }
+});
+await page.setViewportSize({width: 1280, height: 900});
+
+/* ---- Who may --------------------------------------------------------------------------------------- */
+
+await claim('with tokens one logs in first', async () => {
+    await page.goto(closed);
+    await page.getByLabel('Token').fill('wrong');
+    await page.keyboard.press('Enter');
+    await text('the token is not known');
+    await page.getByLabel('Token').fill('see');
+    await page.keyboard.press('Enter');
+    await heading(/need|well|watch/);
+});
+await claim('a viewer sees no buttons that it may not press', async () => {
+    await go('subscriptions/ledger', closed);
+    await page.getByRole('button', {name: 'How to start a worker'}).waitFor();
+    return await page.getByRole('button', {name: /Pause|Move|Remove|Resume/}).count() > 0 && 'there are some';
+});
+await claim('scripts cannot read the cookie', async () =>
+    await page.evaluate(() => document.cookie) !== '' && 'they can');
+await claim('a change with the cookie alone is refused', async () => {
+    const status = await page.evaluate(async () =>
+        (await fetch('v1/subscriptions/ledger/pause', {method: 'POST', body: '{}'})).status);
+    return status !== 403 && `status ${status}`;
+});
+await claim('logging out', async () => {
+    await page.getByRole('button', {name: /Log out/}).click();
+    await page.getByLabel('Token').waitFor();
+    return (await page.evaluate(async () => (await fetch('v1/stats')).status)) !== 401 && 'the session goes on';
+});
+await claim('an admin may', async () => {
+    await page.getByLabel('Token').fill('all');
+    await page.keyboard.press('Enter');
+    await go('subscriptions/ledger', closed);
+    await page.getByRole('button', {name: 'Pause…'}).click();
+    await page.getByRole('dialog').getByRole('button', {name: 'Pause'}).click();
+    await page.getByRole('button', {name: 'Resume'}).click();
+    await page.getByRole('button', {name: 'Pause…'}).waitFor();
+});
+await claim('the page says that the connection is lost, and since when', async () => {
+    await go('');
+    await heading(/need|well|watch/);
+    await page.route('**/live?*', (route) => route.abort());
+    await page.getByLabel('Time of the charts').selectOption('3600');
+    await text(/No connection since/);
+    await page.unroute('**/live?*');
+    await page.locator('.pill.live').waitFor();
+});
+await claim('no policy was violated, no script failed, nothing was fetched from elsewhere', async () =>
+    trouble.length > 0 && trouble.join('\n'));
+
+await browser.close();
+rmSync(profile, {recursive: true, force: true});
+process.exit(failed ? 1 : 0);
