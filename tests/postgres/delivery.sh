@@ -69,8 +69,31 @@ sql "DELETE FROM holdfast_private.members" >/dev/null
 
 # ---- Ownership ----------------------------------------------------------------------------------
 
+# What names no process, or no epoch, owns nothing: SQL compares NULL with nothing.
+none="1, 1, 0, NULL"
+is "a settle without a token is refused on a partition that never had an owner" "SELECT status,
+    message FROM holdfast.change_settle($none, 0, 0, 5, NULL, $now)" \
+    "5|partition 0 now belongs to no process"
+fails "a transaction without a token settles nothing on such a partition" "SELECT FROM
+    holdfast.tx_settle(1, 1, false, 0, NULL, 0, NULL, NULL, '{1}', '{f}', $now)" \
+    "HF005: partition 0 now belongs to no process"
+is "a handler without a token may not run on such a partition" "SELECT status
+    FROM holdfast.tx_enter(1, 1, false, 0, NULL, 0, NULL, 1)" 5
+is "a partition is not acquired without a token" "SELECT status, message
+    FROM holdfast.change_acquire($none, 'node', false, NULL, NULL)" \
+    "1|a partition is acquired by a process, and no token was given"
+is "what was refused for want of a token has stored nothing" "SELECT owner, epoch
+    FROM holdfast_private.partitions WHERE subscription_id = 1; SELECT checkpoint
+    FROM holdfast.journal_newest(1, 0); SELECT count(*) FROM holdfast_private.settled" \
+    "|0 0 0"
 is "a partition without an owner is taken" "$(acquire $A 0)" "0|1|0|f"
 is "by its owner again, with a new epoch" "$(acquire $A 0)" "0|2|0|f"
+is "a settle without an epoch is refused" "$(settle $A NULL 5)" \
+    "5|partition 0 was acquired again or sought: its epoch is 2, not "
+is "a handler without an epoch may not run" "SELECT status
+    FROM holdfast.tx_enter(1, 1, false, 0, '$A', NULL, NULL, 1)" 5
+is "a partition is not taken from its owner without a token" "SELECT status
+    FROM holdfast.change_acquire($none, 'node', true, NULL, NULL)" 1
 is "not by another" "SELECT status, message, owner, owner_renewals
     FROM holdfast.change_acquire(1, 1, 0, '$B', 'b', false, NULL, NULL)" \
     "11|partition 0 is owned by node, which is alive|$A|0"

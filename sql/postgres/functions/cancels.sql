@@ -98,8 +98,8 @@ BEGIN
             WHERE p.subscription_id = p_subscription_id AND p.partition = p_partition FOR UPDATE;
     ELSE
         v_fence := fence(p_namespace_id, p_subscription_id, p_partition, p_token, p_epoch, true);
-        status := CASE WHEN p_token IS NULL THEN HF_STALE ELSE v_fence.status END;
-        message := coalesce(v_fence.message, 'no process answers');
+        status := v_fence.status;
+        message := v_fence.message;
         IF status <> HF_OK THEN
             RETURN;
         END IF;

@@ -25,6 +25,11 @@ BEGIN
     PERFORM text_check(consumer_admit(p_ticket, p_namespace_id, p_token, NULL), 'node name',
                        p_node_name, 255);
     unclean := false;
+    IF p_token IS NULL THEN
+        status := HF_INVALID;
+        message := 'a partition is acquired by a process, and no token was given';
+        RETURN;
+    END IF;
     SELECT s.mode, s.partitions, s.generation INTO v_subscription FROM subscriptions s
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
@@ -110,7 +115,8 @@ $$;
 
 -- fence: is the partition still the caller's? p_lanes: rows of lanes are going to be rearranged,
 -- which only one transaction may do at a time. The partition's row stays locked to the end of the
--- transaction, so that no other process can take it over before. status 0, HF_NOTFOUND, HF_STALE.
+-- transaction, so that no other process can take it over before. status 0, HF_NOTFOUND, HF_STALE,
+-- also for a token or an epoch of NULL.
 -- With it goes what every settle needs to know: `stored` is the journal's newest row, read after
 -- the lock (40001 if it has moved on).
 CREATE OR REPLACE FUNCTION holdfast_private.fence(
@@ -150,11 +156,11 @@ BEGIN
     ELSIF v_partition.subscription_id IS NULL THEN
         status := HF_STALE;
         message := format('there is no partition %s to be the owner of', p_partition);
-    ELSIF v_partition.owner IS DISTINCT FROM p_token THEN
+    ELSIF p_token IS NULL OR v_partition.owner IS DISTINCT FROM p_token THEN
         status := HF_STALE;
         message := format('partition %s now belongs to %s', p_partition,
                           coalesce(v_partition.owner_name, 'no process'));
-    ELSIF v_partition.epoch <> p_epoch THEN
+    ELSIF v_partition.epoch IS DISTINCT FROM p_epoch THEN
         status := HF_STALE;
         message := format('partition %s was acquired again or sought: its epoch is %s, not %s',
                           p_partition, v_partition.epoch, p_epoch);

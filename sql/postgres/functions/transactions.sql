@@ -85,7 +85,7 @@ BEGIN
         IF v_partition IS NULL THEN
             status := HF_NOTFOUND;
             message := format('there is no subscription with id %s', p_subscription_id);
-        ELSIF v_partition.owner IS DISTINCT FROM p_token OR v_partition.epoch <> p_epoch THEN
+        ELSIF (v_partition.owner = p_token AND v_partition.epoch = p_epoch) IS NOT TRUE THEN
             status := HF_STALE;
             message := format('partition %s now belongs to %s', p_partition,
                               coalesce(v_partition.owner_name, 'no process'));
