@@ -2,7 +2,7 @@
  * bus.h - the handle: what all files of the bus share. docs/architecture.md
  * has the map of its folders.
  *
- * Lock order: bus->life, bus->making, bus->mutex, the timekeeper's list, a runner's mutex, then
+ * Lock order: bus->life, bus->making, bus->mutex, the timekeeper's mutex, a runner's, then
  * that of the dispatchers. The last four are not held while the store is called.
  */
 #ifndef HF_BUS_BUS_H

@@ -55,7 +55,7 @@ struct store;
 #define STORE_BATCH_BYTES_MAX 4194304 /* a batch stops here (but holds at least one event) */
 #define STORE_CLAIM_ROWS_MAX 10000    /* rows of the log that one claim looks at */
 #define STORE_LEASE_MS_MAX 604800000  /* a week: leases may be held by people */
-#define STORE_CALLS_MAX 8             /* store_calls_max, where an engine does not say */
+#define STORE_CALLS_MAX 4             /* store_calls_max, where an engine does not say */
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
@@ -674,8 +674,8 @@ uint64_t store_losses(struct store *store);
 /* A number that has changed if what was read of the log before may not be true any more (struct
  * reader_life). Costs no I/O. */
 uint64_t store_era(struct store *store);
-/* How many threads that call the store at the same time get on side by side; more of them wait for
- * each other. Costs no I/O. */
+/* How many dispatchers that call the store at the same time get on side by side, and leave room for
+ * the other threads of the bus; more of them wait for each other. Costs no I/O. */
 int32_t store_calls_max(struct store *store);
 /* Does some call wait for a database that is not there? Costs no I/O. */
 bool store_is_away(struct store *store);

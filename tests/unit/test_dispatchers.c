@@ -87,9 +87,20 @@ static void unreference(void *ctx)
     atomic_fetch_sub(&references, 1);
 }
 
+static _Atomic int64_t
+    kept_us; /* when it was looked for handlers that are over their time; 0: never */
+static _Atomic int64_t keep_next_us = INT64_MAX; /* what the next look answers, once */
+
+static int64_t keep_time(void *ctx)
+{
+    (void)ctx;
+    atomic_store(&kept_us, clock_mono_us());
+    return atomic_exchange(&keep_next_us, INT64_MAX);
+}
+
 static void begin(void)
 {
-    struct dispatchers_owner owner = {turn, left, reference, unreference, NULL};
+    struct dispatchers_owner owner = {turn, left, keep_time, reference, unreference, NULL};
     assert_ok(dispatchers_init(&dispatchers, owner));
 }
 
@@ -446,6 +457,42 @@ static void a_burst_of_calls_calls_few_of_many_idle_threads(void **state)
     end();
 }
 
+static bool is_kept_after(int64_t at_us)
+{
+    struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+    while (atomic_load(&kept_us) < at_us && !deadline_passed(deadline)) {
+        usleep(500);
+    }
+    return atomic_load(&kept_us) >= at_us;
+}
+
+/* The turn may wait for a lock that a handler holds: only the end of the handler helps. */
+static void the_time_of_handlers_is_kept_while_turns_are_stuck(void **state)
+{
+    (void)state;
+    struct subject subject;
+    subject_init(&subject);
+    subject.blocks = true;
+    begin();
+    assert_ok(dispatchers_add(&dispatchers, &subject.seat));
+    assert_true(await(&subject, 1, 0));
+    assert_true(is_kept_after(1)); /* when the supervisor begins */
+    int64_t later_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t due_us = clock_mono_us() + 30000;
+    dispatchers_expect(&dispatchers, later_us);
+    dispatchers_expect(&dispatchers, due_us); /* the earlier one counts */
+    assert_true(is_kept_after(due_us));
+    assert_true(atomic_load(&kept_us) < later_us);
+    /* What a look answers is when the next one is. */
+    due_us = clock_mono_us() + 60000;
+    atomic_store(&keep_next_us, due_us);
+    dispatchers_expect(&dispatchers, clock_mono_us());
+    assert_true(is_kept_after(due_us));
+    set_blocks(&subject, false);
+    leave(&subject);
+    end();
+}
+
 /* The same seat may be added again after it has left, and the threads come again. */
 static void all_threads_end_with_the_last_seat(void **state)
 {
@@ -646,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_long_turn_that_gets_on_has_no_thread_beside_it),
         cmocka_unit_test(threads_of_turns_that_were_stuck_take_no_other_turns),
         cmocka_unit_test(a_burst_of_calls_calls_few_of_many_idle_threads),
+        cmocka_unit_test(the_time_of_handlers_is_kept_while_turns_are_stuck),
         cmocka_unit_test(all_threads_end_with_the_last_seat),
         cmocka_unit_test(no_call_is_lost_in_a_crowd),
 #ifdef HF_FAULTS

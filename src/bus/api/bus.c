@@ -300,11 +300,18 @@ static void unreference(void *ctx)
     bus_unreference(ctx);
 }
 
+static int64_t keep_time(void *ctx)
+{
+    hf_bus *bus = ctx;
+    return timekeeper_look(&bus->timekeeper);
+}
+
 static hf_status init_dispatchers(hf_bus *bus)
 {
     struct dispatchers_owner owner = {
         .turn = runner_turn,
         .left = runner_left,
+        .keep_time = keep_time,
         .reference = reference,
         .unreference = unreference,
         .ctx = bus,
@@ -355,7 +362,7 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
         status = exclusive_init(&bus->exclusive);
     }
     if (!status) {
-        status = timekeeper_init(&bus->timekeeper, bus);
+        status = timekeeper_init(&bus->timekeeper);
     }
     if (!status) {
         status = init_dispatchers(bus);
@@ -467,16 +474,13 @@ hf_status hf_start(hf_bus *bus)
     pthread_mutex_lock(&bus->life);
     status = bus->started ? HF_OK : join(bus, bus_deadline(bus));
     if (!status) {
-        status = timekeeper_start(&bus->timekeeper); /* before any runner */
-    }
-    if (!status) {
         pthread_mutex_lock(&bus->mutex);
         bus->started = true;
         pthread_mutex_unlock(&bus->mutex);
-        status = scheduler_start(bus);
+        status = retention_start(bus); /* before the scheduler, which looks after it */
     }
     if (!status) {
-        status = retention_start(bus);
+        status = scheduler_start(bus);
     }
     if (!status) {
         status = subscriptions_start(bus);
@@ -509,9 +513,7 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     }
     struct deadline threads =
         store_is_away(bus->store) ? stop_deadlines.idle : stop_deadlines.threads;
-    bool joined = scheduler_stop_end(bus, threads);
-    joined = retention_stop_end(bus, threads) && joined;
-    timekeeper_stop(&bus->timekeeper);
+    bool joined = scheduler_stop_end(bus, threads) && retention_stop_end(bus, threads);
     dispatchers_join(&bus->dispatchers);
     subscriptions_reap(bus);
     pthread_mutex_unlock(&bus->life);
@@ -570,7 +572,6 @@ hf_status hf_close(hf_bus **bus)
         status = hf_shutdown(*bus, -1);
         scheduler_leave(*bus);
         retention_leave(*bus);
-        timekeeper_leave(&(*bus)->timekeeper);
         subscriptions_free(*bus);
         if (!status) {
             wait_let_go(*bus);

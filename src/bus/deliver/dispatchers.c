@@ -7,7 +7,9 @@
  * subscription with much to do does not keep others waiting for more than a turn.
  *
  * The supervisor (hf-supervisor) is the one thread that never takes a turn. It sleeps until the
- * earliest time of the heap and puts the seats whose time has come into the queue.
+ * earliest time of the heap and puts the seats whose time has come into the queue. It also keeps the
+ * time of handlers (timekeeper.c): it never waits for the store, so it is there when all threads
+ * that take turns wait for a lock that a handler holds.
  *
  * How many threads there are
  *   A turn may last: it waits for the store, which may be slow, or locked by a handler's
@@ -26,7 +28,8 @@
  *     DISPATCHERS_STUCK_US                   answer all calls
  *
  *   So with a store that answers there are never more than `busy_max` threads, also while a
- *   thousand subscriptions start or a thousand checkpoints are stored. That turns last says nothing
+ *   thousand subscriptions start or a thousand checkpoints are stored. Together with the other
+ *   threads of a bus and the one that opened it these are 8. That turns last says nothing
  *   about how many threads there should be: where the processor or the disk is the reason, turns
  *   last the longer the more of them there are, and each thread that is added calls for another
  *   one. A turn gets on with every answer of the store (dispatchers_moved), so one that makes many
@@ -91,6 +94,7 @@ hf_status dispatchers_init(struct dispatchers *dispatchers, struct dispatchers_o
 {
     *dispatchers = (struct dispatchers){.owner = owner,
                                         .alarm_us = INT64_MAX,
+                                        .keep_us = INT64_MAX,
                                         .busy_max = DISPATCHERS_BUSY,
                                         .stuck_us = DISPATCHERS_STUCK_US};
     hf_status status = mutex_init(&dispatchers->mutex);
@@ -454,14 +458,31 @@ static void relieve(struct dispatchers *dispatchers)
     }
 }
 
+/* The time of handlers, if it is due. The mutex is held, and is given up meanwhile. What is expected
+ * meanwhile is not lost: keep_us is switched off before the look. */
+static void keep_time(struct dispatchers *dispatchers)
+{
+    if (dispatchers->keep_us > clock_mono_us()) {
+        return;
+    }
+    dispatchers->keep_us = INT64_MAX;
+    pthread_mutex_unlock(&dispatchers->mutex);
+    int64_t next_us = dispatchers->owner.keep_time(dispatchers->owner.ctx);
+    pthread_mutex_lock(&dispatchers->mutex);
+    if (next_us < dispatchers->keep_us) {
+        dispatchers->keep_us = next_us;
+    }
+}
+
 static void *supervise(void *ctx)
 {
     struct dispatchers *dispatchers = ctx;
     struct dispatchers_owner owner = dispatchers->owner;
     pthread_mutex_lock(&dispatchers->mutex);
     while (dispatchers->seats > 0) {
-        int64_t mono_us = clock_mono_us();
         dispatchers->alarm_us = 0; /* no thread need wake it */
+        keep_time(dispatchers);
+        int64_t mono_us = clock_mono_us();
         promote(dispatchers, mono_us);
         if (dispatchers->first) {
             relieve(dispatchers);
@@ -470,6 +491,7 @@ static void *supervise(void *ctx)
         if (dispatchers->first && next_us > mono_us + DISPATCHERS_LATE_US) {
             next_us = mono_us + DISPATCHERS_LATE_US;
         }
+        next_us = dispatchers->keep_us < next_us ? dispatchers->keep_us : next_us;
         dispatchers->alarm_us = next_us;
         cond_wait_until(&dispatchers->alarm, &dispatchers->mutex, (struct deadline){next_us});
     }
@@ -484,6 +506,7 @@ static hf_status start_supervisor(struct dispatchers *dispatchers)
 {
     pthread_t thread;
     dispatchers->owner.reference(dispatchers->owner.ctx);
+    dispatchers->keep_us = 0; /* what was expected before it was there */
     hf_status status = thread_start(&thread, "hf-supervisor", supervise, dispatchers);
     if (status) {
         dispatchers->owner.unreference(dispatchers->owner.ctx);
@@ -599,6 +622,19 @@ void dispatchers_call_held(struct dispatchers *dispatchers, struct seat *seat)
 
 void dispatchers_let_go(struct dispatchers *dispatchers)
 {
+    pthread_mutex_unlock(&dispatchers->mutex);
+}
+
+void dispatchers_expect(struct dispatchers *dispatchers, int64_t due_us)
+{
+    if (due_us >= atomic_load(&dispatchers->keep_us)) {
+        return;
+    }
+    pthread_mutex_lock(&dispatchers->mutex);
+    if (due_us < dispatchers->keep_us) {
+        dispatchers->keep_us = due_us;
+        set_alarm(dispatchers, due_us);
+    }
     pthread_mutex_unlock(&dispatchers->mutex);
 }
 

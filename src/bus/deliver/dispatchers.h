@@ -30,8 +30,8 @@
 #include "base/thread.h"
 
 #define DISPATCHERS_LATE_US 5000    /* a seat that is queued for so long gets another thread */
-#define DISPATCHERS_QUICK 4         /* most threads while turns end sooner than that */
-#define DISPATCHERS_BUSY 8          /* most threads while turns last: dispatchers_limit */
+#define DISPATCHERS_QUICK 3         /* most threads while turns end sooner than that */
+#define DISPATCHERS_BUSY 4          /* most threads while turns last: dispatchers_limit */
 #define DISPATCHERS_STUCK_US 200000 /* a turn that has not got on for so long is stuck */
 #define DISPATCHERS_MAX 64       /* most threads at all, those of turns that are stuck included */
 #define DISPATCHERS_KEPT 1       /* threads that stay while there is nothing to do */
@@ -61,6 +61,10 @@ struct dispatchers_owner {
     struct seat_next (*turn)(struct seat *seat, bool by_clock);
     /* The seat is AWAY since its last turn. */
     void (*left)(struct seat *seat);
+    /* Ends handlers that are over their time, and answers when to look again (monotonic;
+     * INT64_MAX: not before dispatchers_expect). By the supervisor, without our mutex; never waits
+     * for the store. */
+    int64_t (*keep_time)(void *ctx);
     /* Every thread keeps what ctx is alive, the dispatchers with it. */
     void (*reference)(void *ctx);
     void (*unreference)(void *ctx);
@@ -79,17 +83,18 @@ struct dispatchers {
     struct seat *running; /* RUNNING, in no order */
     struct seat **heap;   /* IDLE with a time; the earliest is the first */
     size_t heap_count;
-    size_t heap_room;      /* for every seat that is not AWAY */
-    _Atomic int32_t seats; /* not AWAY; changed under the mutex */
-    int32_t busy_max;      /* most threads in turns that are not stuck */
-    int64_t stuck_us;      /* when a turn is: DISPATCHERS_STUCK_US, unless a test sets another */
-    int32_t threads;       /* that take turns */
-    struct idler *idlers;  /* of these, waiting and not called; who waits shortest is first */
-    int32_t idle;          /* how many idlers there are */
-    int32_t calls;         /* of these, called and not come yet */
-    bool supervised;       /* the supervisor's thread is there */
-    int64_t alarm_us;      /* monotonic; it looks by then */
-    int64_t progress_us;   /* real time; when a seat was last taken, or a thread started for one */
+    size_t heap_room;        /* for every seat that is not AWAY */
+    _Atomic int32_t seats;   /* not AWAY; changed under the mutex */
+    int32_t busy_max;        /* most threads in turns that are not stuck */
+    int64_t stuck_us;        /* when a turn is: DISPATCHERS_STUCK_US, unless a test sets another */
+    int32_t threads;         /* that take turns */
+    struct idler *idlers;    /* of these, waiting and not called; who waits shortest is first */
+    int32_t idle;            /* how many idlers there are */
+    int32_t calls;           /* of these, called and not come yet */
+    bool supervised;         /* the supervisor's thread is there */
+    int64_t alarm_us;        /* monotonic; it looks by then */
+    _Atomic int64_t keep_us; /* monotonic; it calls keep_time then. Changed under the mutex */
+    int64_t progress_us; /* real time; when a seat was last taken, or a thread started for one */
 };
 
 hf_status dispatchers_init(struct dispatchers *dispatchers, struct dispatchers_owner owner);
@@ -109,6 +114,9 @@ void dispatchers_call(struct dispatchers *dispatchers, struct seat *seat);
 void dispatchers_hold(struct dispatchers *dispatchers);
 void dispatchers_call_held(struct dispatchers *dispatchers, struct seat *seat);
 void dispatchers_let_go(struct dispatchers *dispatchers);
+/* Some handler may be over its time at due_us, and not before: keep_time is called then. Costs one
+ * load if that is so anyway. From any thread, with any lock but ours. */
+void dispatchers_expect(struct dispatchers *dispatchers, int64_t due_us);
 /* How many seats are not AWAY. */
 int32_t dispatchers_seats(struct dispatchers *dispatchers);
 /* Waits until all threads have ended, which they do when the last seat is AWAY. Does not wait if

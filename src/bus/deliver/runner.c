@@ -391,7 +391,7 @@ static void adopt(struct runner *runner, struct definition *fresh, int64_t mono_
     if (!runner_is_urgent(runner)) {
         runner_lower(runner, BAR_HALTING); /* stored: whether it is paused is known now */
     }
-    timekeeper_expect(&runner->bus->timekeeper, mono_us); /* the limits may be others now */
+    dispatchers_expect(&runner->bus->dispatchers, mono_us); /* the limits may be others now */
     pthread_mutex_unlock(&runner->mutex);
     definition_release(&old);
     runner_need(runner, NEED_ADMISSION);

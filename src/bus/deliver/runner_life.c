@@ -269,7 +269,7 @@ void runner_stop_begin(struct runner *runner, struct deadline deadline)
         for (struct worker *worker = runner->workers; worker; worker = worker->next) {
             atomic_store(&worker->cancelled, true);
         }
-        timekeeper_expect(&runner->bus->timekeeper, deadline.mono_us);
+        dispatchers_expect(&runner->bus->dispatchers, deadline.mono_us);
         runner_course_changed(runner);
     }
     pthread_mutex_unlock(&runner->mutex);

@@ -391,5 +391,5 @@ int64_t runner_keep_time(struct runner *runner, int64_t mono_us)
 
 void runner_expect_timeout(struct runner *runner, int64_t mono_us)
 {
-    timekeeper_expect(&runner->bus->timekeeper, mono_us + timeout_us(runner));
+    dispatchers_expect(&runner->bus->dispatchers, mono_us + timeout_us(runner));
 }

@@ -5,8 +5,9 @@
  * left to do. It keeps nothing in mind: a run that ends early, because the process dies or the
  * database is away, is continued by the next one, in whichever process.
  *
- * Every started bus has a thread that looks about hourly. Of many processes one has the turn: the
- * store gives it to the first that asks when no process had it for RETENTION_TURN_MS. None of them
+ * A started bus looks about hourly: the scheduler says when it is time, and starts a thread that
+ * ends when it is done. Of many processes one has the turn: the store gives it to the first that
+ * asks when no process had it for RETENTION_TURN_MS. None of them
  * leads, so none is missed when it dies; a turn that is lost with its process comes again within
  * the hour.
  *
@@ -32,8 +33,8 @@
 struct retention {
     hf_bus *bus;
     struct companion companion;
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t changed;
+    pthread_mutex_t mutex; /* guards what follows, and the companion until it is stopping */
+    struct deadline due;   /* when the next thread is started */
     bool stopping;
 };
 
@@ -223,18 +224,8 @@ static void take_turn(struct retention *retention)
 static void *retention_main(void *ctx)
 {
     struct retention *retention = ctx;
-    int64_t wait_ms = RETENTION_FIRST_MS;
-    while (!is_stopping(retention)) {
-        struct deadline due = deadline_after_ms(wait_ms);
-        pthread_mutex_lock(&retention->mutex);
-        while (!retention->stopping && !deadline_passed(due)) {
-            cond_wait_until(&retention->changed, &retention->mutex, due);
-        }
-        pthread_mutex_unlock(&retention->mutex);
-        if (!is_stopping(retention)) {
-            take_turn(retention);
-        }
-        wait_ms = RETENTION_PERIOD_MS;
+    if (!is_stopping(retention)) {
+        take_turn(retention);
     }
     if (companion_end(&retention->companion)) {
         bus_unreference(retention->bus);
@@ -248,14 +239,8 @@ static hf_status init(struct retention *retention)
     if (status) {
         return status;
     }
-    status = cond_init(&retention->changed);
-    if (status) {
-        pthread_mutex_destroy(&retention->mutex);
-        return status;
-    }
     status = companion_init(&retention->companion);
     if (status) {
-        pthread_cond_destroy(&retention->changed);
         pthread_mutex_destroy(&retention->mutex);
     }
     return status;
@@ -264,7 +249,6 @@ static hf_status init(struct retention *retention)
 static void release(struct retention *retention)
 {
     companion_release(&retention->companion);
-    pthread_cond_destroy(&retention->changed);
     pthread_mutex_destroy(&retention->mutex);
 }
 
@@ -278,19 +262,30 @@ hf_status retention_start(hf_bus *bus)
         return fail(HF_NOMEM, "out of memory");
     }
     retention->bus = bus;
+    retention->due = deadline_after_ms(RETENTION_FIRST_MS);
     hf_status status = init(retention);
     if (status) {
         mem_free(retention);
         return status;
     }
-    status = companion_start(&retention->companion, "hf-retention", retention_main, retention);
-    if (status) {
-        release(retention);
-        mem_free(retention);
-        return status;
-    }
     bus->retention = retention;
     return HF_OK;
+}
+
+struct deadline retention_look(hf_bus *bus)
+{
+    struct retention *retention = bus->retention;
+    pthread_mutex_lock(&retention->mutex);
+    if (deadline_passed(retention->due)) {
+        bool ended =
+            !retention->stopping && companion_join(&retention->companion, deadline_after_ms(0));
+        bool started = ended && companion_start(&retention->companion, "hf-retention",
+                                                retention_main, retention) == HF_OK;
+        retention->due = deadline_after_ms(started ? RETENTION_PERIOD_MS : RETENTION_FIRST_MS);
+    }
+    struct deadline due = retention->due;
+    pthread_mutex_unlock(&retention->mutex);
+    return due;
 }
 
 void retention_stop_begin(hf_bus *bus)
@@ -299,7 +294,6 @@ void retention_stop_begin(hf_bus *bus)
     if (retention) {
         pthread_mutex_lock(&retention->mutex);
         retention->stopping = true;
-        pthread_cond_broadcast(&retention->changed);
         pthread_mutex_unlock(&retention->mutex);
     }
 }

@@ -19,6 +19,8 @@
  * that starts, or finds that the clock was set back, goes through all schedules
  * (schedules_plan_anew).
  *
+ * It also says when it is time for retention (retention.h), which then has a thread of its own.
+ *
  * What fails is said in the log and tried again after a pause; what is due stays due. A schedule
  * that this process cannot read is logged once in COMPLAIN_MS. What one turn does is in turn.c.
  *
@@ -34,6 +36,7 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/time/clock.h"
+#include "bus/timers/retention.h"
 #include "bus/timers/schedule.h"
 #include "bus/watch.h"
 
@@ -169,7 +172,8 @@ static void *scheduler_main(void *ctx)
             break;
         }
         uint64_t timers = store_timers_news(bus->store);
-        struct deadline due = deadline_after_ms(take_turn(scheduler));
+        struct deadline retention = retention_look(bus);
+        struct deadline due = deadline_earlier(deadline_after_ms(take_turn(scheduler)), retention);
         if (wait_for_news(scheduler, seen, timers, due)) {
             int64_t left_ms = deadline_left_ms(due);
             int64_t pause_ms = left_ms >= 0 && left_ms < LOOK_MS ? left_ms : LOOK_MS;

@@ -411,9 +411,10 @@ uint64_t postgres_other_news(struct engine *engine)
     return atomic_load(&postgres_of(engine)->keeper.other_news);
 }
 
+/* Sessions of the pool, but for one of the scheduler and one for calls of the application. */
 int32_t postgres_calls_max(struct engine *engine)
 {
-    return postgres_of(engine)->address.sessions_max;
+    return postgres_of(engine)->pool.limit - 2;
 }
 
 uint64_t postgres_timers_news(struct engine *engine)
