@@ -56,6 +56,10 @@ HF_API struct sqlite3 *hf_delivery_sqlite(const hf_delivery *delivery);
 HF_API struct pg_conn *hf_delivery_postgres(const hf_delivery *delivery);
 /* Says why the attempt failed; kept with the attempt (up to 2048 bytes), shown in dead letters. */
 HF_API void hf_delivery_error(hf_delivery *delivery, const char *format, ...) HF_PRINTF(2, 3);
+/* If this attempt fails and there is another one, that begins after at least this time: what the
+ * handler depends on has said when to come again. The wait of the retry policy counts where it is
+ * longer; retry_max_ms does not limit this one, 366 days do. The last call of an attempt counts. */
+HF_API void hf_delivery_retry_in(hf_delivery *delivery, int64_t delay_ms);
 
 typedef int64_t hf_handler_id;
 

@@ -55,6 +55,47 @@ static void delays_grow_from_the_base_by_the_multiplier_up_to_the_maximum(void *
     }
 }
 
+static hf_verdict fail_and_ask_for_time(const hf_event *event, hf_delivery *delivery,
+                                        struct recorder *recorder)
+{
+    (void)event;
+    (void)recorder;
+    if (hf_delivery_attempt(delivery) == 1) {
+        hf_delivery_retry_in(delivery, 70000);
+        hf_delivery_retry_in(delivery, 150); /* the last call counts */
+    } else if (hf_delivery_attempt(delivery) == 2) {
+        hf_delivery_retry_in(delivery, 5);
+    } else if (hf_delivery_attempt(delivery) == 3) {
+        hf_delivery_retry_in(delivery, -1);
+    }
+    return HF_RETRY;
+}
+
+static void a_handler_can_make_the_next_attempt_wait_longer_but_not_shorter(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_and_ask_for_time);
+    hf_subscription_options options = quick_options();
+    const int64_t expected_ms[] = {150, 20, 20};
+    struct logged logged[8];
+
+    options.attempts_max = 4;
+    options.retry_base_ms = 20;
+    options.retry_multiplier = 1.0;
+    options.retry_max_ms = 20;
+    options.retry_jitter_percent = 0;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    settle_all(scene->bus, "a");
+    assert_true(scene_wait_logged(scene, "", 4));
+    assert_int_equal(scene_logged(scene, "", logged, COUNTED(logged)), 4);
+    for (size_t i = 0; i < COUNTED(expected_ms); i++) {
+        assert_int_equal(logged[i].delay_ms, expected_ms[i]);
+        assert_true(pause_ms(recorder, i) >= expected_ms[i] - 2);
+    }
+}
+
 static void jitter_stays_within_its_percentage_and_the_maximum(void **state)
 {
     struct scene *scene = *state;
@@ -555,6 +596,7 @@ static void an_unknown_verdict_is_a_failure(void **state)
 
 static const struct CMUnitTest tests[] = {
     scene_test(delays_grow_from_the_base_by_the_multiplier_up_to_the_maximum),
+    scene_test(a_handler_can_make_the_next_attempt_wait_longer_but_not_shorter),
     scene_test(jitter_stays_within_its_percentage_and_the_maximum),
     scene_test(an_event_is_dead_after_attempts_max_with_every_error),
     scene_test(with_one_attempt_there_is_no_retry),

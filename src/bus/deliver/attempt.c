@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/text/glob.h"
+#include "base/time/retry.h"
 
 static _Thread_local struct hf_delivery *current;
 
@@ -70,6 +71,7 @@ bool attempt_run(struct hf_delivery *delivery, const struct handlers *handlers,
     bool any = false;
     delivery->error[0] = '\0';
     delivery->excused = false;
+    delivery->retry_in_ms = 0;
     current = delivery;
     for (size_t i = 0; i < handlers->count && verdict == HF_ACK; i++) {
         const struct handler *handler = &handlers->items[i];
@@ -152,4 +154,11 @@ void hf_delivery_error(hf_delivery *delivery, const char *format, ...)
     va_start(args, format);
     vsnprintf(delivery->error, sizeof delivery->error, format, args);
     va_end(args);
+}
+
+void hf_delivery_retry_in(hf_delivery *delivery, int64_t delay_ms)
+{
+    delivery->retry_in_ms = delay_ms < 0                    ? 0
+                            : delay_ms > RETRY_DELAY_MS_MAX ? RETRY_DELAY_MS_MAX
+                                                            : delay_ms;
 }

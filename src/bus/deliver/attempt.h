@@ -16,6 +16,7 @@ struct hf_delivery {
     int32_t attempts_max;
     atomic_bool *cancelled; /* set when the attempt has timed out or the bus is stopping */
     bool excused;           /* a call was refused because the bus is shut down */
+    int64_t retry_in_ms;    /* the least wait before the next attempt; 0: by the retry policy */
     char error[HF_ERROR_BYTES_MAX + 1];
 };
 

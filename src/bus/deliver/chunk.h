@@ -27,6 +27,7 @@ struct chunk_result {
     hf_verdict verdict;
     enum cause cause; /* of a failure that is not the handler's answer; else CAUSE_NONE */
     char *error;      /* mem_free; NULL if none */
+    int64_t wait_ms;  /* the least wait before the next attempt (hf_delivery_retry_in) */
     bool lane_busy;   /* transactional: see tx_leave */
     bool before;      /* transactional: it was settled before, and has not run */
 };

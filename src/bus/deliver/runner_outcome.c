@@ -35,6 +35,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         .cause = slot->cause,
         .error = text_of(slot->error),
         .delay_ms = -1,
+        .wait_ms = slot->wait_ms,
         .last = slot_is(slot, TRAIT_SPLITTING),
         .unit = slot->mark,
     };

@@ -245,6 +245,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
     slot->verdict = result->verdict;
     slot->cause = result->cause;
     slot->error = result->error;
+    slot->wait_ms = result->wait_ms;
     slot_set(slot, TRAIT_IN_TX, in_tx);
     if (halts) {
         runner_raise(runner, BAR_HALTING); /* the subscription pauses: nothing more begins */

@@ -127,7 +127,8 @@ static int64_t delay_ms(const hf_subscription_options *options, const struct end
     }
     struct retry_policy policy = options_retry(options);
     int32_t runs = counts ? outcome->attempts : outcome->attempts + outcome->uncounted;
-    return retry_delay_ms(&policy, runs + 1, random);
+    int64_t wait_ms = retry_delay_ms(&policy, runs + 1, random);
+    return wait_ms > ending->wait_ms ? wait_ms : ending->wait_ms;
 }
 
 hf_status verdict_outcome(const hf_subscription_options *options, const struct entry *entry,

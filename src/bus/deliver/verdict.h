@@ -28,6 +28,7 @@ struct ending {
     enum cause cause;      /* CAUSE_NONE: the verdict says it */
     struct text error;     /* absent: a general sentence is used */
     int64_t delay_ms;      /* -1: by the retry policy */
+    int64_t wait_ms;       /* by the retry policy, but at least this */
     bool last;             /* there is no other attempt, whatever attempts_max says */
     struct unit_mark unit; /* of a batch: what failed together */
 };

@@ -73,6 +73,7 @@ struct slot {
     hf_verdict verdict;
     enum cause cause;                /* of a failed attempt, if it is not the handler's answer */
     char *error;                     /* of a failed attempt; mem_free */
+    int64_t wait_ms;                 /* of a failed attempt: the least wait before the next one */
     struct event_batch *event_batch; /* counted */
     const struct entry *entry;       /* on the event_batch */
     uint64_t lane;                   /* the entry's */

@@ -261,6 +261,7 @@ static bool run_one(struct worker *worker, size_t i)
     if (result->verdict != HF_ACK && delivery->error[0]) {
         result->error = mem_dup(delivery->error, strlen(delivery->error));
     }
+    result->wait_ms = delivery->retry_in_ms;
     if (worker->tx) {
         leave(worker, i, several, ran && result->verdict == HF_ACK);
     }
