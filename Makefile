@@ -144,7 +144,7 @@ LIBS := -lsqlite3 -lm -ldl
 # What the command needs beyond the library; tests link the command's parts, too.
 CLI_LIBS := -lyaml
 # What the program with the HTTP server needs besides.
-SERVER_LIBS := -lmicrohttpd -lgnutls
+SERVER_LIBS := -lmicrohttpd -lcurl -lgnutls
 
 # Warnings stop the build in `make test` only: a newer compiler must not break a user's build.
 # This is no part of $(BUILD)/flags, so switching it recompiles nothing.

@@ -106,7 +106,11 @@ subscriptions:
     batch: 5
     retry: {bsae: 1s}
     transactional: on
-    handler: {http: 'https://example.org'}
+    handler: {http: 'ftp://example.org', secret: x}
+  - name: b
+    on: x.*
+    from: start
+    handler: {timeout: 1s}
 END
 exits 2 "a bad file is refused" config check bad.yaml
 has "an unknown key: file, line, column, path, suggestion, what is allowed" err \
@@ -119,12 +123,14 @@ has "an unknown key inside" err \
     'bad\.yaml:9:13: subscriptions\[0\]\.retry\.bsae: .*did you mean base'
 has "what makes no sense for commands" err \
     'bad\.yaml:10:5: subscriptions\[0\]\.transactional is not for commands'
-has "what does not exist yet" err \
-    'bad\.yaml:11:15: subscriptions\[0\]\.handler\.http is not supported'
-has "what is missing" err 'bad\.yaml:4:5: subscriptions\[0\]\.handler\.exec is missing'
-is "all at once" "$(grep -c bad.yaml err)" 7
+has "a URL that is none of a webhook" err \
+    'bad\.yaml:11:21: subscriptions\[0\]\.handler\.http: .* begins with https:// or http://'
+has "a secret that is not in a file" err \
+    'bad\.yaml:11:42: subscriptions\[0\]\.handler\.secret is not allowed'
+has "what is missing" err 'bad\.yaml:12:5: subscriptions\[1\]\.handler is missing'
+is "all at once" "$(grep -c bad.yaml err)" 8
 exits 2 "work refuses it, too" work --config bad.yaml
-is "with the same words" "$(grep -c bad.yaml err)" 7
+is "with the same words" "$(grep -c bad.yaml err)" 8
 { cat shop.yaml; for i in $(seq 20); do echo "    wrong$i: 1"; done; } >many.yaml
 exits 2 "of many mistakes" config check many.yaml
 is "ten are told" "$(grep -c '^holdfast: many' err)" 10

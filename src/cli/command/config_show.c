@@ -7,6 +7,7 @@
  */
 #include "base/banned.h"
 #include "cli/config/setting.h"
+#include "cli/config/webhook_options.h"
 #include "cli/config/work_options.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
@@ -14,6 +15,7 @@
 #include "cli/core/show.h"
 #include "cli/core/table.h"
 #include "cli/core/url.h"
+#include "cli/webhook/webhook.h"
 #include "cli/work/work.h"
 
 #define LINE_BYTES_MAX 1048576
@@ -127,6 +129,8 @@ static const char *value_text(struct show *show, const struct config_setting *se
     }
     if (is_url) {
         buf_printf(&show->text, "%s", url_shown(setting->value.text, shown));
+    } else if (setting->value.row && strcmp(setting->value.row->name, "http") == 0) {
+        buf_printf(&show->text, "%s", webhook_url_shown(setting->value.text, shown, sizeof shown));
     } else if (setting->item_count > 1 || setting->is_list) {
         for (size_t i = 0; i < setting->item_count; i++) {
             buf_printf(&show->text, "%s%s", i ? " " : "", setting->items[i]);
@@ -261,6 +265,7 @@ static const struct option_row show_options[] = {
     WORK_OPTION_CONFIG,
     WORK_OPTION_EXEC,
     WORK_OPTION_OUTPUT,
+    WEBHOOK_OPTIONS,
     SUBOPTIONS_PATTERNS,
     WORK_OPTION_PARTITION,
     WORK_OPTION_TOTAL,

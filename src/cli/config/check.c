@@ -14,6 +14,7 @@
 #include "base/time/cron.h"
 #include "base/time/zone.h"
 #include "cli/core/guard.h"
+#include "cli/webhook/webhook.h"
 
 #include <inttypes.h>
 
@@ -46,6 +47,12 @@ static hf_status check_by(const struct config_key *key, struct text text)
         hf_status status = zone_new(text, NULL, &zone);
         zone_free(zone);
         return status;
+    }
+    case CONFIG_TEXT_URL:
+        return webhook_url_check(text, NULL);
+    case CONFIG_TEXT_NETWORK: {
+        struct network network;
+        return network_parse(text, &network);
     }
     case CONFIG_TEXT_TYPE:
         return glob_check_type(text);
@@ -138,12 +145,55 @@ static void check_command(const struct config_entry *subscription, size_t index,
 {
     const struct config_value *command =
         value_of(subscription->values, CONFIG_SUBSCRIPTION, "handler.exec");
+    const struct config_value *url =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "handler.http");
 
+    if (command->place.line && url->place.line) {
+        config_problem(problems, url->place,
+                       "subscriptions[%zu].handler.http: there is also handler.exec in line %d; "
+                       "only one may be",
+                       index, command->place.line);
+    }
     if (command->place.line && command->item_count > 0 && config_blank(command->items[0])) {
         config_problem(problems, command->place,
                        "subscriptions[%zu].handler.exec is empty: every event would be settled "
                        "without doing anything; if that is meant, write 'true'",
                        index);
+    }
+}
+
+/* What belongs to the other kind of handler would be without effect. */
+static void check_handler(const struct config_entry *subscription, size_t index,
+                          struct config_problems *problems)
+{
+    static const char *const of_http[] = {"http_format",   "http_timeout",  "connect_timeout",
+                                          "max_per_host",  "secret_file",   "ca_file",
+                                          "allow_private", "allow_networks"};
+    const struct config_value *url =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "handler.http");
+    const struct config_value *command =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "handler.exec");
+    const struct config_value *output =
+        value_of(subscription->values, CONFIG_SUBSCRIPTION, "handler.output");
+
+    if (url->place.line && output->place.line) {
+        config_problem(problems, output->place,
+                       "subscriptions[%zu].handler.output is for commands, and the handler is "
+                       "http",
+                       index);
+    }
+    for (size_t i = 0; i < sizeof of_http / sizeof of_http[0]; i++) {
+        char path[CONFIG_PATH_BYTES];
+        const struct config_value *value;
+
+        snprintf(path, sizeof path, "handler.%s", of_http[i]);
+        value = value_of(subscription->values, CONFIG_SUBSCRIPTION, path);
+        if (value->place.line && command->place.line && !url->place.line) {
+            config_problem(problems, value->place,
+                           "subscriptions[%zu].%s is for webhooks (handler.http), and the handler "
+                           "is a command",
+                           index, path);
+        }
     }
 }
 
@@ -267,6 +317,7 @@ void config_check_entry(struct config_entry *const *entries, size_t index, const
 
     if (scope == CONFIG_SUBSCRIPTION) {
         check_command(entry, index, problems);
+        check_handler(entry, index, problems);
         check_retry(entry, index, problems);
         check_options(entry, index, problems);
         check_partition(entry, index, problems);

@@ -15,6 +15,7 @@
 #include "cli/config/yaml.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
+#include "cli/webhook/network.h"
 
 #include <assert.h>
 
@@ -89,7 +90,8 @@ static void read_list(struct walk *walk, const struct config_key *key, size_t in
         config_problem(walk->problems, node->place, "there is no memory for the file");
         return;
     }
-    if (count == 0 || (key->text == CONFIG_TEXT_PATTERN && count > HF_PATTERNS_MAX)) {
+    if (count == 0 || (key->text == CONFIG_TEXT_PATTERN && count > HF_PATTERNS_MAX) ||
+        (key->text == CONFIG_TEXT_NETWORK && count > NETWORKS_MAX)) {
         char form[192];
         config_key_takes(key, form, sizeof form);
         config_problem(walk->problems, node->place, "%s%s %s; here are %zu", walk->shown, key->path,
@@ -286,6 +288,18 @@ static void check_required(struct walk *walk, const struct config_node *map)
     }
 }
 
+/* A subscription says what handles its events, one way or the other. */
+static void check_handled(struct walk *walk, const struct config_node *map)
+{
+    if (walk->scope == CONFIG_SUBSCRIPTION && !is_mentioned(map, "handler.exec") &&
+        !is_mentioned(map, "handler.http")) {
+        config_problem(walk->problems, map->place,
+                       "%shandler is missing; it has exec, a command for the shell or a list: a "
+                       "program and its arguments; or http, a URL to post events to",
+                       walk->shown);
+    }
+}
+
 static void walk_scope(struct walk *walk, const struct config_node *node)
 {
     if (node->broken) {
@@ -303,6 +317,7 @@ static void walk_scope(struct walk *walk, const struct config_node *node)
     }
     walk_map(walk, "", node);
     check_required(walk, node);
+    check_handled(walk, node);
 }
 
 /* A list whose members are mappings of one scope. */

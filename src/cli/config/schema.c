@@ -10,8 +10,10 @@
 
 #include "base/banned.h"
 #include "cli/config/schedule_options.h"
+#include "cli/config/webhook_options.h"
 #include "cli/config/work_options.h"
 #include "cli/core/args_value.h"
+#include "cli/webhook/network.h"
 
 #include <assert.h>
 
@@ -26,6 +28,18 @@ static const struct option_row row_node_id = WORK_OPTION_NODE_ID;
 static const struct option_row row_node_description = WORK_OPTION_NODE_DESCRIPTION;
 static const struct option_row row_node_metadata = WORK_OPTION_NODE_METADATA;
 static const struct option_row row_heartbeat = WORK_OPTION_HEARTBEAT;
+
+static const struct option_row row_http = WEBHOOK_OPTION_URL;
+static const struct option_row row_http_format = WEBHOOK_OPTION_FORMAT;
+static const struct option_row row_http_timeout = WEBHOOK_OPTION_TIMEOUT;
+static const struct option_row row_connect = WEBHOOK_OPTION_CONNECT;
+static const struct option_row row_per_host = WEBHOOK_OPTION_PER_HOST;
+static const struct option_row row_secret = WEBHOOK_OPTION_SECRET;
+static const struct option_row row_ca = WEBHOOK_OPTION_CA;
+static const struct option_row row_network = WEBHOOK_OPTION_NETWORK;
+/* An option of the command line is on if it is there. */
+static const struct option_row row_private = {"", 0, OPTION_CHOICE,       "WHAT", "off|on",
+                                              0,  0, WEBHOOK_PRIVATE_HELP};
 
 static const struct option_row row_url = {"db", 0, OPTION_TEXT, "URL", NULL, 0, 0, "the database"};
 static const struct option_row row_url_file = {
@@ -103,8 +117,24 @@ static const struct config_key subscription_keys[] = {
     {"name", &row_name, NULL, NULL, NULL, NULL, CONFIG_TEXT_SUBSCRIPTION, true, false},
     {"on", &row_pattern, NULL, "on", NULL, NULL, CONFIG_TEXT_PATTERN, true, true},
     {"from", &row_from, NULL, "from", NULL, NULL, CONFIG_TEXT_ANY, true, false},
-    {"handler.exec", &row_exec, NULL, "exec", NULL, NULL, CONFIG_TEXT_COMMAND, true, true},
+    {"handler.exec", &row_exec, NULL, "exec", NULL, NULL, CONFIG_TEXT_COMMAND, false, true},
     {"handler.output", &row_output, NULL, "output", NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"handler.http", &row_http, NULL, "http", NULL, NULL, CONFIG_TEXT_URL, false, false},
+    {"handler.http_format", &row_http_format, "binary", "http-format", NULL, NULL, CONFIG_TEXT_ANY,
+     false, false},
+    {"handler.http_timeout", &row_http_timeout, "30s", "http-timeout", NULL, NULL, CONFIG_TEXT_ANY,
+     false, false},
+    {"handler.connect_timeout", &row_connect, "5s", "connect-timeout", NULL, NULL, CONFIG_TEXT_ANY,
+     false, false},
+    {"handler.max_per_host", &row_per_host, "16", "max-per-host", NULL, NULL, CONFIG_TEXT_ANY,
+     false, false},
+    {"handler.secret_file", &row_secret, NULL, "secret-file", NULL, NULL, CONFIG_TEXT_FILE, false,
+     false},
+    {"handler.ca_file", &row_ca, NULL, "ca-file", NULL, NULL, CONFIG_TEXT_FILE, false, false},
+    {"handler.allow_private", &row_private, "off", "allow-private", NULL, NULL, CONFIG_TEXT_ANY,
+     false, false},
+    {"handler.allow_networks", &row_network, NULL, "allow-network", NULL, NULL, CONFIG_TEXT_NETWORK,
+     false, true},
     {"partition", &row_partition, NULL, "partition", NULL, NULL, CONFIG_TEXT_PARTITIONS, false,
      false},
     {"total_partitions", &row_total, NULL, "total-partitions", NULL, NULL, CONFIG_TEXT_ANY, false,
@@ -150,9 +180,10 @@ static const struct {
     {CONFIG_SUBSCRIPTION, "tx_max",
      "is for transactional handlers, which a command cannot be; "
      "leave it out"},
-    {CONFIG_SUBSCRIPTION, "handler.http",
-     "is not supported by this version: the handler must be exec, a command to run"},
+    {CONFIG_SUBSCRIPTION, "handler.secret",
+     "is not allowed: secrets belong in a file of their own, which secret_file names"},
     {CONFIG_SUBSCRIPTION, "exec", "belongs below handler: handler: {exec: COMMAND}"},
+    {CONFIG_SUBSCRIPTION, "http", "belongs below handler: handler: {http: URL}"},
     {CONFIG_SUBSCRIPTION, "timeout", "belongs below handler: handler: {timeout: 30s}"},
     {CONFIG_SUBSCRIPTION, "retries", "is called retry.attempts here, and counts the first try"},
     {CONFIG_SCHEDULE, "expression", "is called cron here"},
@@ -323,6 +354,13 @@ void config_key_takes(const struct config_key *key, char *ret_form, size_t bytes
     case CONFIG_TEXT_COMMAND:
         snprintf(ret_form, bytes,
                  "takes a command for the shell, or a list: a program and its arguments");
+        return;
+    case CONFIG_TEXT_URL:
+        snprintf(ret_form, bytes, "takes a URL that begins with https:// or http://");
+        return;
+    case CONFIG_TEXT_NETWORK:
+        snprintf(ret_form, bytes, "takes a network, as 10.1.0.0/16, or a list of them, at most %d",
+                 NETWORKS_MAX);
         return;
     case CONFIG_TEXT_PARTITIONS:
         snprintf(ret_form, bytes, "takes numbers and ranges from 0, as 3 or 3,5-7");

@@ -19,8 +19,8 @@
 #include "base/text/buf.h"
 #include "cli/config/suboptions.h"
 
-#define CONFIG_KEYS_MAX (SUBOPTIONS_MAX + 8) /* of one scope */
-#define CONFIG_PATH_BYTES 128                /* of a path with its NUL */
+#define CONFIG_KEYS_MAX (SUBOPTIONS_MAX + 24) /* of one scope */
+#define CONFIG_PATH_BYTES 128                 /* of a path with its NUL */
 
 enum config_scope { CONFIG_DATABASE, CONFIG_SUBSCRIPTION, CONFIG_SCHEDULE, CONFIG_RETENTION };
 
@@ -39,7 +39,9 @@ enum config_text {
     CONFIG_TEXT_TYPE,
     CONFIG_TEXT_JSON,
     CONFIG_TEXT_OBJECT, /* JSON, an object */
-    CONFIG_TEXT_COMMAND
+    CONFIG_TEXT_COMMAND,
+    CONFIG_TEXT_URL, /* of a webhook */
+    CONFIG_TEXT_NETWORK
 };
 
 struct config_key {

@@ -51,6 +51,10 @@ static bool by_flag(struct config *config, const struct args *args, const struct
         return by_retries(config, args, key, setting);
     }
     setting->value = *value;
+    if (value->row->kind == OPTION_FLAG) {
+        struct arg_value on = {.row = key->row, .text = "on", .number = HF_ON};
+        setting->value = on;
+    }
     if (key->list) {
         size_t max = HF_PATTERNS_MAX + 1;
         const char **items = arena_alloc(&config->arena, max * sizeof items[0]);

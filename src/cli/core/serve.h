@@ -19,4 +19,9 @@
 /* Serves until the end. Answers an exit status. */
 int serve_run(struct cli *cli);
 
+/* Becomes the program that has the server, with the arguments of this one; only in the program
+ * without it. Returns an exit status after a complaint, in which `why` says what for: "which has
+ * the HTTP server". */
+int serve_become(struct cli *cli, const char *why);
+
 #endif

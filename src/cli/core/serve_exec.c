@@ -28,6 +28,11 @@ static void become(const char *own, const char *folder, char **argv)
 
 int serve_run(struct cli *cli)
 {
+    return serve_become(cli, "which has the HTTP server");
+}
+
+int serve_become(struct cli *cli, const char *why)
+{
     char own[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
 
@@ -38,8 +43,7 @@ int serve_run(struct cli *cli)
             become(own, INSTALLED, cli->argv);
         }
     }
-    out_complain("the program %s, which has the HTTP server, cannot be started: %s", SERVE_PROGRAM,
-                 strerror(errno));
+    out_complain("the program %s, %s, cannot be started: %s", SERVE_PROGRAM, why, strerror(errno));
     out_hint("It is a part of Holdfast of its own: `make install`, or the package "
              "holdfast-server.");
     return EXIT_UNAVAILABLE;

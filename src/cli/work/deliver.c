@@ -21,6 +21,7 @@
 #include "cli/core/out.h"
 #include "cli/core/show.h"
 #include "cli/core/stop.h"
+#include "cli/webhook/trace.h"
 #include "cli/work/exec.h"
 #include "cli/work/log.h"
 
@@ -53,6 +54,8 @@ static const char *const variables[] = {
     "HOLDFAST_EVENTS",
     "HOLDFAST_PAYLOAD",
     "HOLDFAST_DELIVERIES",
+    "TRACEPARENT",
+    "TRACESTATE",
 };
 
 /* ---- Environment ----------------------------------------------------------------------------- */
@@ -95,6 +98,10 @@ bool deliver_init(struct deliver *deliver)
 void deliver_release(struct deliver *deliver)
 {
     output_close(&deliver->output);
+    if (deliver->webhook) {
+        deliver->client->close(deliver->webhook);
+        deliver->webhook = NULL;
+    }
     free(deliver->environment);
     free(deliver->open_url);
     deliver->environment = NULL;
@@ -157,6 +164,17 @@ static void set_event(struct environment *set, const hf_event *event)
     set_number(set, "HOLDFAST_DELIVERIES", event->deliveries);
     if (event->payload_bytes <= PAYLOAD_BYTES_MAX) {
         set_bytes(set, "HOLDFAST_PAYLOAD", (struct text){event->payload, event->payload_bytes});
+    }
+}
+
+/* So that what the command does is seen as a part of what led to the event. */
+static void set_trace(struct environment *set, const hf_event *event)
+{
+    struct event_trace trace;
+
+    if (event_trace(event, &trace)) {
+        set_text(set, "TRACEPARENT", trace.parent);
+        set_text(set, "TRACESTATE", trace.state[0] ? trace.state : NULL);
     }
 }
 
@@ -398,6 +416,7 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
         set_batch(&set, events, count);
     } else {
         set_event(&set, events[0]);
+        set_trace(&set, events[0]);
     }
     set_delivery(&set, deliver, delivery, events[0]->namespace_name);
     environment = join_environment(deliver, &set);
@@ -439,8 +458,43 @@ static bool is_refused(hf_delivery *delivery, struct deliver *deliver)
     return true;
 }
 
+static bool is_stopping(void *ctx)
+{
+    const struct run *run = ctx;
+
+    return atomic_load(&run->deliver->drain_until_us) != 0;
+}
+
+/* Posts one event, or (batch) all of them. */
+static hf_verdict post(const hf_event *const *events, size_t count, bool batch,
+                       hf_delivery *delivery, struct deliver *deliver)
+{
+    struct run run = {deliver, delivery, NULL};
+    struct webhook_job job = {.events = events,
+                              .count = count,
+                              .batch = batch,
+                              .delivery = delivery,
+                              .cancelled = is_cancelled,
+                              .stopping = is_stopping,
+                              .ctx = &run};
+    int64_t grace_ms;
+    hf_verdict verdict;
+
+    deliver_times(deliver->handler_timeout_ms, &job.limit_ms, &grace_ms);
+    verdict = deliver->client->post(deliver->webhook, &job);
+    if (verdict == HF_RETRY_UNCOUNTED) {
+        atomic_fetch_add(&deliver->uncounted, 1);
+    }
+    return verdict;
+}
+
 hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx)
 {
+    struct deliver *deliver = ctx;
+
+    if (deliver->webhook) {
+        return post(&event, 1, false, delivery, deliver);
+    }
     return is_refused(delivery, ctx) ? HF_RETRY_UNCOUNTED
                                      : run_command(&event, 1, false, delivery, ctx);
 }
@@ -448,6 +502,11 @@ hf_verdict deliver_event(const hf_event *event, hf_delivery *delivery, void *ctx
 hf_verdict deliver_batch(const hf_event *const *events, size_t count, hf_delivery *delivery,
                          void *ctx)
 {
+    struct deliver *deliver = ctx;
+
+    if (deliver->webhook) {
+        return post(events, count, true, delivery, deliver);
+    }
     return is_refused(delivery, ctx) ? HF_RETRY_UNCOUNTED
                                      : run_command(events, count, true, delivery, ctx);
 }

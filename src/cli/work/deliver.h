@@ -4,6 +4,7 @@
 #ifndef HF_CLI_WORK_DELIVER_H
 #define HF_CLI_WORK_DELIVER_H
 
+#include "cli/webhook/webhook.h"
 #include "cli/work/output.h"
 
 #include <holdfast.h>
@@ -12,7 +13,9 @@
 #include <stdint.h>
 
 struct deliver {
-    const char *command;        /* for /bin/sh -c */
+    const char *command; /* for /bin/sh -c; NULL: events are posted */
+    const struct webhook_client *client;
+    struct webhook *webhook;    /* where they are posted to; owned */
     const char *url;            /* for $HOLDFAST_URL of the command */
     char *open_url;             /* the same without passwords, for the command */
     int64_t handler_timeout_ms; /* of the subscription */

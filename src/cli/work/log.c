@@ -110,6 +110,11 @@ static void on_record(const hf_log_record *record, void *ctx)
     write_record(record);
 }
 
+void work_log_record(const hf_log_record *record, void *ctx)
+{
+    on_record(record, ctx);
+}
+
 void work_log_options(hf_options *options, struct work_log *log)
 {
     options->log = on_record;

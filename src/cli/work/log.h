@@ -19,6 +19,9 @@ struct work_log {
 /* Makes the bus log to stderr and count in `log`, which outlives the bus. */
 void work_log_options(hf_options *options, struct work_log *log);
 
+/* An hf_log_fn; ctx is a struct work_log. */
+void work_log_record(const hf_log_record *record, void *ctx);
+
 /* A dated line about a subscription (NULL: about none); not with --quiet. */
 void work_log_say(const char *subscription, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -8,6 +8,7 @@
 #include "cli/work/work.h"
 
 #include "base/banned.h"
+#include "base/err.h"
 #include "cli/config/check.h"
 #include "cli/config/setting.h"
 #include "cli/config/suboptions.h"
@@ -18,6 +19,66 @@
 #include <assert.h>
 
 #define DRAIN_MS 30000
+#define ARGS_ARENA_BYTES 65536 /* for lists of the command line */
+
+static struct config_setting item_setting(struct work *work,
+                                          const struct config_entry *subscription, const char *path)
+{
+    return config_setting_of(&work->config, subscription->values, &work->cli->args,
+                             CONFIG_SUBSCRIPTION, path);
+}
+
+/* ---- Webhooks -------------------------------------------------------------------------------- */
+
+static int plan_networks(struct work *work, struct work_item *item,
+                         const struct config_setting *setting)
+{
+    struct network_rules *rules = &item->webhook.networks;
+
+    if (setting->item_count > NETWORKS_MAX) {
+        return args_usage(&work->cli->args, "more than %d networks", NETWORKS_MAX);
+    }
+    for (size_t i = 0; i < setting->item_count; i++) {
+        if (network_parse(text_of(setting->items[i]), &rules->networks[rules->count++])) {
+            return args_usage(&work->cli->args, "--allow-network: %s", err_message());
+        }
+    }
+    return EXIT_OK;
+}
+
+/* How events are posted, if they are: --http wins over a command of the file, and --exec over a URL
+ * of it. 0, or the exit code. */
+static int plan_webhook(struct work *work, struct work_item *item,
+                        const struct config_entry *subscription)
+{
+    const struct args *args = &work->cli->args;
+    struct webhook_options *options = &item->webhook;
+    struct config_setting url = item_setting(work, subscription, "handler.http");
+    struct config_setting networks = item_setting(work, subscription, "handler.allow_networks");
+
+    if (!url.value.text || (args_given(args, "exec") && url.origin != CONFIG_BY_FLAG)) {
+        return EXIT_OK;
+    }
+    if (webhook_url_check(text_of(url.value.text), NULL)) {
+        return args_usage(args, "--http: %s", err_message());
+    }
+    options->url = url.value.text;
+    options->secret_file = item_setting(work, subscription, "handler.secret_file").value.text;
+    options->ca_file = item_setting(work, subscription, "handler.ca_file").value.text;
+    options->structured = item_setting(work, subscription, "handler.http_format").value.number == 2;
+    options->per_host_max =
+        (int)item_setting(work, subscription, "handler.max_per_host").value.number;
+    options->timeout_ms = item_setting(work, subscription, "handler.http_timeout").value.number;
+    options->connect_ms = item_setting(work, subscription, "handler.connect_timeout").value.number;
+    options->networks.allow_private =
+        item_setting(work, subscription, "handler.allow_private").value.number == HF_ON;
+    item->deliver.command = NULL;
+    item->output = NULL;
+    if (work->file && strcmp(work->file, "-") == 0) {
+        return args_usage(args, "a file with http handlers is read twice: give it by its name");
+    }
+    return plan_networks(work, item, &networks);
+}
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
@@ -27,7 +88,10 @@ static int plan_by_args(struct work *work, hf_options *options)
     struct work_item *item = &work->items[0];
     const char *patterns[HF_PATTERNS_MAX + 1];
     size_t count = args_all(args, "on", patterns, HF_PATTERNS_MAX + 1);
+    static const struct config_entry none; /* nothing is in a file */
+    int code;
 
+    arena_init(&work->config.arena, ARGS_ARENA_BYTES);
     if (args->word_count == 0) {
         return args_usage(args,
                           "SUB is missing: holdfast work SUB --exec COMMAND; or describe "
@@ -40,8 +104,13 @@ static int plan_by_args(struct work *work, hf_options *options)
                           "(--config FILE)",
                           args->words[1]);
     }
-    if (!args_given(args, "exec")) {
-        return args_usage(args, "--exec is missing: the command to run for each event%s",
+    if (args_given(args, "exec") && args_given(args, "http")) {
+        return args_usage(args, "--exec and --http: give one of them");
+    }
+    if (!args_given(args, "exec") && !args_given(args, "http")) {
+        return args_usage(args,
+                          "--exec is missing: the command to run for each event; or --http, the "
+                          "URL to post it to%s",
                           access(CONFIG_FILE_DEFAULT, F_OK) == 0
                               ? "; or --config " CONFIG_FILE_DEFAULT " for the one of the file"
                               : "");
@@ -58,6 +127,10 @@ static int plan_by_args(struct work *work, hf_options *options)
     item->batches = args_given(args, "batch-by");
     item->deliver.command = args_text(args, "exec");
     item->output = args_text(args, "output");
+    code = plan_webhook(work, item, &none);
+    if (code) {
+        return code;
+    }
     work->count = 1;
     work->drain_ms = args_number(args, "drain", DRAIN_MS);
     options->node_name = args_text(args, "node");
@@ -102,7 +175,8 @@ static struct config_entry *find_named(const struct args *args, const struct con
 size_t work_select(const struct args *args, const struct config *config, const char *file,
                    struct config_entry **ret_chosen)
 {
-    static const char *const of_one[] = {"exec", "on", "from", "partition", "total-partitions"};
+    static const char *const of_one[] = {"exec", "http",      "on",
+                                         "from", "partition", "total-partitions"};
     size_t count = args->word_count ? args->word_count : config->subscription_count;
 
     assert(count <= CONFIG_SUBSCRIPTIONS_MAX); /* of words, by the table of commands */
@@ -128,13 +202,6 @@ size_t work_select(const struct args *args, const struct config *config, const c
     return count;
 }
 
-static struct config_setting item_setting(struct work *work,
-                                          const struct config_entry *subscription, const char *path)
-{
-    return config_setting_of(&work->config, subscription->values, &work->cli->args,
-                             CONFIG_SUBSCRIPTION, path);
-}
-
 static int plan_item(struct work *work, struct work_item *item, struct config_entry *subscription)
 {
     const struct args *args = &work->cli->args;
@@ -158,11 +225,11 @@ static int plan_item(struct work *work, struct work_item *item, struct config_en
     item->options = config_options(&work->config, subscription, args);
     item->deliver.command = config_command(&work->config, &command);
     item->output = output.value.text;
-    if (!item->deliver.command || patterns.item_count == 0) {
+    if ((command.value.text && !item->deliver.command) || patterns.item_count == 0) {
         out_complain("there is no memory for the configuration");
         return EXIT_ERROR;
     }
-    return EXIT_OK;
+    return plan_webhook(work, item, subscription);
 }
 
 static struct config_setting database_setting(struct work *work, const char *path)
@@ -206,7 +273,7 @@ static int check_commands(const struct work *work)
     int64_t total = 0;
 
     for (size_t i = 0; i < work->count; i++) {
-        if (config_blank(work->items[i].deliver.command)) {
+        if (!work->items[i].webhook.url && config_blank(work->items[i].deliver.command)) {
             return args_usage(&work->cli->args,
                               "--exec is empty, which would settle every event without doing "
                               "anything; if that is meant, say --exec true");
@@ -257,7 +324,5 @@ int work_plan(struct work *work, hf_options *options)
 
 void work_plan_release(struct work *work)
 {
-    if (work->file) {
-        config_release(&work->config);
-    }
+    config_release(&work->config);
 }

@@ -11,6 +11,7 @@
 #include "base/text/glob.h"
 #include "base/time/clock.h"
 #include "cli/config/suboptions.h"
+#include "cli/config/webhook_options.h"
 #include "cli/config/work_options.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
@@ -249,6 +250,27 @@ static int work_until_end(struct work *work)
     return code ? code : work_exit_code(work, end);
 }
 
+/* False after a complaint. */
+static bool open_webhook(struct work *work, struct work_item *item)
+{
+    struct deliver *deliver = &item->deliver;
+
+    if (!item->webhook.url) {
+        return true;
+    }
+    deliver->client = webhook_client(work->cli);
+    if (!deliver->client) {
+        return false;
+    }
+    item->webhook.log = work_log_record;
+    item->webhook.log_ctx = &work->log;
+    if (deliver->client->open(&item->webhook, &deliver->webhook)) {
+        out_complain("subscription %s: %s", item->name, err_message());
+        return false;
+    }
+    return true;
+}
+
 static bool init_items(struct work *work)
 {
     for (size_t i = 0; i < work->count; i++) {
@@ -260,8 +282,21 @@ static bool init_items(struct work *work)
             out_complain("out of memory");
             return false;
         }
-        if (!output_open(&deliver->output, work->items[i].output)) {
+        if (!output_open(&deliver->output, work->items[i].output) ||
+            !open_webhook(work, &work->items[i])) {
             return false;
+        }
+    }
+    return true;
+}
+
+/* If events are to be posted: this program can, or becomes the one that can, before it has begun
+ * anything. False after a complaint. */
+static bool find_client(struct work *work)
+{
+    for (size_t i = 0; i < work->count; i++) {
+        if (work->items[i].webhook.url) {
+            return webhook_client(work->cli) != NULL;
         }
     }
     return true;
@@ -272,6 +307,9 @@ static int run_planned(struct work *work, hf_options *options)
     struct cli *cli = work->cli;
     int code;
 
+    if (!find_client(work)) {
+        return EXIT_UNAVAILABLE;
+    }
     work->margin_ms = work->drain_ms / 4 < DRAIN_MARGIN_MS ? work->drain_ms / 4 : DRAIN_MARGIN_MS;
     if (!guard_start() || !init_items(work)) {
         return EXIT_ERROR;
@@ -316,6 +354,7 @@ static int run_work(struct cli *cli)
 static const struct option_row options_rows[] = {
     WORK_OPTION_EXEC,
     WORK_OPTION_OUTPUT,
+    WEBHOOK_OPTIONS,
     WORK_OPTION_CONFIG,
     SUBOPTIONS_PATTERNS,
     WORK_OPTION_PARTITION,
@@ -334,9 +373,9 @@ static const struct option_row options_rows[] = {
 
 const struct command command_work = {
     .name = "work",
-    .usage = "SUB --exec COMMAND | [SUB ...] --config FILE",
+    .usage = "SUB --exec COMMAND | SUB --http URL | [SUB ...] --config FILE",
     .word_names = "subscriptions",
-    .summary = "runs a command for each event of a subscription",
+    .summary = "runs a command, or posts a webhook, for each event",
     .examples = "  holdfast work mailer --on 'user.*' --from start --exec './send-mail'\n"
                 "  holdfast work mailer --exec 'jq -r .payload.email | xargs ./welcome'\n"
                 "  holdfast work ledger --on 'order.**' --from now --mode shared \\\n"
@@ -344,6 +383,8 @@ const struct command command_work = {
                 "  holdfast work report --on '*' --from 24h --exec ./count --until-empty\n"
                 "  holdfast work ledger --partition 0-3 --total-partitions 8 --exec ./book\n"
                 "  holdfast work totals --on 'order.**' --from now --batch-by key --exec ./add\n"
+                "  holdfast work audit --on '*' --from now --http https://example.com/in \\\n"
+                "      --secret-file /etc/holdfast/audit.secret\n"
                 "  holdfast work --config shop.yaml\n"
                 "  holdfast work mailer ledger --config shop.yaml --concurrency 2\n",
     .details = "The command gets the event as one JSON object on stdin and its fields in the\n"
@@ -360,6 +401,10 @@ const struct command command_work = {
                "nothing leaves no file; removing old ones is up to you.\n"
                "With --batch-by it gets several events, one JSON object per line;\n"
                "$HOLDFAST_EVENTS says how many, and the exit status is that of all of them.\n"
+               "With --http the event is posted as a CloudEvent. A 2xx answer: done; 410: the\n"
+               "subscription is paused; 400, 413, 415 and 422: dead letter; others, and no\n"
+               "complete answer: failed, tried again, after Retry-After at the earliest.\n"
+               "Redirects are not followed; private addresses are refused unless allowed.\n"
                "Processes that work for one subscription share its partitions out. With\n"
                "--partition a process takes exactly those, and the others leave them to it.\n"
                "A subscription that does not exist is created and needs --on and --from.\n"

@@ -58,6 +58,7 @@ struct work_item {
     int32_t total;                   /* how many partitions `assigned` counts on; -1: not said */
     bool batches;                    /* batch_by is said: the command gets batches */
     struct work_stored stored;
+    struct webhook_options webhook; /* url NULL: the handler is a command */
     struct deliver deliver;
     char waits_for[512]; /* the last reason why it does not move that was told */
     enum work_fate fate;

@@ -8,16 +8,11 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
+#include "server/access/guarded.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define FILE_BYTES_MAX 1048576
-#define LOOK_PERIOD_US 1000000 /* between two looks whether the file has changed */
 #define BLANK " \t"
 
 struct token {
@@ -39,8 +34,7 @@ struct tokens {
     void *log_ctx;
     pthread_mutex_t mutex; /* protects what follows */
     struct token_list *list;
-    struct stat read; /* the file as it was when it was read */
-    int64_t looked_us;
+    struct guarded file;
 };
 
 /* ---- Roles and hashes ------------------------------------------------------------------------ */
@@ -164,52 +158,13 @@ static hf_status read_lines(char *text, const char *path, struct token_list **re
     return HF_OK;
 }
 
-/* A file that others can write gives everybody what its owner may. */
-static hf_status check_file(const char *path, const struct stat *found)
+static hf_status read_file(struct guarded *file, struct token_list **ret_list)
 {
-    if (!S_ISREG(found->st_mode)) {
-        return fail(HF_INVALID, "%s is no file", path);
-    }
-    if (found->st_uid != geteuid() && found->st_uid != 0) {
-        return fail(HF_DENIED, "%s belongs to another user, who could make tokens", path);
-    }
-    if (found->st_mode & (S_IWGRP | S_IWOTH)) {
-        return fail(HF_DENIED, "%s can be written by others, who could make tokens; chmod go-w it",
-                    path);
-    }
-    if (found->st_size > FILE_BYTES_MAX) {
-        return fail(HF_INVALID, "%s is larger than %d bytes", path, FILE_BYTES_MAX);
-    }
-    return HF_OK;
-}
-
-static hf_status read_file(const char *path, struct stat *ret_found, struct token_list **ret_list)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     char *text = NULL;
-    ssize_t length = 0;
-    hf_status status;
+    hf_status status = guarded_read(file, &text);
 
-    if (fd < 0 || fstat(fd, ret_found)) {
-        status = fail(errno == EACCES ? HF_DENIED : HF_NOTFOUND, "%s: %s", path, strerror(errno));
-    } else {
-        status = check_file(path, ret_found);
-    }
     if (!status) {
-        text = mem_alloc((size_t)ret_found->st_size + 1);
-        length = text ? read(fd, text, (size_t)ret_found->st_size) : 0;
-        if (!text || length < 0) {
-            status = fail(text ? HF_IO : HF_NOMEM, "%s cannot be read", path);
-        }
-    }
-    if (!status) {
-        text[length] = '\0';
-        status = strlen(text) == (size_t)length
-                     ? read_lines(text, path, ret_list)
-                     : fail(HF_INVALID, "%s is no text: it has a NUL byte", path);
-    }
-    if (fd >= 0) {
-        close(fd);
+        status = read_lines(text, file->path, ret_list);
     }
     mem_free(text);
     return status;
@@ -229,37 +184,20 @@ static void tell(const struct tokens *tokens, hf_log_level level, const char *me
     }
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
-{
-    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-           a->st_mode == b->st_mode && a->st_uid == b->st_uid;
-}
-
 /* Reads the file again if it has changed. The mutex is held. */
 static void look(struct tokens *tokens)
 {
-    int64_t now_us = clock_mono_us();
-    struct stat found;
     struct token_list *list = NULL;
 
-    if (now_us - tokens->looked_us < LOOK_PERIOD_US) {
+    if (!guarded_has_changed(&tokens->file)) {
         return;
     }
-    tokens->looked_us = now_us;
-    if (stat(tokens->path, &found) == 0 && is_same(&found, &tokens->read)) {
-        return;
-    }
-    if (read_file(tokens->path, &found, &list)) {
-        if (!is_same(&found, &tokens->read)) {
-            tell(tokens, HF_LOG_ERROR, err_message());
-            tokens->read = found; /* told once */
-        }
+    if (read_file(&tokens->file, &list)) {
+        tell(tokens, HF_LOG_ERROR, err_message());
         return;
     }
     mem_free(tokens->list);
     tokens->list = list;
-    tokens->read = found;
     tell(tokens, HF_LOG_INFO, "the file of tokens has changed and was read again");
 }
 
@@ -328,10 +266,10 @@ hf_status tokens_open(const char *path, hf_log_fn log, void *log_ctx, struct tok
     }
     tokens->log = log;
     tokens->log_ctx = log_ctx;
-    tokens->looked_us = clock_mono_us();
     tokens->path = mem_dup(path, strlen(path));
-    status = tokens->path ? read_file(path, &tokens->read, &tokens->list)
-                          : fail(HF_NOMEM, "out of memory");
+    tokens->file.path = tokens->path;
+    status =
+        tokens->path ? read_file(&tokens->file, &tokens->list) : fail(HF_NOMEM, "out of memory");
     if (status) {
         tokens_close(tokens);
         return status;

@@ -1,0 +1,265 @@
+#!/usr/bin/env bash
+# Webhooks: `holdfast work --http` against a receiver that answers in every way there is.
+# shellcheck disable=SC2016
+. "$(dirname "$0")/../cli/lib.sh"
+
+tools=$(dirname "$HOLDFAST")/tests
+mkdir -p got
+"$tools/tools/http_receiver" got & receiver=$!
+trap 'kill $receiver; leave; rm -rf "$work"' EXIT
+until_true 20 test -s got/port
+port=$(cat got/port)
+at=http://127.0.0.1:$port
+
+# work_on PATH OPTIONS...: works until everything is settled.
+work_on() {
+    local path=$1
+    shift
+    hf work s --on '*' --from start --http "$at$path" --allow-private --retry-base 10ms \
+        --retry-max 10ms --until-empty --max-time 60s "$@"
+}
+
+# sent TYPE: publishes one event of the type, in an empty database.
+sent() { fresh && hf publish "$@"; }
+count() { find got -name 'request.*' | wc -l; }
+last() { echo "got/request.$(count)"; }
+error_of() { hf dlq list --json && sed -n 's/.*"error":"\([^"]*\)".*/\1/p' out; }
+
+# ---- What is sent -------------------------------------------------------------------------------
+
+sent user.created '{"name":  "ann"}' --key 'k 1"%ü' --tenant t --metadata \
+    '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b"}'
+work_on /ok
+is "a 2xx answer settles the event" "$rc" 0
+has "it is a POST" "$(last)" '^POST /ok HTTP/1\.1'
+has "its body is the payload, byte for byte" "$(last)" '^\{"name":  "ann"\}$'
+has "it is a CloudEvent in binary mode" "$(last)" '^ce-specversion: 1\.0'
+has "with its type" "$(last)" '^ce-type: user\.created'
+has "with its source" "$(last)" '^ce-source: /holdfast/default'
+has "with its key, encoded" "$(last)" '^ce-subject: k%201%22%25%C3%BC'
+has "with its tenant" "$(last)" '^ce-tenant: t'
+has "with the event's trace" "$(last)" '^traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+has "with the state of the trace" "$(last)" '^tracestate: a=b'
+has "with an id for the receiver" "$(last)" '^webhook-id: [0-9a-f-]{36}'
+hasnt "and, without secrets, no signature" "$(last)" '^webhook-signature'
+hasnt "and without waiting for 100 Continue" "$(last)" '^[Ee]xpect:.*100'
+
+sent x 1 --metadata '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nx-evil: 1"}'
+work_on /ok
+hasnt "metadata cannot add a header" "$(last)" '^(x-evil|traceparent)'
+sent x '"p"' --key a
+work_on /ok --http-format structured
+has "structured mode is one JSON object" "$(last)" '^\{"specversion":"1.0",.*"subject":"a".*"data":"p"\}$'
+has "with its content type" "$(last)" '^content-type: application/cloudevents\+json'
+sent x 1 --key a
+hf publish x 2 --key a
+work_on /ok --batch-by key
+has "a batch is one request" "$(last)" '^\[\{.*"data":1\},\{.*"data":2\}\]$'
+has "with an id of its own" "$(last)" '^webhook-id: batch_[0-9a-f]{32}'
+
+# ---- Signatures ---------------------------------------------------------------------------------
+
+secret() { head -c 32 /dev/urandom | base64 | tr -d '\n'; }
+# signature SECRET FILE: what openssl makes of the request.
+signature() {
+    local id time key
+    id=$(sed -n 's/^webhook-id: \([^\r]*\)\r*$/\1/p' "$2")
+    time=$(sed -n 's/^webhook-timestamp: \([0-9]*\).*/\1/p' "$2")
+    key=$(echo "$1" | base64 -d | od -An -vtx1 | tr -d ' \n')
+    { printf '%s.%s.' "$id" "$time"; sed '1,/^\r$/d' "$2"; } |
+        openssl dgst -sha256 -mac HMAC -macopt "hexkey:$key" -binary | base64
+}
+one=$(secret) two=$(secret)
+(umask 077; echo "whsec_$one" >secrets)
+sent x '{"a":1}'
+work_on /ok --secret-file secrets
+is "a request is signed with the secret" \
+    "$(sed -n 's/^webhook-signature: \([^\r]*\).*/\1/p' "$(last)")" "v1,$(signature "$one" "$(last)")"
+(umask 077; printf '# new first\nwhsec_%s\nwhsec_%s\n' "$two" "$one" >secrets)
+sent x 1
+work_on /ok --secret-file secrets
+is "with several secrets it is signed with each" \
+    "$(sed -n 's/^webhook-signature: \([^\r]*\).*/\1/p' "$(last)")" \
+    "v1,$(signature "$two" "$(last)") v1,$(signature "$one" "$(last)")"
+
+fresh
+echo "whsec_$one" >secrets
+hf sub create s --on '*' --from start
+"$HOLDFAST" work s --http "$at/ok" --allow-private --secret-file secrets 2>log & worker=$!
+before=$(count)
+hf publish x 1
+until_true 20 eval '[ "$(count)" -gt $before ]'
+echo "whsec_$two" >secrets
+is_signed_by() { hf publish x 2 && grep -q "^webhook-signature: v1,$(signature "$1" "$(last)")" "$(last)"; }
+true_that "a secret is replaced while the worker runs" until_true 20 is_signed_by "$two"
+has "and the log says so" log 'was read again'
+echo rubbish >secrets
+until_true 20 eval '{ sleep 1; hf publish x 3; grep -q "a secret begins with" log; }'
+has "a bad file leaves the secrets as they were and is reported" log 'secrets, line 1: a secret begins with whsec_'
+kill $worker
+wait $worker
+hasnt "secrets are not in the log" log "$one|$two"
+
+chmod 644 secrets
+exits 1 "a file of secrets that all can read is refused" work s --http "$at/ok" --secret-file secrets
+has "and the message says what to do" err 'chmod o-r'
+echo "whsec_c2hvcnQ=" >secrets
+chmod 600 secrets
+exits 1 "a short secret is refused" work s --http "$at/ok" --secret-file secrets
+has "and the message names the line" err 'secrets, line 1: a secret has from 24 to 64 bytes'
+
+# ---- Answers ------------------------------------------------------------------------------------
+
+sent x 1
+work_on /status/500 --attempts-max 3
+is "other answers are failures: retried, then dead" "$rc" 7
+has "with the status, the host and the answer as error" <(error_of) "^HTTP 500 from 127.0.0.1:$port: the body of this 500$"
+before=$(count)
+sent x 1
+work_on /status/422 --attempts-max 3
+is "422 is a dead letter at once" "$rc $(($(count) - before))" "7 1"
+before=$(count)
+sent x 1
+work_on /status/404 --attempts-max 3
+is "404 is tried again" "$rc $(($(count) - before))" "7 3"
+before=$(count)
+sent x 1
+work_on /redirect --attempts-max 1
+is "a redirect is not followed" "$rc $(($(count) - before))" "7 1"
+has "and the error says where it leads" <(error_of) 'HTTP 302 from .*: it redirects to /ok, which is not followed'
+sent x 1
+work_on /dirty --attempts-max 1
+hasnt "control characters of an answer are harmless" <(error_of) '[[:cntrl:]]'
+has "but the rest of it is kept" <(error_of) 'HTTP 500 from .*: a.*b.*c.*d e.*f'
+sent x 1
+work_on /status/410
+is "410 pauses the subscription" "$rc" 5
+hf sub show s
+has "and the reason says so" out '410 Gone: it wants no more events'
+hf dlq list --json
+is "and the event is no dead letter" "$(wc -l <out)" 0
+hf sub resume s
+work_on /ok
+is "and it is delivered after sub resume" "$rc" 0
+
+sent x 1
+before=$EPOCHREALTIME
+work_on /after/1 --attempts-max 2
+is "Retry-After in seconds is waited for" "$(awk -v a="$before" -v b="$EPOCHREALTIME" 'BEGIN { print (b - a >= 1) }')" 1
+has "and the log has the wait" err 'again in 1s'
+sent x 1
+work_on /late --attempts-max 2
+has "Retry-After as a date is waited for" err 'again in [12](\.[0-9]+)?s'
+sent x 1
+hf sub create s --on '*' --from start --retry-base 10ms --retry-max 10ms
+"$HOLDFAST" work s --http "$at/after/99999999999" --allow-private 2>log & worker=$!
+until_true 20 grep -q 'again in' log
+kill $worker
+wait $worker
+has "but at most a day" log 'again in (1d|24h)'
+
+# ---- Receivers that lie, hang and flood ---------------------------------------------------------
+
+sent x 1
+work_on /long --attempts-max 1
+has "an answer that ends early is none" <(error_of) 'the answer ends before it is complete'
+sent x 1
+work_on /hang --attempts-max 1 --http-timeout 300ms
+has "a receiver that hangs is given up" <(error_of) 'did not answer completely within 300ms'
+sent x 1
+work_on /trickle --attempts-max 1 --http-timeout 500ms
+has "an answer that trickles is given up" <(error_of) 'did not answer completely within 500ms'
+sent x 1
+work_on /hang --attempts-max 1 --timeout 400ms
+has "a request ends before the handler's time limit" <(error_of) 'did not answer completely'
+sent x 1
+work_on /flood
+is "of an answer of 100 MB the status counts" "$rc" 0
+sent x 1
+work_on /headers --attempts-max 1
+has "headers without end are given up" <(error_of) 'its headers have more than 65536 bytes'
+
+sent x 1
+for i in 2 3 4 5 6; do hf publish x $i; done
+before=$(count)
+opened=$(cat got/connections)
+work_on /ok
+is "a connection is used again" "$rc $(($(count) - before)) $(($(cat got/connections) - opened))" "0 6 1"
+sent x 1
+for i in 2 3 4 5 6 7 8; do hf publish x $i; done
+work_on /slow --mode shared --concurrency 8 --max-per-host 2
+is "no more requests than allowed run to one host" "$rc $(cat got/most)" "0 2"
+
+# ---- Addresses ----------------------------------------------------------------------------------
+
+before=$(count)
+sent x 1
+hf work s --on '*' --from start --http "$at/ok" --attempts-max 1 --until-empty --max-time 60s
+is "a loopback address is refused" "$rc $(($(count) - before))" "7 0"
+has "and the error says what it is" <(error_of) '127\.0\.0\.1, a loopback address, which webhooks do not reach'
+for host in "[::ffff:127.0.0.1]" localhost 2130706433 0x7f.1; do
+    sent x 1
+    hf work s --on '*' --from start --http "http://$host:$port/ok" --attempts-max 1 --until-empty --max-time 60s
+    is "so is $host" "$rc $(($(count) - before))" "7 0"
+done
+sent x 1
+hf work s --on '*' --from start --http "$at/ok" --allow-network 127.0.0.0/8 --until-empty --max-time 60s
+is "a network that is listed is reached" "$rc $(($(count) - before))" "0 1"
+
+case ${ASAN_OPTIONS-}${TSAN_OPTIONS-}$HOLDFAST in
+*address* | *thread*) ;; # their runtimes come first
+*)
+    sent x 1
+    hf publish x 2
+    before=$(count)
+    LD_PRELOAD=$tools/preload/resolver.so hf work s --on '*' --from start --attempts-max 1 \
+        --http "http://turncoat.test:$port/close" --allow-network 127.0.0.2 --until-empty --max-time 60s
+    is "a name that leads elsewhere at the second look is refused then" "$rc $(($(count) - before))" "7 1"
+    has "with the address of the second look" <(error_of) 'turncoat\.test:[0-9]+ is 127\.0\.0\.1, a loopback'
+    sent x 1
+    before=$EPOCHSECONDS
+    LD_PRELOAD=$tools/preload/resolver.so hf work s --on '*' --from start --attempts-max 1 \
+        --http "http://sleeper.test:$port/ok" --http-timeout 500ms --until-empty --max-time 60s
+    is "a resolver that hangs does not keep the handler" "$rc $((EPOCHSECONDS - before < 20))" "7 1"
+    ;;
+esac
+
+# ---- Death --------------------------------------------------------------------------------------
+
+sent x '"only once"'
+hf sub create s --on '*' --from start --lease 1s
+"$HOLDFAST" work s --http "$at/once" --allow-private 2>log & worker=$!
+before=$(count)
+until_true 20 eval '[ "$(count)" -gt $before ]'
+kill -9 $worker
+wait $worker 2>/dev/null
+hf work s --http "$at/once" --allow-private --until-empty --max-time 60s
+is "what a killed worker had under way is delivered again" "$rc $(($(count) - before))" "0 2"
+is "with the same id" "$(cat got/request.$(count) got/request.$(($(count) - 1)) | grep -a '^webhook-id' | sort -u | wc -l)" 1
+
+# ---- Usage --------------------------------------------------------------------------------------
+
+exits 2 "a URL with a user is refused" work s --on x --from now --http http://u:p@h/
+hasnt "and not quoted" err 'u:p'
+exits 2 "a URL of another scheme is refused" work s --on x --from now --http ftp://h/
+exits 2 "a network with bits behind its mask is refused" work s --on x --from now --http http://h/ --allow-network 10.0.0.1/8
+exits 2 "--exec and --http do not go together" work s --on x --from now --http http://h/ --exec true
+cat >hooks.yaml <<END
+database: {url: "$HOLDFAST_URL"}
+subscriptions:
+  - name: s
+    on: '*'
+    from: start
+    retry: {base: 10ms, max: 10ms}
+    handler: {http: "$at/ok?token=geheim", allow_networks: [127.0.0.1/32], secret_file: secrets}
+END
+echo "whsec_$one" >secrets
+sent x 1
+exits 0 "a file may declare webhooks" work --config hooks.yaml --until-empty --max-time 60s
+has "which are signed" "$(last)" '^webhook-signature: v1,'
+exits 0 "config show has them" config show --config hooks.yaml --origin
+has "with their origin, and the query hidden" out 'subscriptions\.s\.handler\.http +http://[^ ]*/ok\?\*\*\* +hooks.yaml:7'
+sed -i 's/secret_file: secrets/exec: "true"/' hooks.yaml
+exits 2 "a handler is a command or a webhook" config check hooks.yaml
+has "and the message names both" err 'hooks.yaml:7:.*there is also handler.exec in line 7'
+finish
