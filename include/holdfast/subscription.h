@@ -95,22 +95,23 @@ typedef struct hf_subscription_options {
                                      10..604 800 000 */
     int32_t checkpoint_events;    /* 100: store the checkpoint after so many; 1 is after each;
                                      1..100 000 */
-    int64_t checkpoint_ms;     /* 1000: store the checkpoint after this time, too; 0..3 600 000 */
-    int64_t wait_period_ms;    /* 1000, on PostgreSQL 10 000: look for work at least this often
+    int64_t checkpoint_ms;        /* 1000: store the checkpoint after this time, too, or after a
+                                     twentieth of it without an event; 0..3 600 000 */
+    int64_t wait_period_ms;       /* 1000, on PostgreSQL 10 000: look for work at least this often
                                      without a wake-up; 1..3 600 000 */
-    int64_t tx_max_ms;         /* 1000: the longest that a transactional handler may run, and
+    int64_t tx_max_ms;            /* 1000: the longest that a transactional handler may run, and
                                      others wait for its transaction; 1..60 000 */
-    int64_t gap_timeout_ms;    /* 0, off; only where a server hides its locks; 0..86 400 000 */
-    int32_t stuck_max;         /* 16: handlers past their timeout before a pause; 1..256 */
-    int32_t breaker_events;    /* 20: first attempts in the window before it may open;
+    int64_t gap_timeout_ms;       /* 0, off; only where a server hides its locks; 0..86 400 000 */
+    int32_t stuck_max;            /* 16: handlers past their timeout before a pause; 1..256 */
+    int32_t breaker_events;       /* 20: first attempts in the window before it may open;
                                      1..100 000 */
-    int32_t breaker_percent;   /* 50: opens when more than this failed; 0..99 */
-    int64_t breaker_window_ms; /* 60 000; 10..86 400 000 */
-    int64_t breaker_pause_ms;  /* 30 000: then one probe; 1..86 400 000 */
-    int32_t rate_events;       /* 0, any number: deliveries that begin in rate_ms at most, in all
+    int32_t breaker_percent;      /* 50: opens when more than this failed; 0..99 */
+    int64_t breaker_window_ms;    /* 60 000; 10..86 400 000 */
+    int64_t breaker_pause_ms;     /* 30 000: then one probe; 1..86 400 000 */
+    int32_t rate_events;          /* 0, any number: deliveries that begin in rate_ms at most, in all
                                      processes together, retries among them; 0..1 000 000 */
-    int64_t rate_ms;           /* 1000; 1..86 400 000 */
-    hf_batch_by batch_by;      /* none; this and what follows: for batch handlers */
+    int64_t rate_ms;              /* 1000; 1..86 400 000 */
+    hf_batch_by batch_by;         /* none; this and what follows: for batch handlers */
     hf_on_batch_failure on_batch_failure; /* dead_letter_unit */
     int32_t batch_extend_max; /* 1000: with batch_by key, by how many more than `batch` events a
                                      run of one key is not cut; 0..10 000 */

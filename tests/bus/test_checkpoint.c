@@ -140,6 +140,24 @@ static void a_batched_checkpoint_is_stored_after_checkpoint_ms(void **state)
     assert_true(wait_until(is_stored, scene));
 }
 
+/* A twentieth of checkpoint_ms after the last event, which is 4 s here; a test waits a minute. */
+static void after_a_burst_the_checkpoint_is_stored_long_before_checkpoint_ms(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 1000;
+    options.checkpoint_ms = 80000;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    for (int i = 0; i < 7; i++) {
+        publish(scene->bus, "x", NULL, "1");
+    }
+    assert_true(recorder_wait(recorder, 7));
+    assert_true(wait_until(is_stored, scene));
+}
+
 static void stopping_stores_the_checkpoint(void **state)
 {
     struct scene *scene = *state;
@@ -241,6 +259,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(the_checkpoint_never_passes_an_event_that_runs),
     scene_test(a_batched_checkpoint_is_stored_after_checkpoint_events),
     scene_test(a_batched_checkpoint_is_stored_after_checkpoint_ms),
+    scene_test(after_a_burst_the_checkpoint_is_stored_long_before_checkpoint_ms),
     scene_test(stopping_stores_the_checkpoint),
     scene_test(closing_stores_the_checkpoint_and_no_event_comes_again),
     scene_test(events_done_above_the_checkpoint_are_remembered_over_a_restart),

@@ -6,8 +6,9 @@
  * succeeded or died the store makes the lane's next held event due.
  *
  * Outcomes are stored at once, together with the checkpoint they allow; a checkpoint on its own
- * waits for checkpoint_events or checkpoint_ms, because losing it only means delivering again. What
- * fails to be stored stays in hand and is tried again.
+ * waits for checkpoint_events or checkpoint_ms, because losing it only means delivering again, or
+ * for a QUIET_PART of checkpoint_ms without an event: after a burst there is nothing that would
+ * come again. What fails to be stored stays in hand and is tried again.
  *
  * Held ones
  *   A key that always fails would cost a settle for each of its events. What is only held waits for
@@ -44,6 +45,7 @@
 
 #define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: after so long */
 #define IDLE_APART_US 5000         /* see idle_checkpoint_us */
+#define QUIET_PART 20              /* see done_checkpoint_us */
 #define HELD_WAIT_US 100000        /* the longest that held ones wait to be stored */
 
 /* ---- What ended ------------------------------------------------------------------------------ */
@@ -295,6 +297,28 @@ static int64_t idle_checkpoint_us(const struct runner *runner)
     return IDLE_CHECKPOINT_US + (int64_t)(chance % (uint64_t)(runners * IDLE_APART_US));
 }
 
+/* When a checkpoint is stored that done events have moved: checkpoint_ms after the first of them, or
+ * a QUIET_PART of that after the last, if none follows. Many runners that are done with the same
+ * events would store at the same moment, when a publisher would wait behind them: they do not. */
+static int64_t done_checkpoint_us(struct runner *runner, int64_t now_us)
+{
+    struct ordered *ordered = runner->ordered;
+    int64_t done = runner->window.settled;
+    int64_t wait_us = runner->definition.options.checkpoint_ms * 1000;
+    if (ordered->unflushed_us == 0 || now_us < ordered->unflushed_us) {
+        ordered->unflushed_us = now_us;
+        ordered->quiet_done = -1;
+    }
+    if (done != ordered->quiet_done || runner_has_work(runner)) {
+        ordered->quiet_done = done;
+        ordered->quiet_us = now_us;
+    }
+    if (dispatchers_seats(&runner->bus->dispatchers) >= RUNNERS_MANY) {
+        return ordered->unflushed_us + wait_us;
+    }
+    return earlier(ordered->unflushed_us + wait_us, ordered->quiet_us + wait_us / QUIET_PART);
+}
+
 /* Is it time to store checkpoints on their own? If not, *ret_at_us is not later than when it will
  * be. The mutex is held. */
 static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
@@ -317,14 +341,10 @@ static bool checkpoints_due(struct runner *runner, int64_t now_us, int64_t *ret_
         *ret_at_us = earlier(*ret_at_us, at_us);
         return pressed || waited_for || now_us >= at_us;
     }
-    if (ordered->unflushed_us == 0) {
-        ordered->unflushed_us = now_us;
-    }
-    int64_t at_us = ordered->unflushed_us + options->checkpoint_ms * 1000;
+    int64_t at_us = done_checkpoint_us(runner, now_us);
     *ret_at_us = earlier(*ret_at_us, at_us);
     pressed |= waited_for && !runner_has_work(runner);
-    return pressed || window->settled >= options->checkpoint_events || now_us >= at_us ||
-           now_us < ordered->unflushed_us;
+    return pressed || window->settled >= options->checkpoint_events || now_us >= at_us;
 }
 
 void ordered_floor_moved(struct runner *runner, struct turn *turn)
