@@ -30,6 +30,22 @@ late=$(field out 1 '$.id')
 answers 200 "refused ones have not been stored" GET /v1/events
 is "three are" "$(field out 1 '$.items[#-1].position') $(field out 1 '$.next')" "3 "
 
+# --- Traces ---
+trace=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+traced() {
+    curl -s -o out --unix-socket http -H "traceparent: $1" -H 'tracestate: a=1' \
+        http://localhost/v1/namespaces/traces/events --data-binary "$2"
+    ask GET "/v1/namespaces/traces/events/$(field out 1 '$.id')"
+}
+exits 0 "a namespace for traces" namespace create traces
+traced "$trace" '{"type":"t","metadata":{"n":1}}'
+is "the trace of a request goes into the metadata" "$(field out 1 '$.metadata')" \
+    "{\"n\":1,\"traceparent\":\"$trace\",\"tracestate\":\"a=1\"}"
+traced nonsense '{"type":"t","metadata":{"n":1}}'
+is "what is no trace does not" "$(field out 1 '$.metadata')" '{"n":1}'
+traced "$trace" '{"type":"t","metadata":{"traceparent":"own"}}'
+is "nor does it replace one" "$(field out 1 '$.metadata')" '{"traceparent":"own"}'
+
 # --- Looking at events ---
 answers 200 "a page of events" GET '/v1/events?limit=2'
 is "says where the next one begins" "$(field out 1 '$.next')" 2

@@ -8,6 +8,7 @@
 #include "base/text/json_read.h"
 #include "server/api/api.h"
 #include "json/new_event.h"
+#include "json/trace.h"
 
 #include <microhttpd.h>
 
@@ -15,6 +16,13 @@
 #define CANCEL_WAIT_MS_MAX 60000
 
 /* ---- Publishing ------------------------------------------------------------------------------ */
+
+/* The trace that the request belongs to goes with the event, unless that has one of its own. */
+static hf_status add_trace(struct exchange *exchange, hf_new_event *event)
+{
+    return trace_take(exchange_header(exchange, "traceparent"),
+                      exchange_header(exchange, "tracestate"), &exchange->memory, event);
+}
 
 /* 201: stored now; 200: it was there before; 202: it waits for its time. */
 static int status_of(const hf_receipt *receipt)
@@ -32,6 +40,9 @@ static void publish_one(struct exchange *exchange)
     hf_status status =
         new_event_read(buf_text(&exchange->body), "the body", &exchange->memory, &event);
 
+    if (!status) {
+        status = add_trace(exchange, &event);
+    }
     if (!status) {
         status = hf_publish(exchange->bus, &event, &receipt);
     }
@@ -61,6 +72,7 @@ static hf_status read_events(struct exchange *exchange, hf_new_event *ret_events
             return fail(HF_INVALID, "at most %d events are published at once", HF_PUBLISH_MANY_MAX);
         }
         status = new_event_read(raw, "it", &exchange->memory, &ret_events[*ret_count]);
+        status = status ? status : add_trace(exchange, &ret_events[*ret_count]);
         if (status) {
             return fail(status, "event %zu: %s", *ret_count, err_message());
         }
