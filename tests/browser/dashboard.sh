@@ -52,9 +52,11 @@ hf sub create audit --on '**' --from start
 hf sub pause audit --reason migration
 hf sub create '<img src=x onerror=alert(1)>' --on 'stock.*' --from start --mode shared
 hf schedule add nightly '0 3 * * *' report.due
-seq 40 | sed 's/.*/{"type":"order.placed","key":"o-&","payload":{"order":&,"ref":9007199254740993}}/' |
+seq 40 | sed \
+    's/.*/{"type":"order.placed","key":"o-&","payload":{"order":&,"ref":9007199254740993}}/' |
     "$HOLDFAST" publish --file - >out 2>err
-seq 12 | sed 's/.*/{"type":"user.created","payload":{"n":&}}/' | "$HOLDFAST" publish --file - >out 2>err
+seq 12 | sed 's/.*/{"type":"user.created","payload":{"n":&}}/' | "$HOLDFAST" publish --file - \
+    >out 2>err
 hf work ledger --on 'order.*' --exec true --until-empty
 hf work billing --on order.placed --until-empty \
     --exec 'echo "connect to 10.0.4.7:5432: refused" >&2; exit 65'

@@ -34,7 +34,8 @@ visits() {
 serve
 visits 200 "the page" GET /
 has "it is HTML" head '^Content-Type: text/html; charset=utf-8$'
-has "it runs its own files only" head "^Content-Security-Policy: default-src 'none'; script-src 'self'"
+has "it runs its own files only" head \
+    "^Content-Security-Policy: default-src 'none'; script-src 'self'"
 hasnt "and nothing inline" head unsafe-
 has "no page may frame it" head "frame-ancestors 'none'"
 has "its type is what the header says" head '^X-Content-Type-Options: nosniff$'
@@ -61,7 +62,8 @@ done
 true_that "all of them are less than 150 KB ($bytes)" test "$bytes" -lt 150000
 has "a browser may keep them for ever" head '^Cache-Control: public, max-age=31536000, immutable$'
 visits 404 "what has another digest is another program's" GET /assets/0123456789abcdef/app.js
-visits 404 "there is no other file" GET "/$(sed -n '1s|/[^/]*$||p' files)/../../server.c" --path-as-is
+visits 404 "there is no other file" GET "/$(sed -n '1s|/[^/]*$||p' files)/../../server.c" \
+    --path-as-is
 visits 200 "without tokens nobody logs in" GET /session
 has "and everything is allowed" out '"login":false,.*"role":"admin"'
 visits 409 "a token is refused then" POST /session -d '{"token":"see"}'
@@ -73,7 +75,8 @@ serve --tokens tokens
 visits 200 "with tokens there is the page" GET /
 visits 200 "and a session to begin" GET /session
 has "it says so, and nothing else" out \
-    '^\{"login":true,"actor":null,"secret":null,"namespace":null,"version":null,"engine":null,"namespaces":\[\]\}$'
+    "$(printf '%s' '^\{"login":true,"actor":null,"secret":null,"namespace":null,"version":null,' \
+        '"engine":null,"namespaces":\[\]\}$')"
 visits 401 "a wrong token is refused" POST /session -d '{"token":"nothing"}'
 visits 400 "and no token" POST /session -d '{}'
 visits 403 "a page of another site logs nobody in" POST /session -d '{"token":"act"}' \
@@ -83,7 +86,8 @@ has "in a cookie that scripts and other sites do not get" head \
     '^Set-Cookie: holdfast_session=[0-9a-f]{64}; Path=/; HttpOnly; SameSite=Strict; Max-Age=604800$'
 cookie=$(sed -n 's/^Set-Cookie: \([^;]*\);.*/\1/p' head)
 visits 200 "the session is known" GET /session -H "Cookie: $cookie"
-has "with what it may" out '"actor":"oscar".*"namespaces":\[\{"name":"default","role":"operator"\}\]'
+has "with what it may" out \
+    '"actor":"oscar".*"namespaces":\[\{"name":"default","role":"operator"\}\]'
 secret=$(sed 's/.*"secret":"\([^"]*\)".*/\1/' out)
 visits 200 "the API takes the cookie to look" GET /v1/stats -H "Cookie: $cookie"
 visits 403 "a change needs the session's secret" POST /v1/events -H "Cookie: $cookie" \

@@ -38,18 +38,21 @@ has "with its type" "$(last)" '^ce-type: user\.created'
 has "with its source" "$(last)" '^ce-source: /holdfast/default'
 has "with its key, encoded" "$(last)" '^ce-subject: k%201%22%25%C3%BC'
 has "with its tenant" "$(last)" '^ce-tenant: t'
-has "with the event's trace" "$(last)" '^traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+has "with the event's trace" "$(last)" \
+    '^traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 has "with the state of the trace" "$(last)" '^tracestate: a=b'
 has "with an id for the receiver" "$(last)" '^webhook-id: [0-9a-f-]{36}'
 hasnt "and, without secrets, no signature" "$(last)" '^webhook-signature'
 hasnt "and without waiting for 100 Continue" "$(last)" '^[Ee]xpect:.*100'
 
-sent x 1 --metadata '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nx-evil: 1"}'
+sent x 1 --metadata \
+    '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nx-evil: 1"}'
 work_on /ok
 hasnt "metadata cannot add a header" "$(last)" '^(x-evil|traceparent)'
 sent x '"p"' --key a
 work_on /ok --http-format structured
-has "structured mode is one JSON object" "$(last)" '^\{"specversion":"1.0",.*"subject":"a".*"data":"p"\}$'
+has "structured mode is one JSON object" "$(last)" \
+    '^\{"specversion":"1.0",.*"subject":"a".*"data":"p"\}$'
 has "with its content type" "$(last)" '^content-type: application/cloudevents\+json'
 sent x 1 --key a
 hf publish x 2 --key a
@@ -74,7 +77,8 @@ one=$(secret) two=$(secret)
 sent x '{"a":1}'
 work_on /ok --secret-file secrets
 is "a request is signed with the secret" \
-    "$(sed -n 's/^webhook-signature: \([^\r]*\).*/\1/p' "$(last)")" "v1,$(signature "$one" "$(last)")"
+    "$(sed -n 's/^webhook-signature: \([^\r]*\).*/\1/p' "$(last)")" \
+        "v1,$(signature "$one" "$(last)")"
 (umask 077; printf '# new first\nwhsec_%s\nwhsec_%s\n' "$two" "$one" >secrets)
 sent x 1
 work_on /ok --secret-file secrets
@@ -90,18 +94,21 @@ before=$(count)
 hf publish x 1
 until_true 20 eval '[ "$(count)" -gt $before ]'
 echo "whsec_$two" >secrets
-is_signed_by() { hf publish x 2 && grep -q "^webhook-signature: v1,$(signature "$1" "$(last)")" "$(last)"; }
+is_signed_by() { hf publish x 2 && grep -q "^webhook-signature: v1,$(signature "$1" "$(last)")" \
+    "$(last)"; }
 true_that "a secret is replaced while the worker runs" until_true 20 is_signed_by "$two"
 has "and the log says so" log 'was read again'
 echo rubbish >secrets
 until_true 20 eval '{ sleep 1; hf publish x 3; grep -q "a secret begins with" log; }'
-has "a bad file leaves the secrets as they were and is reported" log 'secrets, line 1: a secret begins with whsec_'
+has "a bad file leaves the secrets as they were and is reported" log \
+    'secrets, line 1: a secret begins with whsec_'
 kill $worker
 wait $worker
 hasnt "secrets are not in the log" log "$one|$two"
 
 chmod 644 secrets
-exits 1 "a file of secrets that all can read is refused" work s --http "$at/ok" --secret-file secrets
+exits 1 "a file of secrets that all can read is refused" work s --http "$at/ok" --secret-file \
+    secrets
 has "and the message says what to do" err 'chmod o-r'
 echo "whsec_c2hvcnQ=" >secrets
 chmod 600 secrets
@@ -113,7 +120,8 @@ has "and the message names the line" err 'secrets, line 1: a secret has from 24 
 sent x 1
 work_on /status/500 --attempts-max 3
 is "other answers are failures: retried, then dead" "$rc" 7
-has "with the status, the host and the answer as error" <(error_of) "^HTTP 500 from 127.0.0.1:$port: the body of this 500$"
+has "with the status, the host and the answer as error" <(error_of) \
+    "^HTTP 500 from 127.0.0.1:$port: the body of this 500$"
 before=$(count)
 sent x 1
 work_on /status/422 --attempts-max 3
@@ -126,7 +134,8 @@ before=$(count)
 sent x 1
 work_on /redirect --attempts-max 1
 is "a redirect is not followed" "$rc $(($(count) - before))" "7 1"
-has "and the error says where it leads" <(error_of) 'HTTP 302 from .*: it redirects to /ok, which is not followed'
+has "and the error says where it leads" <(error_of) \
+    'HTTP 302 from .*: it redirects to /ok, which is not followed'
 sent x 1
 work_on /dirty --attempts-max 1
 hasnt "control characters of an answer are harmless" <(error_of) '[[:cntrl:]]'
@@ -145,7 +154,8 @@ is "and it is delivered after sub resume" "$rc" 0
 sent x 1
 before=$EPOCHREALTIME
 work_on /after/1 --attempts-max 2
-is "Retry-After in seconds is waited for" "$(awk -v a="$before" -v b="$EPOCHREALTIME" 'BEGIN { print (b - a >= 1) }')" 1
+is "Retry-After in seconds is waited for" \
+    "$(awk -v a="$before" -v b="$EPOCHREALTIME" 'BEGIN { print (b - a >= 1) }')" 1
 has "and the log has the wait" err 'again in 1s'
 sent x 1
 work_on /late --attempts-max 2
@@ -184,7 +194,8 @@ for i in 2 3 4 5 6; do hf publish x $i; done
 before=$(count)
 opened=$(cat got/connections)
 work_on /ok
-is "a connection is used again" "$rc $(($(count) - before)) $(($(cat got/connections) - opened))" "0 6 1"
+is "a connection is used again" "$rc $(($(count) - before)) $(($(cat got/connections) - opened))" \
+    "0 6 1"
 sent x 1
 for i in 2 3 4 5 6 7 8; do hf publish x $i; done
 work_on /slow --mode shared --concurrency 8 --max-per-host 2
@@ -196,14 +207,17 @@ before=$(count)
 sent x 1
 hf work s --on '*' --from start --http "$at/ok" --attempts-max 1 --until-empty --max-time 60s
 is "a loopback address is refused" "$rc $(($(count) - before))" "7 0"
-has "and the error says what it is" <(error_of) '127\.0\.0\.1, a loopback address, which webhooks do not reach'
+has "and the error says what it is" <(error_of) \
+    '127\.0\.0\.1, a loopback address, which webhooks do not reach'
 for host in "[::ffff:127.0.0.1]" localhost 2130706433 0x7f.1; do
     sent x 1
-    hf work s --on '*' --from start --http "http://$host:$port/ok" --attempts-max 1 --until-empty --max-time 60s
+    hf work s --on '*' --from start --http "http://$host:$port/ok" --attempts-max 1 --until-empty \
+        --max-time 60s
     is "so is $host" "$rc $(($(count) - before))" "7 0"
 done
 sent x 1
-hf work s --on '*' --from start --http "$at/ok" --allow-network 127.0.0.0/8 --until-empty --max-time 60s
+hf work s --on '*' --from start --http "$at/ok" --allow-network 127.0.0.0/8 --until-empty \
+    --max-time 60s
 is "a network that is listed is reached" "$rc $(($(count) - before))" "0 1"
 
 case ${ASAN_OPTIONS-}${TSAN_OPTIONS-}$HOLDFAST in
@@ -213,9 +227,12 @@ case ${ASAN_OPTIONS-}${TSAN_OPTIONS-}$HOLDFAST in
     hf publish x 2
     before=$(count)
     LD_PRELOAD=$tools/preload/resolver.so hf work s --on '*' --from start --attempts-max 1 \
-        --http "http://turncoat.test:$port/close" --allow-network 127.0.0.2 --until-empty --max-time 60s
-    is "a name that leads elsewhere at the second look is refused then" "$rc $(($(count) - before))" "7 1"
-    has "with the address of the second look" <(error_of) 'turncoat\.test:[0-9]+ is 127\.0\.0\.1, a loopback'
+        --http "http://turncoat.test:$port/close" --allow-network 127.0.0.2 --until-empty \
+            --max-time 60s
+    is "a name that leads elsewhere at the second look is refused then" \
+        "$rc $(($(count) - before))" "7 1"
+    has "with the address of the second look" <(error_of) \
+        'turncoat\.test:[0-9]+ is 127\.0\.0\.1, a loopback'
     sent x 1
     before=$EPOCHSECONDS
     LD_PRELOAD=$tools/preload/resolver.so hf work s --on '*' --from start --attempts-max 1 \
@@ -235,14 +252,17 @@ kill -9 $worker
 wait $worker 2>/dev/null
 hf work s --http "$at/once" --allow-private --until-empty --max-time 60s
 is "what a killed worker had under way is delivered again" "$rc $(($(count) - before))" "0 2"
-is "with the same id" "$(cat got/request.$(count) got/request.$(($(count) - 1)) | grep -a '^webhook-id' | sort -u | wc -l)" 1
+is "with the same id" \
+    "$(cat got/request.$(count) got/request.$(($(count) - 1)) | grep -a '^webhook-id' |
+        sort -u | wc -l)" 1
 
 # ---- Usage --------------------------------------------------------------------------------------
 
 exits 2 "a URL with a user is refused" work s --on x --from now --http http://u:p@h/
 hasnt "and not quoted" err 'u:p'
 exits 2 "a URL of another scheme is refused" work s --on x --from now --http ftp://h/
-exits 2 "a network with bits behind its mask is refused" work s --on x --from now --http http://h/ --allow-network 10.0.0.1/8
+exits 2 "a network with bits behind its mask is refused" work s --on x --from now --http \
+    http://h/ --allow-network 10.0.0.1/8
 exits 2 "--exec and --http do not go together" work s --on x --from now --http http://h/ --exec true
 cat >hooks.yaml <<END
 database: {url: "$HOLDFAST_URL"}
@@ -258,7 +278,8 @@ sent x 1
 exits 0 "a file may declare webhooks" work --config hooks.yaml --until-empty --max-time 60s
 has "which are signed" "$(last)" '^webhook-signature: v1,'
 exits 0 "config show has them" config show --config hooks.yaml --origin
-has "with their origin, and the query hidden" out 'subscriptions\.s\.handler\.http +http://[^ ]*/ok\?\*\*\* +hooks.yaml:7'
+has "with their origin, and the query hidden" out \
+    'subscriptions\.s\.handler\.http +http://[^ ]*/ok\?\*\*\* +hooks.yaml:7'
 sed -i 's/secret_file: secrets/exec: "true"/' hooks.yaml
 exits 2 "a handler is a command or a webhook" config check hooks.yaml
 has "and the message names both" err 'hooks.yaml:7:.*there is also handler.exec in line 7'

@@ -67,7 +67,8 @@ is "literals are arrays of texts" \
 is "so are parameters without a type" \
     "PREPARE q AS SELECT FROM holdfast.publish_many('default', '{t}', \$1, metadata => \$2);
     EXECUTE q('{\"[1]\"}', '{\"{\\\"d\\\":  4}\"}'); $events 1" '[1]|{"d":  4}'
-fails "arrays of something else" "SELECT FROM holdfast.publish_many('default', '{t}', '{5}'::int[])" \
+fails "arrays of something else" \
+    "SELECT FROM holdfast.publish_many('default', '{t}', '{5}'::int[])" \
     "HF001: payloads has the type integer*; it must be json*, jsonb* or text*"
 fails "metadata that is no object" \
     "SELECT FROM holdfast.publish_many('default', '{t}', NULL, metadata => ARRAY['[1]'::jsonb])" \

@@ -1,8 +1,8 @@
 /*
  * http_receiver DIR [PORT]: a receiver of webhooks that answers as it is told, for shell tests.
  *
- * It listens on 127.0.0.1 and 127.0.0.2 (all of 127/8), writes the port into DIR/port, and keeps each
- * request as DIR/request.N, head and body. How it answers the path is the path:
+ * It listens on 127.0.0.1 and 127.0.0.2 (all of 127/8), writes the port into DIR/port, and keeps
+ * each request as DIR/request.N, head and body. How it answers the path is the path:
  *
  *     /ok         200                      /status/NNN   that status, with a body that says so
  *     /hang       nothing                  /redirect     302 to /ok

@@ -287,8 +287,9 @@ $$;
 
 -- publish_many: the same for many events, in order, all or none. Optional arrays may be NULL. A row
 -- per event, in order. payloads and metadata are of one type: json[], jsonb[] or text[] (not
--- anycompatiblearray: such a parameter cannot have the default NULL). unique_keys, unique_for: as of publish, for each event; also of two events of one call with the same key only
--- the first is stored.
+-- anycompatiblearray: such a parameter cannot have the default NULL). unique_keys, unique_for: as
+-- of publish, for each event; also of two events of one call with the same key only the first is
+-- stored.
 CREATE OR REPLACE FUNCTION holdfast.publish_many(namespace text, types text[],
                                                  payloads anycompatible,
                                                  ids uuid[] DEFAULT NULL, keys text[] DEFAULT NULL,

@@ -7,9 +7,9 @@
  * subscription with much to do does not keep others waiting for more than a turn.
  *
  * The supervisor (hf-supervisor) is the one thread that never takes a turn. It sleeps until the
- * earliest time of the heap and puts the seats whose time has come into the queue. It also keeps the
- * time of handlers (timekeeper.c): it never waits for the store, so it is there when all threads
- * that take turns wait for a lock that a handler holds.
+ * earliest time of the heap and puts the seats whose time has come into the queue. It also keeps
+ * the time of handlers (timekeeper.c): it never waits for the store, so it is there when all
+ * threads that take turns wait for a lock that a handler holds.
  *
  * How many threads there are
  *   A turn may last: it waits for the store, which may be slow, or locked by a handler's
@@ -458,8 +458,8 @@ static void relieve(struct dispatchers *dispatchers)
     }
 }
 
-/* The time of handlers, if it is due. The mutex is held, and is given up meanwhile. What is expected
- * meanwhile is not lost: keep_us is switched off before the look. */
+/* The time of handlers, if it is due. The mutex is held, and is given up meanwhile. What is
+ * expected meanwhile is not lost: keep_us is switched off before the look. */
 static void keep_time(struct dispatchers *dispatchers)
 {
     if (dispatchers->keep_us > clock_mono_us()) {

@@ -2,24 +2,26 @@
  * timekeeper.c - ends handlers whose time is up. See timekeeper.h.
  *
  * A worker begins handlers without a lock, thousands in a second, so it does not report each. It
- * reports the chunk that it has taken (dispatchers_expect): no handler of it is over its time before
- * now + limit. The supervisor sleeps until the earliest such time, its alarm, and then looks at every
- * runner (runner_keep_time). That ends what is over its time and answers when to look again:
+ * reports the chunk that it has taken (dispatchers_expect): no handler of it is over its time
+ * before now + limit. The supervisor sleeps until the earliest such time, its alarm, and then looks
+ * at every runner (runner_keep_time). That ends what is over its time and answers when to look
+ * again:
  *
  *     a handler runs                      when it began + limit
  *     a chunk is in hand, none runs yet   now + limit, because whatever begins, begins later
  *     nothing is in hand                  never: the next worker that takes a chunk reports it
  *
- * So the supervisor looks about once in the shortest limit of all runners that have work, and not at
- * all while nothing is in hand.
+ * So the supervisor looks about once in the shortest limit of all runners that have work, and not
+ * at all while nothing is in hand.
  *
  * No report is lost. A worker takes a chunk and compares its time with the alarm in one hold of its
  * runner's mutex, and the alarm is switched off before the supervisor looks. So a worker that has
  * found an earlier alarm, and therefore does nothing, is either seen by the look that this alarm is
  * for, or by the one that now begins; any other worker sets the alarm.
  *
- * A runner is in the list while it has a seat, and the supervisor is there while there is a seat. So
- * a runner that a stop has left behind, because the store does not answer it, keeps its time limits.
+ * A runner is in the list while it has a seat, and the supervisor is there while there is a seat.
+ * So a runner that a stop has left behind, because the store does not answer it, keeps its time
+ * limits.
  */
 #include "bus/deliver/timekeeper.h"
 

@@ -17,8 +17,8 @@ hf_status retention_start(hf_bus *bus);
  * for that and the last one has ended. Answers when it is time again. */
 struct deadline retention_look(hf_bus *bus);
 void retention_stop_begin(hf_bus *bus);
-/* After the scheduler has ended. False: it still waits for the store. Then it is to be called again,
- * or retention_leave. */
+/* After the scheduler has ended. False: it still waits for the store. Then it is to be called
+ * again, or retention_leave. */
 bool retention_stop_end(hf_bus *bus, struct deadline deadline);
 /* The bus is being closed, and no other thread uses it: if the thread still runs it gets a
  * reference. */

@@ -1,9 +1,9 @@
 /*
  * webhook.h - posting events to a URL, for `work` and `serve`.
  *
- * The client of HTTP and what it needs for TLS are in the program holdfast-serve (cli/core/serve.h).
- * A command that is to post events asks for the client: the plain command becomes that program
- * then, and starts again with the same arguments.
+ * The client of HTTP and what it needs for TLS are in the program holdfast-serve
+ * (cli/core/serve.h). A command that is to post events asks for the client: the plain command
+ * becomes that program then, and starts again with the same arguments.
  */
 #ifndef HF_CLI_WEBHOOK_WEBHOOK_H
 #define HF_CLI_WEBHOOK_WEBHOOK_H

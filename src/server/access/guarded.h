@@ -1,8 +1,8 @@
 /*
  * guarded.h - a file that others must not be able to change: tokens, secrets.
  *
- * It is read only if it belongs to this process's user or root and no other may write it (nor, if it
- * holds secrets, read it). It is looked at once a second, and read again when it has changed, so
+ * It is read only if it belongs to this process's user or root and no other may write it (nor, if
+ * it holds secrets, read it). It is looked at once a second, and read again when it has changed, so
  * that what it grants comes and goes without a restart.
  */
 #ifndef HF_SERVER_ACCESS_GUARDED_H

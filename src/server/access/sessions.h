@@ -1,9 +1,10 @@
 /*
  * sessions.h - browsers that have logged in.
  *
- * A person types a token once; the browser keeps the id of a session in a cookie that scripts cannot
- * read, and the server keeps, in memory, the hash of that id and the hash of the token. So a token
- * that is taken out of the file ends its sessions, and a copy of the server's memory has neither.
+ * A person types a token once; the browser keeps the id of a session in a cookie that scripts
+ * cannot read, and the server keeps, in memory, the hash of that id and the hash of the token. So a
+ * token that is taken out of the file ends its sessions, and a copy of the server's memory has
+ * neither.
  *
  * A browser sends a cookie also with requests that pages of others have made it send. So a request
  * that changes something must also say the session's secret in a header, which only the page that

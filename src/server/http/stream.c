@@ -149,7 +149,7 @@ void message_put(struct message *message)
     }
 }
 
-/* ---- The queue of a stream; its lock is held --------------------------------------------------- */
+/* ---- The queue of a stream; its lock is held ------------------------------------------------- */
 
 static bool queue_grow(struct stream *stream)
 {
@@ -216,7 +216,7 @@ static size_t queue_take(struct stream *stream, char *to, size_t room)
     return taken;
 }
 
-/* ---- One stream --------------------------------------------------------------------------------- */
+/* ---- One stream ------------------------------------------------------------------------------ */
 
 /* Lets the connection go on, so that it sends what waits or ends. The lock is held. */
 static void wake(struct stream *stream)
@@ -300,7 +300,7 @@ void stream_put(struct stream *stream)
     }
 }
 
-/* ---- The connection; the thread of libmicrohttpd ------------------------------------------------ */
+/* ---- The connection; the thread of libmicrohttpd --------------------------------------------- */
 
 static ssize_t take_bytes(void *ctx, uint64_t position, char *to, size_t room)
 {
@@ -373,7 +373,7 @@ void stream_close(struct exchange *exchange)
     stream_put(stream);
 }
 
-/* ---- Beginning ---------------------------------------------------------------------------------- */
+/* ---- Beginning ------------------------------------------------------------------------------- */
 
 /* Those of a socket of this machine's file system have one address in common. */
 static struct address address_of(struct MHD_Connection *connection)

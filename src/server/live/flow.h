@@ -2,8 +2,8 @@
  * flow.h - which types of events enter a log, and how many of each a second.
  *
  * The newest events are read, at most FLOW_READ_MAX at a time; if more have come than that, each
- * that was read stands for several. Counts are kept for FLOW_SECONDS, of FLOW_TYPES types; a further
- * type takes the place of one that has not come meanwhile, or is counted with the others.
+ * that was read stands for several. Counts are kept for FLOW_SECONDS, of FLOW_TYPES types; a
+ * further type takes the place of one that has not come meanwhile, or is counted with the others.
  */
 #ifndef HF_SERVER_LIVE_FLOW_H
 #define HF_SERVER_LIVE_FLOW_H

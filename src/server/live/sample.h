@@ -2,9 +2,9 @@
  * sample.h - a namespace at one time: what the library says of it, and what follows from that and
  * from the sample before.
  *
- * Rates are how far a subscription has come since the sample before, in positions, times the part of
- * the log's events that are for it. So they begin with the second sample, and a subscription that
- * passes over old events has the mix of types of the newest minute.
+ * Rates are how far a subscription has come since the sample before, in positions, times the part
+ * of the log's events that are for it. So they begin with the second sample, and a subscription
+ * that passes over old events has the mix of types of the newest minute.
  */
 #ifndef HF_SERVER_LIVE_SAMPLE_H
 #define HF_SERVER_LIVE_SAMPLE_H

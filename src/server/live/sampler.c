@@ -1,10 +1,11 @@
 /*
  * sampler.c - see sampler.h.
  *
- * One mutex protects everything but what a sample is being made of. The thread takes samples without
- * it, and holds it while a new sample takes the place of the last one and while views are written,
- * which asks no database. A stream is forgotten when something could not be sent to it; streams are
- * ended after STREAM_AGE_MS, so that a browser connects again and its session is looked at again.
+ * One mutex protects everything but what a sample is being made of. The thread takes samples
+ * without it, and holds it while a new sample takes the place of the last one and while views are
+ * written, which asks no database. A stream is forgotten when something could not be sent to it;
+ * streams are ended after STREAM_AGE_MS, so that a browser connects again and its session is looked
+ * at again.
  */
 #include "server/live/sampler.h"
 

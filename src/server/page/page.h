@@ -22,8 +22,8 @@ struct page_facts {
     bool secure;                /* it speaks TLS */
 };
 
-/* Answers a request for one of the paths above. False: it is for another path. exchange->bus is that
- * of the database as a whole. */
+/* Answers a request for one of the paths above. False: it is for another path. exchange->bus is
+ * that of the database as a whole. */
 bool page_answer(struct exchange *exchange, const struct access *access,
                  const struct page_facts *facts);
 

@@ -4,8 +4,8 @@
  * The file has a secret a line: "whsec_" and 24 to 64 bytes in base64. Lines that begin with # say
  * nothing. A request is signed with each of them, so that a receiver can go from one secret to
  * the next while requests keep coming: add the new one, let the receiver take it, remove the old
- * one. The file is guarded (server/access/guarded.h), and read again when it has changed; if what is
- * read then is wrong, the secrets stay as they were and the log says why.
+ * one. The file is guarded (server/access/guarded.h), and read again when it has changed; if what
+ * is read then is wrong, the secrets stay as they were and the log says why.
  */
 #ifndef HF_SERVER_WEBHOOK_SECRETS_H
 #define HF_SERVER_WEBHOOK_SECRETS_H

@@ -9,8 +9,8 @@
  * whether it was cancelled. A resolver that hangs is left behind (CURLOPT_QUICK_EXIT): its thread
  * ends by itself.
  *
- * An answer counts when it is complete. One that is longer than TRANSFER_BODY_BYTES counts, too: the
- * rest is not read, and the connection is closed.
+ * An answer counts when it is complete. One that is longer than TRANSFER_BODY_BYTES counts, too:
+ * the rest is not read, and the connection is closed.
  */
 #include "server/webhook/transfer.h"
 

@@ -297,8 +297,8 @@ static int64_t idle_checkpoint_us(const struct runner *runner)
     return IDLE_CHECKPOINT_US + (int64_t)(chance % (uint64_t)(runners * IDLE_APART_US));
 }
 
-/* When a checkpoint is stored that done events have moved: checkpoint_ms after the first of them, or
- * a QUIET_PART of that after the last, if none follows. Many runners that are done with the same
+/* When a checkpoint is stored that done events have moved: checkpoint_ms after the first of them,
+ * or a QUIET_PART of that after the last, if none follows. Many runners that are done with the same
  * events would store at the same moment, when a publisher would wait behind them: they do not. */
 static int64_t done_checkpoint_us(struct runner *runner, int64_t now_us)
 {
