@@ -297,7 +297,7 @@ TEST_GOALS_address = $(BINARY) $(SERVER) $(chosen) $(REPLAY_PROGRAMS)
 # asked for.
 upgrades = $(if $(or $(if $(ONLY),,all),$(findstring upgrade,$(ONLY))), \
                $(if $(and $(WITHOUT),$(filter faults,$(VARIANT))),,$(NEIGHBOUR_PROGRAMS)))
-test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) $(PRELOADS) \
+test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) $(PRELOADS) $(TOOLS) \
     $(upgrades)
 
 .PHONY: neighbours
