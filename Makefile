@@ -297,8 +297,8 @@ TEST_GOALS_address = $(BINARY) $(SERVER) $(chosen) $(REPLAY_PROGRAMS)
 # asked for.
 upgrades = $(if $(or $(if $(ONLY),,all),$(findstring upgrade,$(ONLY))), \
                $(if $(and $(WITHOUT),$(filter faults,$(VARIANT))),,$(NEIGHBOUR_PROGRAMS)))
-test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) $(PRELOADS) $(TOOLS) \
-    $(upgrades)
+test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) \
+    $(PRELOADS) $(TOOLS) $(upgrades)
 
 .PHONY: neighbours
 neighbours: $(NEIGHBOUR_PROGRAMS) ## Build programs of versions that do not exist (tests/upgrade)
