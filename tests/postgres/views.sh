@@ -142,13 +142,18 @@ sql "SELECT FROM holdfast_private.namespaces n, holdfast.change_seek(n.id, $halv
 paces "after a seek it is not known, which is not 0" 0 "halves| pull|0"
 
 # --- A caller cannot change what a name means ---
+without="FROM pg_proc p WHERE p.prosqlbody IS NULL
+    AND p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
+    AND NOT coalesce(p.proconfig, '{}')::text ~
+        'search_path=pg_catalog, (holdfast_private, holdfast, )?pg_temp'"
 is "all functions pin their search_path, have parsed bodies, or name everything" \
-    "SELECT string_agg(p.proname, ',' ORDER BY p.proname) FROM pg_proc p
-    JOIN pg_language l ON l.oid = p.prolang
-     WHERE p.pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
-         AND p.prosqlbody IS NULL
-         AND NOT coalesce(p.proconfig, '{}')::text ~
-             'search_path=pg_catalog, (holdfast_private, holdfast, )?pg_temp'" "drop_namespace"
+    "SELECT string_agg(p.proname, ',' ORDER BY p.proname) $without" \
+    "drop_namespace,publishing,publishing,ticket"
+# An operator has no schema before it; := and :: are none.
+is "functions without a search_path have no operators" \
+    "SELECT string_agg(p.proname, ',') $without
+         AND regexp_replace(p.prosrc, '--[^\n]*|''[^'']*''|:=|::|USING ERRCODE =', '', 'g')
+             ~ '[-+*/<>=~!@#%^&|\`?]'" ""
 
 # --- Another release ---
 is "a view whose columns get other names is made anew" \
