@@ -29,11 +29,12 @@
  *
  *   So with a store that answers there are never more than `busy_max` threads, also while a
  *   thousand subscriptions start or a thousand checkpoints are stored. Together with the other
- *   threads of a bus and the one that opened it these are 8. That turns last says nothing
- *   about how many threads there should be: where the processor or the disk is the reason, turns
- *   last the longer the more of them there are, and each thread that is added calls for another
- *   one. A turn gets on with every answer of the store (dispatchers_moved), so one that makes many
- *   calls is not taken for one that is stuck.
+ *   threads of a bus and the one that opened it these are 8. (Two more come when there is work for
+ *   them: hf-retention for as long as its hourly run takes, and on PostgreSQL hf-prober after the
+ *   first hole in the log.) That turns last says nothing about how many threads there should be:
+ *   where the processor or the disk is the reason, turns last the longer the more of them there
+ *   are, and each thread that is added calls for another one. A turn gets on with every answer of
+ *   the store (dispatchers_moved), so one that makes many calls is not taken for one that is stuck.
  *
  *   The idle thread that is called is the one that has waited shortest. So those that are too many
  *   wait on, also when news makes hundreds of seats ready at once, and one that had nothing to do
