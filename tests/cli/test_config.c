@@ -218,10 +218,10 @@ static const struct bad bad_files[] = {
     {"subscriptions:\n- {name: a, on: x, from: soon, handler: {exec: x}}\n", 2, 26,
      "from takes start, now, a position"},
     {"subscriptions:\n- {name: a, on: x, from: now, handler: {http: 'https://x', exec: x}}\n", 2,
-     41, "is not supported by this version"},
+     47, "handler.http: there is also handler.exec in line 2; only one may be"},
     {"subscriptions:\n- {name: a, on: x, from: now, handler: {exec: []}}\n", 2, 47, "here are 0"},
     {"subscriptions:\n- {name: a, on: x, from: now, handler: ./x}\n", 2, 40,
-     "handler is a mapping with the keys exec, output, timeout"},
+     "handler is a mapping with the keys exec, output, http, http_format, "},
     {"subscriptions:\n- {name: '', on: x, from: now, handler: {exec: x}}\n", 2, 10, "name: "},
     /* YAML itself */
     {"a: [b\n", 2, 1, "this is no valid YAML"},

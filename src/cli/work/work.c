@@ -373,7 +373,7 @@ static const struct option_row options_rows[] = {
 
 const struct command command_work = {
     .name = "work",
-    .usage = "SUB --exec COMMAND | --http URL | [SUB ...] --config FILE",
+    .usage = "[SUB ...] --exec CMD | --http URL | --config FILE",
     .word_names = "subscriptions",
     .summary = "runs a command, or posts a webhook, for each event",
     .examples = "  holdfast work mailer --on 'user.*' --from start --exec './send-mail'\n"
