@@ -5,9 +5,15 @@
 
 #include "base/banned.h"
 
+/* An event that waits for its time has no position yet: null. */
+static void show_position(struct json_out *json, int64_t position)
+{
+    show_int(json, "position", position > 0 ? position : -1);
+}
+
 void show_event(struct json_out *json, const hf_event *event)
 {
-    show_int(json, "position", event->position);
+    show_position(json, event->position);
     show_string(json, "id", event->id);
     show_string(json, "type", event->type);
     show_raw(json, "payload", event->payload, event->payload_bytes);
@@ -41,13 +47,37 @@ void show_event_state(struct json_out *json, const hf_event_state *state)
     show_bool(json, "cancel_requested", state->cancel_requested == 1);
 }
 
-void show_receipt(struct json_out *json, const hf_receipt *receipt)
+static int take_due(const hf_later_info *info, void *ctx)
 {
-    show_int(json, "position", receipt->position);
+    *(int64_t *)ctx = info->due_at_us;
+    return 0;
+}
+
+int64_t receipt_due_us(hf_bus *bus, const hf_receipt *receipt, int64_t deliver_at_us)
+{
+    int64_t due_us = -1;
+
+    if (receipt->position > 0) {
+        return -1;
+    }
+    if (!receipt->duplicate) {
+        return deliver_at_us;
+    }
+    /* The event that waits is another one. It may have come or been cancelled meanwhile. */
+    if (hf_later_get(bus, receipt->id, take_due, &due_us)) {
+        return -1;
+    }
+    return due_us;
+}
+
+void show_receipt(struct json_out *json, const hf_receipt *receipt, int64_t due_us)
+{
+    show_position(json, receipt->position);
     show_string(json, "id", receipt->id);
     show_int(json, "key_version", receipt->key_version);
     show_bool(json, "duplicate", receipt->duplicate != 0);
     show_bool(json, "replaced", receipt->replaced != 0);
+    show_time(json, "deliver_at", due_us);
 }
 
 void show_later(struct json_out *json, const hf_later_info *info)

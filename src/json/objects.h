@@ -19,7 +19,13 @@
 
 void show_event(struct json_out *json, const hf_event *event);
 void show_event_state(struct json_out *json, const hf_event_state *state);
-void show_receipt(struct json_out *json, const hf_receipt *receipt);
+/* When the event of a receipt enters the log, if it waits for its time: deliver_at_us as it was
+ * published, or the time of the event that waits under this id or unique key already. -1 if the
+ * event is in the log, or if that other event could not be found. */
+int64_t receipt_due_us(hf_bus *bus, const hf_receipt *receipt, int64_t deliver_at_us);
+/* due_us is what receipt_due_us returns, as `deliver_at`. An event that waits has a position of
+ * null. */
+void show_receipt(struct json_out *json, const hf_receipt *receipt, int64_t due_us);
 /* An event of a claim, with its lease. */
 void show_claimed(struct json_out *json, const hf_batch *batch, size_t index);
 void show_lease(struct json_out *json, const hf_lease_info *info);

@@ -9,6 +9,8 @@ later() { field out 1 '$.id'; }
 exits 3 "without a database there are none" later list
 exits 0 "one is kept" publish reminder.mail '{"n": 1.50}' --key ann --delay 2h --json
 second=$(later)
+has "without a position, which it gets when it comes" out '^\{"position":null,'
+due=$(field out 1 '$.deliver_at')
 exits 0 "and one before it" publish reminder.sms '{}' --at 2026-01-01T00:00:00Z --json
 first=$(later)
 exits 0 "and one long after" publish invoice '{}' --at 2099-01-01T00:00:00Z --json
@@ -42,6 +44,8 @@ exits 0 "show" later show "$second"
 has "says when" out '^due_at: +20[0-9T:.-]+Z \(in 1h59m'
 has "and what" out '^payload: +\{"n": 1.50\}$'
 exits 0 "as JSON" later show "$second" --json
+is "the time is the one that publish answered" "$(field out 1 '$.due_at')" "$due"
+has "there is no position yet" out '"position":null,'
 has "byte for byte" out '"payload":\{"n": 1.50\}'
 exits 0 "the payload alone" later show "$second" --payload
 is "byte for byte" "$(cat out)" '{"n": 1.50}'
@@ -50,7 +54,7 @@ exits 2 "what is no id" later show x
 exits 0 "event show finds it" event show "$second"
 has "and says when it is due" out '^due_at: +20'
 exits 0 "as JSON" event show "$second" --json
-is "without states" "$(field out 1 '$.states'):$(field out 1 '$.position')" "[]:0"
+is "without states" "$(field out 1 '$.states'):$(field out 1 '$.position')" "[]:"
 exits 0 "stats counts them" stats
 has "with the first" out '^for later: +3, the first due [0-9]+d.* ago$'
 exits 0 "in JSON" stats --json

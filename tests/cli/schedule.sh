@@ -147,7 +147,7 @@ is "no line" "$(cat out)" ''
 
 # --- Later ---
 exits 0 "an event for later is kept" publish later '{}' --delay 1h --json
-has "and has no position yet" out '"position":0,'
+has "and has no position yet" out '"position":null,'
 exits 0 "a time is fine, too" publish later '{}' --at 2100-01-01T00:00:00Z
 has "it waits" out '^waits  id '
 exits 2 "not both" publish later '{}' --at 2100-01-01T00:00:00Z --delay 1h

@@ -36,10 +36,13 @@ is "and one is in the log" "$(grep -c '"type":"storm"' out)" 1
 # --- For later ---
 exits 0 "one waits" publish page.changed '{"v":1}' --unique page-7 --delay 1h --json
 waits=$(field out 1 '$.id')
+due=$(field out 1 '$.deliver_at')
 exits 0 "with its key" publish page.changed '{"v":2}' --unique page-7 --delay 2h
 is "so the next one does not" "$(cat out)" "waits  id $waits  (waited already)"
+has "it says when the first one comes" err '^It enters the log in (1h|59m)'
 exits 0 "not even now" publish page.changed '{"v":2}' --unique page-7 --unique-for 1m --json
-is "it is told which one waits" "$(field out 1 '$.position') $(field out 1 '$.id')" "0 $waits"
+is "it is told which one waits" "$(field out 1 '$.position') $(field out 1 '$.id')" " $waits"
+is "and when that comes" "$(field out 1 '$.deliver_at')" "$due"
 exits 0 "unless it takes its place" publish page.changed '{"v":3}' --unique page-7 --replace \
     --delay 2h
 has "which it says" out '^waits  id [0-9a-f-]{36}  \(in place of one that waited\)$'

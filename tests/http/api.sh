@@ -27,6 +27,8 @@ has "with the limit and the library's status" out '255.*"code":"HF_INVALID"'
 answers 202 "one for later waits" POST /v1/events \
     '{"type":"late","deliver_at":"2099-01-01T00:00:00Z","payload":{"x":1}}'
 late=$(field out 1 '$.id')
+is "without a position, with its time" "$(field out 1 '$.position') $(field out 1 '$.deliver_at')" \
+    " 2099-01-01T00:00:00.000000Z"
 answers 200 "refused ones have not been stored" GET /v1/events
 is "three are" "$(field out 1 '$.items[#-1].position') $(field out 1 '$.next')" "3 "
 

@@ -132,6 +132,7 @@ static int publish_one(struct cli *cli)
     hf_new_event event = HF_NEW_EVENT_INIT;
     hf_receipt receipt;
     hf_place emitted_at, at;
+    int64_t due_us;
     hf_status status;
     struct payload payload = {0};
 
@@ -169,9 +170,10 @@ static int publish_one(struct cli *cli)
         }
         return code;
     }
-    show_receipt_line(cli->json, &receipt);
-    if (receipt.position == 0 && !receipt.duplicate) {
-        say_when(cli, event.deliver_at_us);
+    due_us = receipt_due_us(cli->bus, &receipt, event.deliver_at_us);
+    show_receipt_line(cli->json, &receipt, due_us);
+    if (due_us != -1) {
+        say_when(cli, due_us);
     }
     return EXIT_OK;
 }

@@ -309,7 +309,7 @@ static int run_run(struct cli *cli)
         code = cli_fail(hf_schedule_run(cli->bus, cli->args.words[0], &receipt));
     }
     if (!code) {
-        show_receipt_line(cli->json, &receipt);
+        show_receipt_line(cli->json, &receipt, -1);
     }
     return code;
 }

@@ -146,7 +146,7 @@ void show_attempts(const char *attempts_json)
 
 /* ---- Answers of commands that change something ----------------------------------------------- */
 
-void show_receipt_line(bool as_json, const hf_receipt *receipt)
+void show_receipt_line(bool as_json, const hf_receipt *receipt, int64_t due_us)
 {
     struct show_line line;
 
@@ -165,7 +165,7 @@ void show_receipt_line(bool as_json, const hf_receipt *receipt)
                                         : "  (was in the log already)");
         return;
     }
-    show_receipt(show_line_begin(&line, 4096), receipt);
+    show_receipt(show_line_begin(&line, 4096), receipt, due_us);
     show_line_end(&line);
 }
 

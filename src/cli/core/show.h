@@ -42,7 +42,8 @@ void show_attempts(const char *attempts_json);
 /* ---- Answers of commands that change something ----------------------------------------------- */
 
 /* What became of a publish: a line for a human, or an object. */
-void show_receipt_line(bool as_json, const hf_receipt *receipt);
+/* due_us: when it enters the log, or -1 (receipt_due_us). */
+void show_receipt_line(bool as_json, const hf_receipt *receipt, int64_t due_us);
 /* {"name", "created"} */
 void show_created(const char *name, bool created);
 /* {"name", WHAT}: of a command that changes one thing, "paused" for example. */

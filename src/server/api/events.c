@@ -37,6 +37,7 @@ static void publish_one(struct exchange *exchange)
 {
     hf_new_event event;
     hf_receipt receipt;
+    int64_t due_us = -1;
     hf_status status =
         new_event_read(buf_text(&exchange->body), "the body", &exchange->memory, &event);
 
@@ -50,9 +51,10 @@ static void publish_one(struct exchange *exchange)
         answer_failure(exchange, status);
         return;
     }
+    due_us = receipt_due_us(exchange->bus, &receipt, event.deliver_at_us);
     struct json_out json = answer_json(exchange, status_of(&receipt));
     json_object_begin(&json);
-    show_receipt(&json, &receipt);
+    show_receipt(&json, &receipt, due_us);
     json_object_end(&json);
 }
 
@@ -111,7 +113,8 @@ static void publish_many(struct exchange *exchange)
         json_array_begin(&json);
         for (size_t i = 0; i < count; i++) {
             json_object_begin(&json);
-            show_receipt(&json, &receipts[i]);
+            show_receipt(&json, &receipts[i],
+                         receipt_due_us(exchange->bus, &receipts[i], events[i].deliver_at_us));
             json_object_end(&json);
         }
         json_array_end(&json);

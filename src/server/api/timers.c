@@ -276,6 +276,6 @@ void schedules_run(struct exchange *exchange)
     }
     struct json_out json = answer_json(exchange, MHD_HTTP_CREATED);
     json_object_begin(&json);
-    show_receipt(&json, &receipt);
+    show_receipt(&json, &receipt, -1);
     json_object_end(&json);
 }
