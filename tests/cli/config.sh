@@ -52,6 +52,24 @@ has "it works" out '^mailer user\.left$'
 hasnt "the other does not" out ledger
 exits 0 "several can" work ledger mailer --config shop.yaml --until-empty
 has "and they work" out '^ledger order\.placed'
+cat >chain.yaml <<'END'
+database:
+  url: BUS
+subscriptions:
+  - name: second
+    on: chain.made
+    from: start
+    handler: {exec: 'echo "second got $HOLDFAST_TYPE"'}
+  - name: first
+    on: chain.begun
+    from: start
+    handler: {exec: 'sleep 1; "$HOLDFAST" publish chain.made --quiet --db "$bus"'}
+END
+with_bus chain.yaml
+hf publish "${db[@]}" chain.begun
+export bus
+exits 0 "work --until-empty with a handler that publishes" work --config chain.yaml --until-empty
+has "--until-empty waits for what handlers publish for others" out '^second got chain\.made$'
 exits 2 "without a file and a word work is refused" work --until-empty
 has "with both ways to call it" err 'SUB is missing: .*--config FILE, or holdfast\.yaml'
 exits 2 "a file that is not there is refused" work --config none.yaml

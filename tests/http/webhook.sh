@@ -223,10 +223,11 @@ is "a network that is listed is reached" "$rc $(($(count) - before))" "0 1"
 case ${ASAN_OPTIONS-}${TSAN_OPTIONS-}$HOLDFAST in
 *address* | *thread*) ;; # their runtimes come first
 *)
+    cp "$tools/preload/resolver.so" . # LD_PRELOAD is split at spaces
     sent x 1
     hf publish x 2
     before=$(count)
-    LD_PRELOAD=$tools/preload/resolver.so hf work s --on '*' --from start --attempts-max 1 \
+    LD_PRELOAD=./resolver.so hf work s --on '*' --from start --attempts-max 1 \
         --http "http://turncoat.test:$port/close" --allow-network 127.0.0.2 --until-empty \
             --max-time 60s
     is "a name that leads elsewhere at the second look is refused then" \
@@ -235,7 +236,7 @@ case ${ASAN_OPTIONS-}${TSAN_OPTIONS-}$HOLDFAST in
         'turncoat\.test:[0-9]+ is 127\.0\.0\.1, a loopback'
     sent x 1
     before=$EPOCHSECONDS
-    LD_PRELOAD=$tools/preload/resolver.so hf work s --on '*' --from start --attempts-max 1 \
+    LD_PRELOAD=./resolver.so hf work s --on '*' --from start --attempts-max 1 \
         --http "http://sleeper.test:$port/ok" --http-timeout 500ms --until-empty --max-time 60s
     is "a resolver that hangs does not keep the handler" "$rc $((EPOCHSECONDS - before < 20))" "7 1"
     ;;

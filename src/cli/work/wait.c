@@ -14,7 +14,9 @@
  *         removed                         3
  *
  * With --until-empty each subscription has a thread in hf_wait, so that one which cannot get on
- * keeps no other from being waited for. Those threads end with the bus.
+ * keeps no other from being waited for. Those threads end with the bus. When all have answered,
+ * those that were settled are asked once more: handlers of one may have published events for
+ * another that was settled before.
  *
  * Whether a subscription is there is asked when the bus has warned about one, because a runner
  * whose subscription was removed does that; and whether it is paused, once a second by
@@ -50,6 +52,20 @@ static void *wait_until_settled(void *ctx)
     return NULL;
 }
 
+/* Begins a wait for what is published now. */
+static hf_status wait_for(struct work *work, struct work_item *item)
+{
+    struct work_waiter *waiter = &item->waiter;
+
+    waiter->bus = work->cli->bus;
+    waiter->name = item->name;
+    waiter->done_fd = work->done_fd;
+    atomic_store(&waiter->answered, false);
+    hf_status status = thread_start(&waiter->thread, "wait", wait_until_settled, waiter);
+    waiter->started = !status;
+    return status;
+}
+
 int work_wait_begin(struct work *work)
 {
     work->done_fd = -1;
@@ -58,16 +74,10 @@ int work_wait_begin(struct work *work)
     }
     work->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (size_t i = 0; i < work->count; i++) {
-        struct work_waiter *waiter = &work->items[i].waiter;
-
-        waiter->bus = work->cli->bus;
-        waiter->name = work->items[i].name;
-        waiter->done_fd = work->done_fd;
-        hf_status status = thread_start(&waiter->thread, "wait", wait_until_settled, waiter);
+        hf_status status = wait_for(work, &work->items[i]);
         if (status) {
             return cli_fail(status);
         }
-        waiter->started = true;
     }
     return EXIT_OK;
 }
@@ -189,6 +199,31 @@ static bool look_around(struct work *work, bool look, bool reasons)
     return works;
 }
 
+/* After all were settled: those that have got something to do since are waited for again. */
+static bool goes_on(struct work *work)
+{
+    bool works = false;
+
+    for (size_t i = 0; i < work->count; i++) {
+        struct work_item *item = &work->items[i];
+
+        if (item->fate != WORK_SETTLED ||
+            hf_wait(work->cli->bus, item->name, -1, 0) != HF_TIMEOUT) {
+            continue;
+        }
+        pthread_join(item->waiter.thread, NULL); /* it has answered */
+        item->waiter.status = wait_for(work, item);
+        if (item->waiter.status) {
+            item->fate = WORK_FAILED;
+            work_log_complain(item->name, "%s", hf_errmsg());
+        } else {
+            item->fate = WORK_GOES_ON;
+            works = true;
+        }
+    }
+    return works;
+}
+
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
 /* Until something happens, at most so long. */
@@ -224,7 +259,7 @@ enum work_end work_wait(struct work *work)
         if (hf_check(work->cli->bus)) {
             return WORK_END_STORE;
         }
-        if (!look_around(work, look, say)) {
+        if (!look_around(work, look, say) && !goes_on(work)) {
             return WORK_END_NOTHING_LEFT;
         }
         if (deadline_passed(deadline)) {
