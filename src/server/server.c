@@ -86,6 +86,7 @@ static void answer(struct exchange *exchange)
         if (access_check_role(access, exchange, route->role,
                               global ? NULL : exchange->namespace_name)) {
             (global ? run_global : run_route)(exchange);
+            router_check_asked(exchange);
         }
     }
     listener_answer(exchange);

@@ -40,11 +40,6 @@ answers 401 "without a token" GET /v1/stats
 has "it says what is needed" out 'a token is needed: Authorization: Bearer TOKEN'
 bearer wrong
 answers 401 "a token that is not known" GET /v1/stats
-# Method, path, scope and role of each.
-list_routes() {
-    { tr '\n' ' ' <"$root/src/server/api/routes.def"; echo; } | sed 's/ROUTE(/\n&/g' |
-        sed -nE 's/^ROUTE\(([A-Z]+), "([^"]*)", ([A-Z]+), ([A-Z]+),.*/\1 \2 \3 \4/p'
-}
 level() { case $1 in VIEWER) echo 1 ;; OPERATOR) echo 2 ;; ADMIN) echo 3 ;; esac; }
 routes=0
 while read -r method path scope role; do

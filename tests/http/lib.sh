@@ -6,6 +6,7 @@
 #   ask METHOD PATH [BODY]   leaves the status in $status and the answer in the file out
 #   answers STATUS CLAIM METHOD PATH [BODY]   the answer has this status
 #   bearer TOKEN       sends a token from now on; none: none
+#   list_routes        method, path, scope and role of each route
 . "$(dirname "${BASH_SOURCE[0]}")/../cli/lib.sh"
 server_pid=
 token=
@@ -22,6 +23,11 @@ unserve() {
     [ -z "$server_pid" ] || { kill "$server_pid" && wait "$server_pid"; }
     rc=$?
     server_pid=
+}
+
+list_routes() {
+    { tr '\n' ' ' <"$root/src/server/api/routes.def"; echo; } | sed 's/ROUTE(/\n&/g' |
+        sed -nE 's/^ROUTE\(([A-Z]+), "([^"]*)", ([A-Z]+), ([A-Z]+),.*/\1 \2 \3 \4/p'
 }
 
 bearer() { token=$1; }

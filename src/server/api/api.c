@@ -9,8 +9,9 @@
 
 #include <microhttpd.h>
 
-#define ROUTE(method, template_text, scope, role, function, summary)                               \
-    {#method, template_text, SCOPE_##scope, ROLE_##role, function, summary},
+#define ROUTE(method, template_text, scope, role, function, query, body, answers, summary)         \
+    {#method,   template_text, SCOPE_##scope, ROLE_##role, function,                               \
+     #function, query,         body,          answers,     summary},
 const struct route routes[] = {
 #include "server/api/routes.def"
 };

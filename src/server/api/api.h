@@ -9,7 +9,7 @@
 #include "server/http/router.h"
 #include "json/objects.h"
 
-#define ROUTE(method, template_text, scope, role, function, summary)                               \
+#define ROUTE(method, template_text, scope, role, function, query, body, answers, summary)         \
     void function(struct exchange *exchange);
 #include "server/api/routes.def"
 #undef ROUTE

@@ -6,6 +6,8 @@
 #include "base/banned.h"
 #include "base/text/json_check.h"
 #include "base/text/json_read.h"
+#include "server/http/router.h"
+#include "server/http/words.h"
 #include "json/fields.h"
 
 #include <assert.h>
@@ -35,8 +37,12 @@ const char *exchange_param(const struct exchange *exchange, const char *name)
     return NULL;
 }
 
-const char *exchange_query(const struct exchange *exchange, const char *name)
+const char *exchange_query(struct exchange *exchange, const char *name)
 {
+    int number = exchange->route ? words_find(exchange->route->query, name) : -1;
+
+    assert(!exchange->route || number >= 0);
+    exchange->asked_query |= number >= 0 ? UINT32_C(1) << number : 0;
     return MHD_lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 

@@ -62,6 +62,8 @@ struct exchange {
     char *parts; /* of the path, decoded, each with its NUL (router.c) */
     struct path_param params[EXCHANGE_PARAMS_MAX];
     size_t param_count;
+    uint32_t asked_query; /* which parameters the route has read: a bit each, as route->query */
+    uint32_t asked_body;  /* which members of the body, as route->body */
     const char *namespace_name;        /* of the path; "default" if that names none */
     hf_bus *bus;                       /* for the route; not to be closed */
     char actor[HF_NAME_BYTES_MAX + 1]; /* who asks: the name of a token, or "local" */
@@ -84,8 +86,9 @@ const char *exchange_cookie(const struct exchange *exchange, const char *name);
 /* A part of the path by its name in the template (asserted). */
 const char *exchange_param(const struct exchange *exchange, const char *name);
 
-/* A parameter of the query, decoded; NULL: absent. It lives as long as the exchange. */
-const char *exchange_query(const struct exchange *exchange, const char *name);
+/* A parameter of the query, decoded; NULL: absent. The route must have it in its list (asserted).
+ * It lives as long as the exchange. */
+const char *exchange_query(struct exchange *exchange, const char *name);
 /* The same as a number, or as true or false. False after the request was refused because the value
  * is none; an absent one leaves *ret_value alone. */
 bool exchange_query_number(struct exchange *exchange, const char *name, int64_t min, int64_t max,

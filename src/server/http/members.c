@@ -7,7 +7,10 @@
 #include "base/text/json_read.h"
 #include "base/text/suggest.h"
 #include "base/time/time.h"
+#include "server/http/router.h"
+#include "server/http/words.h"
 
+#include <assert.h>
 #include <microhttpd.h>
 #include <stdarg.h>
 
@@ -38,10 +41,21 @@ void members_mistake(struct members *members, const char *format, ...)
     va_end(args);
 }
 
+/* The list of the route has the name, or the options of a subscription. */
+static void note_asked(struct exchange *exchange, const char *name)
+{
+    const struct route *route = exchange->route;
+    int number = route ? words_find(route->body, name) : -1;
+
+    assert(!route || number >= 0 || words_find(route->body, "*") >= 0);
+    exchange->asked_body |= number >= 0 ? UINT32_C(1) << number : 0;
+}
+
 struct text members_raw(struct members *members, const char *name)
 {
     struct text raw = TEXT_ABSENT;
 
+    note_asked(members->exchange, name);
     members->names[members->name_count++] = name;
     if (!members->object.bytes || !json_find(members->object, name, &raw) ||
         json_kind(raw) == JSON_NULL) {
@@ -177,10 +191,17 @@ static void look_for_strangers(struct members *members)
 
 bool members_end(struct members *members)
 {
+    char mistake[sizeof members->mistake];
+
     if (!members->object.bytes) {
         return false; /* refused when it was read */
     }
+    snprintf(mistake, sizeof mistake, "%s", members->mistake);
+    members->mistake[0] = '\0'; /* a name that is misspelled is also missing: that is said first */
     look_for_strangers(members);
+    if (!members->mistake[0]) {
+        snprintf(members->mistake, sizeof members->mistake, "%s", mistake);
+    }
     if (members->mistake[0]) {
         return answer_problem(members->exchange, MHD_HTTP_BAD_REQUEST, "%s", members->mistake);
     }

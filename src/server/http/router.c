@@ -9,7 +9,9 @@
 #include "base/banned.h"
 #include "base/mem.h"
 #include "base/text/utf8.h"
+#include "server/http/words.h"
 
+#include <assert.h>
 #include <microhttpd.h>
 
 #define PARTS_MAX 8
@@ -126,6 +128,54 @@ static void add_method(char methods[METHODS_BYTES], const char *method)
     snprintf(methods + length, METHODS_BYTES - length, "%s%s", length ? ", " : "", method);
 }
 
+struct strangers {
+    const char *query; /* what the route takes */
+    const char *found; /* the first that it does not; NULL: none */
+};
+
+static enum MHD_Result see_parameter(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    struct strangers *strangers = ctx;
+
+    (void)kind;
+    (void)value;
+    if (words_find(strangers->query, name) < 0) {
+        strangers->found = name;
+        return MHD_NO;
+    }
+    return MHD_YES;
+}
+
+/* A parameter that the route does not take is likely to be another's name, misspelled. */
+static bool check_query(struct exchange *exchange)
+{
+    const char *query = exchange->route->query;
+    struct strangers strangers = {query, NULL};
+
+    MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, see_parameter,
+                              &strangers);
+    if (!strangers.found) {
+        return true;
+    }
+    return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
+                          query[0] ? "there is no parameter \"%.64s\"; this path takes %s"
+                                   : "there is no parameter \"%.64s\"; this path takes none",
+                          strangers.found, query);
+}
+
+void router_check_asked(const struct exchange *exchange)
+{
+    const struct route *route = exchange->route;
+    const char *body = route->body;
+    int members = words_count(body) - (words_find(body, "*") >= 0);
+
+    if (exchange->status < MHD_HTTP_BAD_REQUEST) {
+        assert(exchange->asked_query == (UINT64_C(1) << words_count(route->query)) - 1);
+        assert(body[0] == '#' || exchange->asked_body == (UINT64_C(1) << members) - 1);
+    }
+}
+
 bool router_find(struct exchange *exchange)
 {
     struct path path;
@@ -152,7 +202,7 @@ bool router_find(struct exchange *exchange)
         }
         if (strcmp(routes[i].method, exchange->method) == 0) {
             exchange->route = &routes[i];
-            return true;
+            return check_query(exchange);
         }
         add_method(methods, routes[i].method);
     }

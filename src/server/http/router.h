@@ -22,14 +22,22 @@ struct route {
     enum scope scope;
     enum role role; /* that the caller must have in the namespace, or in all */
     route_fn run;
-    const char *summary; /* for the OpenAPI document */
+    const char *name;    /* of the function: the operation's id in the OpenAPI document */
+    const char *query;   /* names of the parameters that it takes ... */
+    const char *body;    /* ... of the members of its body ... */
+    const char *answers; /* ... and what it answers, as routes.def says it (words.h) */
+    const char *summary;
 };
 
 extern const struct route routes[];
 extern const size_t route_count;
 
+/* Asserts that a route that has answered without a failure has read all that its row lists. */
+void router_check_asked(const struct exchange *exchange);
+
 /* Finds the route of exchange->method and exchange->path, and fills in route, params and
- * namespace_name. False after a refusal: 404, or 405 with the methods that the path takes. */
+ * namespace_name. False after a refusal: 404, 405 with the methods that the path takes, or 400 for
+ * a parameter that the route does not take. */
 bool router_find(struct exchange *exchange);
 
 /* Frees what router_find has put into the exchange. */

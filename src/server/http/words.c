@@ -1,0 +1,47 @@
+/*
+ * words.c - see words.h.
+ */
+#include "server/http/words.h"
+
+#include "base/banned.h"
+
+bool words_next(const char **at, struct text *ret_word)
+{
+    *at += strspn(*at, " ");
+    *ret_word = (struct text){*at, strcspn(*at, " ")};
+    *at += ret_word->length;
+    return ret_word->length > 0;
+}
+
+struct text word_name(struct text word)
+{
+    size_t length = 0;
+
+    while (length < word.length && word.bytes[length] != '!' && word.bytes[length] != '=') {
+        length++;
+    }
+    return (struct text){word.bytes, length};
+}
+
+int words_find(const char *list, const char *name)
+{
+    struct text word;
+
+    for (int number = 0; words_next(&list, &word); number++) {
+        if (text_equal(word_name(word), text_of(name))) {
+            return number;
+        }
+    }
+    return -1;
+}
+
+int words_count(const char *list)
+{
+    struct text word;
+    int count = 0;
+
+    while (words_next(&list, &word)) {
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,22 @@
+/*
+ * words.h - lists of words in one text, separated by spaces: what routes.def says of a route.
+ *
+ * A word is "limit", "lease!" or "limit=rows"; its name ends before '!' and '='.
+ */
+#ifndef HF_SERVER_HTTP_WORDS_H
+#define HF_SERVER_HTTP_WORDS_H
+
+#include "base/text/text.h"
+
+#define WORDS_MAX 32 /* of one list */
+
+/* Takes the next word off a list; false at its end. */
+bool words_next(const char **at, struct text *ret_word);
+/* The name of a word. */
+struct text word_name(struct text word);
+/* The number of the word with this name, from 0; -1: there is none. */
+int words_find(const char *list, const char *name);
+/* How many there are. */
+int words_count(const char *list);
+
+#endif
