@@ -41,7 +41,8 @@ struct threads {
     int others;
 };
 
-/* All threads of this process, counted in one pass: between two passes some may begin or end. */
+/* The threads of the library, counted in one pass: between two passes some may begin or end. The
+ * program may have others, as those of a sanitizer. */
 static struct threads count_threads(void)
 {
     struct threads threads = {0};
@@ -59,7 +60,7 @@ static struct threads count_threads(void)
             threads.dispatchers++;
         } else if (strncmp(name, "hf-supervisor", 13) == 0) {
             threads.supervisors++;
-        } else if (name[0] != '\0') {
+        } else if (strncmp(name, "hf-", 3) == 0) {
             threads.others++;
         }
     }
@@ -122,7 +123,7 @@ static bool has_few_threads(void *ctx)
     struct threads threads = count_threads();
     int busy_max = (int)scene->bus->dispatchers.busy_max;
     return threads.workers == 0 && threads.supervisors == 1 && threads.dispatchers <= busy_max &&
-           threads.others + threads.supervisors + busy_max <= THREADS_MAX;
+           1 + threads.others + threads.supervisors + busy_max <= THREADS_MAX; /* 1: this thread */
 }
 
 static bool has_none_of_ours(void *ctx)
