@@ -46,54 +46,112 @@ static uint32_t load_word(const uint8_t *bytes)
            (uint32_t)bytes[3] << 24;
 }
 
-static void md5_block(uint32_t state[4], const uint8_t block[BLOCK_BYTES])
-{
-    static const int shifts[4][4] = {
-        {7, 12, 17, 22},
-        {5, 9, 14, 20},
-        {4, 11, 16, 23},
-        {6, 10, 15, 21},
-    };
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
-    uint32_t words[16];
+static const int shifts[4][4] = {
+    {7, 12, 17, 22},
+    {5, 9, 14, 20},
+    {4, 11, 16, 23},
+    {6, 10, 15, 21},
+};
 
+static void load_words(const uint8_t block[BLOCK_BYTES], uint32_t words[16])
+{
     for (int i = 0; i < 16; i++) {
         words[i] = load_word(block + 4 * i);
     }
+}
 
-#define MD5_STEP(round, i, mixed, word)                                                            \
+#define MD5_STEP(a, b, c, d, words, round, i, mixed, word)                                         \
     do {                                                                                           \
-        uint32_t sum = a + (mixed) + sines[16 * (round) + (i)] + words[(word) % 16];               \
-        a = d;                                                                                     \
-        d = c;                                                                                     \
-        c = b;                                                                                     \
-        b += rotate_left(sum, shifts[round][(i) % 4]);                                             \
+        uint32_t sum = (a) + sines[16 * (round) + (i)] + (words)[(word) % 16];                     \
+        sum += (mixed);                                                                            \
+        (a) = (d);                                                                                 \
+        (d) = (c);                                                                                 \
+        (c) = (b);                                                                                 \
+        (b) += rotate_left(sum, shifts[round][(i) % 4]);                                           \
     } while (0)
 
+/* What the four rounds mix. A step waits for the one before it only by b, so what b takes part in
+ * is written to come last and to be short; the first two have the values of RFC 1321 in other
+ * words. */
+#define MD5_MIX_0(b, c, d) ((d) ^ ((b) & ((c) ^ (d))))
+#define MD5_MIX_1(b, c, d) ((~(d) & (c)) + ((d) & (b)))
+#define MD5_MIX_2(b, c, d) ((b) ^ (c) ^ (d))
+#define MD5_MIX_3(b, c, d) ((c) ^ ((b) | ~(d)))
+
+static void md5_block(uint32_t state[4], const uint8_t block[BLOCK_BYTES])
+{
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t words[16];
+
+    load_words(block, words);
     /* Unrolled, so that sines, shifts and words are constants: a third faster. */
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
-        MD5_STEP(0, i, (b & c) | (~b & d), i);
+        MD5_STEP(a, b, c, d, words, 0, i, MD5_MIX_0(b, c, d), i);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
-        MD5_STEP(1, i, (d & b) | (~d & c), 5 * i + 1);
+        MD5_STEP(a, b, c, d, words, 1, i, MD5_MIX_1(b, c, d), 5 * i + 1);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
-        MD5_STEP(2, i, b ^ c ^ d, 3 * i + 5);
+        MD5_STEP(a, b, c, d, words, 2, i, MD5_MIX_2(b, c, d), 3 * i + 5);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
-        MD5_STEP(3, i, c ^ (b | ~d), 7 * i);
+        MD5_STEP(a, b, c, d, words, 3, i, MD5_MIX_3(b, c, d), 7 * i);
     }
-#undef MD5_STEP
-
     state[0] += a;
     state[1] += b;
     state[2] += c;
     state[3] += d;
 }
+
+#define MD5_STEP_OF_BOTH(round, i, word)                                                           \
+    do {                                                                                           \
+        MD5_STEP(a, b, c, d, words, round, i, MD5_MIX_##round(b, c, d), word);                     \
+        MD5_STEP(e, f, g, h, others, round, i, MD5_MIX_##round(f, g, h), word);                    \
+    } while (0)
+
+/* A block of each of two messages. It takes no longer than one block: the steps of a message wait
+ * for each other, and a processor has time for those of another one meanwhile. */
+static void md5_two_blocks(uint32_t state[4], const uint8_t block[BLOCK_BYTES], uint32_t other[4],
+                           const uint8_t other_block[BLOCK_BYTES])
+{
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = other[0], f = other[1], g = other[2], h = other[3];
+    uint32_t words[16];
+    uint32_t others[16];
+
+    load_words(block, words);
+    load_words(other_block, others);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        MD5_STEP_OF_BOTH(0, i, i);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        MD5_STEP_OF_BOTH(1, i, 5 * i + 1);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        MD5_STEP_OF_BOTH(2, i, 3 * i + 5);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        MD5_STEP_OF_BOTH(3, i, 7 * i);
+    }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+    other[0] += e;
+    other[1] += f;
+    other[2] += g;
+    other[3] += h;
+}
+#undef MD5_STEP
+#undef MD5_STEP_OF_BOTH
 
 static void md5_init(struct md5 *md5)
 {
@@ -138,18 +196,58 @@ static void store_number(uint64_t number, uint8_t out[8])
     }
 }
 
-static void md5_finish(struct md5 *md5, uint8_t out[HASH_MD5_BYTES])
+static void md5_digest(const struct md5 *md5, uint8_t out[HASH_MD5_BYTES])
 {
-    static const uint8_t padding[BLOCK_BYTES] = {0x80};
-    size_t filled = md5->length_bytes % BLOCK_BYTES;
-    uint8_t tail[8];
-
-    store_number(md5->length_bytes * 8, tail);
-    md5_add(md5, padding, (filled < 56 ? 56 : 120) - filled);
-    md5_add(md5, tail, sizeof tail);
     for (int i = 0; i < HASH_MD5_BYTES; i++) {
         out[i] = (uint8_t)(md5->state[i / 4] >> 8 * (i % 4));
     }
+}
+
+/* What is left of the message, with what follows it: one block or two. Answers how many. */
+static size_t md5_last_blocks(const struct md5 *md5, uint8_t out[2 * BLOCK_BYTES])
+{
+    size_t filled = md5->length_bytes % BLOCK_BYTES;
+    size_t blocks = filled < 56 ? 1 : 2;
+
+    memcpy(out, md5->block, filled);
+    out[filled] = 0x80;
+    memset(out + filled + 1, 0, blocks * BLOCK_BYTES - 8 - (filled + 1));
+    store_number(md5->length_bytes * 8, out + blocks * BLOCK_BYTES - 8);
+    return blocks;
+}
+
+static void md5_finish(struct md5 *md5, uint8_t out[HASH_MD5_BYTES])
+{
+    uint8_t last[2 * BLOCK_BYTES];
+    size_t blocks = md5_last_blocks(md5, last);
+
+    for (size_t i = 0; i < blocks; i++) {
+        md5_block(md5->state, last + i * BLOCK_BYTES);
+    }
+    md5_digest(md5, out);
+}
+
+/* The same for two messages. */
+static void md5_finish_two(struct md5 *md5, uint8_t out[HASH_MD5_BYTES], struct md5 *other,
+                           uint8_t other_out[HASH_MD5_BYTES])
+{
+    uint8_t last[2 * BLOCK_BYTES];
+    uint8_t other_last[2 * BLOCK_BYTES];
+    size_t blocks = md5_last_blocks(md5, last);
+    size_t other_blocks = md5_last_blocks(other, other_last);
+
+    for (size_t i = 0; i < 2; i++) {
+        if (i < blocks && i < other_blocks) {
+            md5_two_blocks(md5->state, last + i * BLOCK_BYTES, other->state,
+                           other_last + i * BLOCK_BYTES);
+        } else if (i < blocks) {
+            md5_block(md5->state, last + i * BLOCK_BYTES);
+        } else if (i < other_blocks) {
+            md5_block(other->state, other_last + i * BLOCK_BYTES);
+        }
+    }
+    md5_digest(md5, out);
+    md5_digest(other, other_out);
 }
 
 void hash_md5(const void *bytes, size_t length, uint8_t out[HASH_MD5_BYTES])
@@ -179,18 +277,25 @@ int64_t hash_partition(struct text text)
     return (int64_t)(load_big_endian(digest) & INT64_MAX);
 }
 
+/* What the partition hash of an event is of. */
+static struct text partition_text(struct text tenant, struct text key, const uint8_t id[16],
+                                  char id_text[UUID_TEXT_BYTES])
+{
+    if (!text_is_absent(tenant)) {
+        return tenant;
+    }
+    if (!text_is_absent(key)) {
+        return key;
+    }
+    uuid_format(id, id_text);
+    return (struct text){id_text, UUID_TEXT_BYTES - 1};
+}
+
 int64_t hash_event(struct text tenant, struct text key, const uint8_t id[16])
 {
     char id_text[UUID_TEXT_BYTES];
 
-    if (!text_is_absent(tenant)) {
-        return hash_partition(tenant);
-    }
-    if (!text_is_absent(key)) {
-        return hash_partition(key);
-    }
-    uuid_format(id, id_text);
-    return hash_partition((struct text){id_text, UUID_TEXT_BYTES - 1});
+    return hash_partition(partition_text(tenant, key, id, id_text));
 }
 
 int32_t hash_slice(int64_t hash, int32_t partitions)
@@ -234,26 +339,49 @@ static void store_big_endian(uint64_t number, size_t bytes, uint8_t *out)
     }
 }
 
-int64_t hash_content(const struct hash_content *content)
+static void md5_add_content(struct md5 *md5, const struct hash_content *content)
 {
     const struct text *parts[] = {&content->type,     &content->key,      &content->tenant,
                                   &content->metadata, &content->producer, &content->schedule_id};
-    uint8_t digest[HASH_MD5_BYTES];
     uint8_t number[8];
-    struct md5 md5;
 
-    md5_init(&md5);
-    md5_add(&md5, content->id, UUID_BYTES);
+    md5_init(md5);
+    md5_add(md5, content->id, UUID_BYTES);
     store_big_endian((uint64_t)(content->emitted_at_us - EPOCH_2000_US), 8, number);
-    md5_add(&md5, number, 8);
+    md5_add(md5, number, 8);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         store_big_endian(text_is_absent(*parts[i]) ? UINT32_MAX : parts[i]->length, 4, number);
-        md5_add(&md5, number, 4);
-        md5_add(&md5, parts[i]->bytes, parts[i]->length);
+        md5_add(md5, number, 4);
+        md5_add(md5, parts[i]->bytes, parts[i]->length);
     }
-    md5_add(&md5, content->payload.bytes, content->payload.length);
+    md5_add(md5, content->payload.bytes, content->payload.length);
+}
+
+int64_t hash_content(const struct hash_content *content)
+{
+    uint8_t digest[HASH_MD5_BYTES];
+    struct md5 md5;
+
+    md5_add_content(&md5, content);
     md5_finish(&md5, digest);
     return (int64_t)load_big_endian(digest);
+}
+
+void hash_new(const struct hash_content *content, int64_t *ret_content, int64_t *ret_hash)
+{
+    char id_text[UUID_TEXT_BYTES];
+    struct text text = partition_text(content->tenant, content->key, content->id, id_text);
+    uint8_t digest[HASH_MD5_BYTES];
+    uint8_t partition[HASH_MD5_BYTES];
+    struct md5 md5;
+    struct md5 other;
+
+    md5_add_content(&md5, content);
+    md5_init(&other);
+    md5_add(&other, text.bytes, text.length);
+    md5_finish_two(&md5, digest, &other, partition);
+    *ret_content = (int64_t)load_big_endian(digest);
+    *ret_hash = (int64_t)(load_big_endian(partition) & INT64_MAX);
 }
 
 int64_t hash_checksum(int64_t content, int64_t hash, int64_t position, int64_t entered_at_us,

@@ -1,6 +1,6 @@
 /*
  * limiter.c - a bucket of tokens. See limiter.h. holdfast_private.rate_take of
- * sql/postgres/functions/rates.sql is the same for the server's clock.
+ * sql/postgres/functions/deliver/rates.sql is the same for the server's clock.
  */
 #include "base/limiter.h"
 

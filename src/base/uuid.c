@@ -20,6 +20,7 @@
 #include "base/uuid.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/text/hex.h"
 #include "base/time/clock.h"
 
 #include <errno.h>
@@ -211,31 +212,13 @@ static bool dash_before(int byte)
 
 void uuid_format(const uint8_t id[UUID_BYTES], char out[UUID_TEXT_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
-
     for (int i = 0; i < UUID_BYTES; i++) {
         if (dash_before(i)) {
             *out++ = '-';
         }
-        *out++ = digits[id[i] >> 4];
-        *out++ = digits[id[i] & 15];
+        out = hex_write(out, id + i, 1);
     }
     *out = '\0';
-}
-
-/* -1 if it is no hexadecimal digit. */
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    if (c >= 'A' && c <= 'F') {
-        return c - 'A' + 10;
-    }
-    return -1;
 }
 
 hf_status uuid_parse(struct text text, uint8_t ret_id[UUID_BYTES])
@@ -253,8 +236,8 @@ hf_status uuid_parse(struct text text, uint8_t ret_id[UUID_BYTES])
                         at - 1 - text.bytes);
         }
 
-        int high = hex_value(*at++);
-        int low = hex_value(*at++);
+        int high = hex_digit(*at++);
+        int low = hex_digit(*at++);
 
         if (high < 0 || low < 0) {
             return fail(HF_INVALID, "id is not a UUID: no hexadecimal digit at byte %td",

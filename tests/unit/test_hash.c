@@ -209,6 +209,38 @@ static void a_lane_depends_on_the_id_only_without_tenant_and_key(void **state)
                 hash_lane(TEXT_ABSENT, TEXT_ABSENT, other_id));
 }
 
+/* Both are MD5 of messages that end in one block or in two, each with each. */
+static void hashes_of_a_new_event_are_those_of_one_after_the_other(void **state)
+{
+    char bytes[300];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (char)('a' + i % 26);
+    }
+    for (size_t payload = 0; payload < 200; payload++) {
+        for (size_t key = 0; key < 140; key += 3) {
+            struct hash_content content = {.id = some_id,
+                                           .emitted_at_us = 1700000000000000,
+                                           .type = TEXT_LITERAL("a.b"),
+                                           .key = {bytes, key},
+                                           .payload = {bytes + 1, payload}};
+            int64_t of_content = 0;
+            int64_t hash = 0;
+
+            if (key % 2) {
+                content.tenant = (struct text){bytes + 2, key};
+            }
+            if (key == 0) {
+                content.key = TEXT_ABSENT;
+            }
+            hash_new(&content, &of_content, &hash);
+            assert_true(of_content == hash_content(&content));
+            assert_true(hash == hash_event(content.tenant, content.key, some_id));
+        }
+    }
+}
+
 static void mix_changes_about_half_of_the_bits(void **state)
 {
     (void)state;
@@ -232,6 +264,7 @@ int main(void)
         cmocka_unit_test(an_event_is_hashed_by_tenant_else_key_else_id),
         cmocka_unit_test(lanes_of_different_pairs_differ),
         cmocka_unit_test(a_lane_depends_on_the_id_only_without_tenant_and_key),
+        cmocka_unit_test(hashes_of_a_new_event_are_those_of_one_after_the_other),
         cmocka_unit_test(mix_changes_about_half_of_the_bits),
     };
 

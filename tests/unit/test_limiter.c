@@ -39,6 +39,9 @@ static void tokens_that_are_not_taken_are_lost_after_the_burst(void **state)
     take(&empty_us, T0, 1);
     struct limiter_answer answer = take(&empty_us, T0 + 3600 * SECOND, 100000);
     assert_int_equal(answer.granted, 100 * LIMITER_BURST_US / SECOND);
+    empty_us = T0;
+    answer = take(&empty_us, T0 + LIMITER_BURST_US + SECOND / 2, 100000);
+    assert_int_equal(answer.granted, 100 * LIMITER_BURST_US / SECOND);
 }
 
 static void however_many_take_from_a_bucket_their_sum_is_the_rate(void **state)

@@ -15,6 +15,7 @@
  */
 #include "base/text/json_check.h"
 #include "base/err.h"
+#include "base/text/hex.h"
 #include "base/text/utf8.h"
 
 #include <assert.h>
@@ -91,23 +92,7 @@ static bool is_ordinary_word(const char *bytes)
 /* The value of the four digits after "\u", at `at`; -1 if there are not four. */
 static int32_t peek_hex4(const struct checker *c, const char *at)
 {
-    int32_t value = 0;
-
-    if (c->end - at < 4) {
-        return -1;
-    }
-    for (int i = 0; i < 4; i++) {
-        char digit = at[i];
-
-        if (digit >= '0' && digit <= '9') {
-            value = value * 16 + (digit - '0');
-        } else if ((digit | 0x20) >= 'a' && (digit | 0x20) <= 'f') {
-            value = value * 16 + ((digit | 0x20) - 'a' + 10);
-        } else {
-            return -1;
-        }
-    }
-    return value;
+    return c->end - at < 4 ? -1 : hex_number(at, 4);
 }
 
 static bool is_high_surrogate(int32_t code)

@@ -8,6 +8,7 @@
  */
 #include "base/text/json_read.h"
 #include "base/err.h"
+#include "base/text/hex.h"
 #include "base/text/number.h"
 #include "base/text/utf8.h"
 
@@ -212,22 +213,7 @@ static struct text string_inside(struct text raw)
 /* Four hexadecimal digits after "\u"; -1 if they are not there. */
 static int32_t hex4_at(const char *at, const char *end)
 {
-    int32_t value = 0;
-
-    if (end - at < 4) {
-        return -1;
-    }
-    for (int i = 0; i < 4; i++) {
-        static const char digits[] = "0123456789abcdef";
-        char lower = at[i] >= 'A' && at[i] <= 'F' ? (char)(at[i] + 32) : at[i];
-        const char *digit = lower ? strchr(digits, lower) : NULL;
-
-        if (!digit) {
-            return -1;
-        }
-        value = value * 16 + (int32_t)(digit - digits);
-    }
-    return value;
+    return end - at < 4 ? -1 : hex_number(at, 4);
 }
 
 /* *at is after "\u"; moves it past the digits, those of a surrogate pair included. */

@@ -50,6 +50,16 @@ static inline bool text_take(struct text *rest, char c)
     return true;
 }
 
+/* Takes off what is before the next such byte, and that byte; or all of it, if there is none. */
+static inline struct text text_cut(struct text *rest, char separator)
+{
+    const char *at = rest->length > 0 ? memchr(rest->bytes, separator, rest->length) : NULL;
+    struct text part = {rest->bytes, at ? (size_t)(at - rest->bytes) : rest->length};
+    rest->bytes += part.length + (at ? 1 : 0);
+    rest->length -= part.length + (at ? 1 : 0);
+    return part;
+}
+
 /* Absent equals only absent. */
 bool text_equal(struct text a, struct text b);
 

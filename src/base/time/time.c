@@ -9,8 +9,11 @@
 #include "base/time/date.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define SECOND_US INT64_C(1000000)
+#define RATE_LIMIT 1e9 /* a second */
 #define DAY_US (DAY_SECONDS * SECOND_US)
 
 /* Writes value as exactly `count` digits and returns the place after them. */
@@ -269,4 +272,29 @@ hf_status duration_parse(struct text text, int64_t *ret_ms)
         *ret_ms = ms;
     }
     return status;
+}
+
+/* ---- Rates ----------------------------------------------------------------------------------- */
+
+hf_status rate_parse(const char *text, double *ret_per_second)
+{
+    char digits[32];
+    size_t length = strspn(text, "0123456789.");
+    const char *unit = text + length;
+    double seconds = strcmp(unit, "/m") == 0 ? 60 : strcmp(unit, "/h") == 0 ? 3600 : 1;
+    double count;
+    char *end;
+
+    if (length == 0 || length >= sizeof digits ||
+        (seconds == 1 && unit[0] && strcmp(unit, "/s") != 0)) {
+        return fail(HF_INVALID, "'%.32s' is no rate such as 50/s or 100/m", text);
+    }
+    memcpy(digits, text, length);
+    digits[length] = '\0';
+    count = strtod(digits, &end);
+    if (*end || count <= 0 || count > RATE_LIMIT) {
+        return fail(HF_INVALID, "'%.32s' is no rate from more than 0 to 1e9", text);
+    }
+    *ret_per_second = count / seconds;
+    return HF_OK;
 }

@@ -38,4 +38,7 @@ hf_status time_parse(struct text text, int64_t *ret_us);
  */
 hf_status duration_parse(struct text text, int64_t *ret_ms);
 
+/* "50/s", "100/m", "1000/h", or a bare number per second, above 0. HF_INVALID. */
+hf_status rate_parse(const char *text, double *ret_per_second);
+
 #endif
