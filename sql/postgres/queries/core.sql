@@ -218,16 +218,15 @@ SELECT pg_catalog.format('the schema %s has the %s %s, which is not Holdfast''s 
 ORDER BY rank LIMIT 1
 
 -- name: schema_state
--- $1: the digest of this program's functions; $2: its release. The version of the tables; the
--- functions: 0 they are this program's, 1 others of the same release, 2 those of an older one, 3
--- those of a newer one; of which release they are; the oldest program that may use the schema; the
--- release that made it so. Programs of all versions ask this of schemas of all versions: read_meta
--- and its two columns stay.
+-- $1: the digest of this program's functions; $2: its release. The version of the tables; whose
+-- functions it has (hf_functions); of which release they are; the oldest program that may use the
+-- schema; the release that made it so. Programs of all versions ask this of schemas of all
+-- versions: read_meta and its two columns stay.
 SELECT (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'schema_version'),
-       CASE WHEN f.digest = $1::text THEN 0
-            WHEN f.release > string_to_array($2::text, '.')::integer[] THEN 3
-            WHEN f.release = string_to_array($2::text, '.')::integer[] THEN 1
-            ELSE 2 END,
+       CASE WHEN f.digest = $1::text THEN HF_FUNCTIONS_SAME
+            WHEN f.release > string_to_array($2::text, '.')::integer[] THEN HF_FUNCTIONS_NEWER
+            WHEN f.release = string_to_array($2::text, '.')::integer[] THEN HF_FUNCTIONS_OTHER
+            ELSE HF_FUNCTIONS_OLDER END,
        array_to_string(f.release, '.'),
        (SELECT m.value::bigint FROM holdfast.read_meta() m WHERE m.name = 'programs_from'),
        (SELECT m.value FROM holdfast.read_meta() m WHERE m.name = 'schema_release')
@@ -236,7 +235,7 @@ FROM (SELECT (SELECT m.value FROM holdfast.read_meta() m
              (SELECT string_to_array(m.value, '.')::integer[] FROM holdfast.read_meta() m
               WHERE m.name = 'functions_release') AS release) f
 
--- name: schema_patience
+-- name: schema_deadline
 -- $1: how long the transaction that makes or changes the schema waits for a lock.
 SELECT pg_catalog.set_config('lock_timeout', $1, true)
 
@@ -294,7 +293,7 @@ SELECT status, message, created
 SELECT status, message, more, command FROM holdfast.change_type_steps($1, $2)
 
 -- Building an index waits for every transaction that could still see rows without it.
--- name: type_steps_patience
+-- name: type_steps_deadline
 SELECT set_config('lock_timeout', '10min', false), set_config('statement_timeout', '0', false)
 
 -- name: change_namespace_grant
@@ -323,7 +322,7 @@ SELECT p.due, p.through, p.events, p.bytes, p.by_size, n.lagging_drop, p.kept_by
         AND CASE WHEN $1::text IS NULL THEN n.id = $2 ELSE n.name = $1 END
 
 -- For a command that waits for others' transactions: no publisher waits behind it.
--- name: retain_patience
+-- name: retain_deadline
 SELECT set_config('lock_timeout', '2s', false), set_config('statement_timeout', '0', false)
 
 -- name: try_months
@@ -348,9 +347,9 @@ LISTEN holdfast_{namespace}
 SELECT holdfast.process_lock({namespace}, $1)
 
 -- name: keeper_register
--- $1 the process; $2: it holds its lock; $3: not for the first time.
-SELECT * FROM holdfast.node_register({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-                                     $12)
+-- $1 the process; $2: it holds its lock; $3: not for the first time. With the server's clock.
+SELECT r.status, r.message, clock_timestamp()
+    FROM holdfast.node_register({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) r
 
 -- name: keeper_look
 -- If $4, shows a sign of life of process $1 named $2, which holds its lock or not ($3). If $5 is

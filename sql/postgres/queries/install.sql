@@ -41,22 +41,23 @@ DO $holdfast_check$
 DECLARE
     v_exists  boolean;
     v_version bigint;
-    v_age     integer := 2;
+    v_whose   integer := HF_FUNCTIONS_OLDER;
     v_from    bigint;
     v_text    text;
     v_change  boolean;
 BEGIN
     EXECUTE $holdfast_query${schema_exists}$holdfast_query$ INTO v_exists;
     IF v_exists THEN
-        EXECUTE $holdfast_query${schema_state}$holdfast_query$ INTO v_version, v_age, v_text, v_from
-            USING '{digest}', '{release}';
+        EXECUTE $holdfast_query${schema_state}$holdfast_query$ INTO v_version, v_whose, v_text,
+            v_from USING '{digest}', '{release}';
     END IF;
     v_version := coalesce(v_version, 0);
     IF v_version > {version} AND coalesce(v_from, v_version) > {version} THEN
         RAISE EXCEPTION 'the schema holdfast has version %, and this is version {version}: '
                         'use a newer one', v_version USING ERRCODE = 'HF015';
     END IF;
-    v_change := v_version < {version} OR (v_version = {version} AND v_age IN (1, 2));
+    v_change := v_version < {version}
+        OR (v_version = {version} AND v_whose IN (HF_FUNCTIONS_OTHER, HF_FUNCTIONS_OLDER));
     IF v_version > 0 AND v_change THEN
         EXECUTE $holdfast_query${schema_objects}$holdfast_query$ INTO v_text;
         EXECUTE $holdfast_query${verify_schema}$holdfast_query$ INTO v_text

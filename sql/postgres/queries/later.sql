@@ -1,4 +1,4 @@
--- Statements of events that wait for their time, and of what is due (functions/later.sql).
+-- Statements of events that wait for their time, and of what is due (functions/timers/later.sql).
 
 -- name: change_bring
 SELECT status, message, fired, released, next_at FROM holdfast.change_bring($1, $2);

@@ -96,9 +96,9 @@ WHERE e.position = ANY ($1::bigint[])
 SELECT pg_postmaster_start_time()
 
 -- name: read_holders
--- Who is publishing (functions/append.sql): those that have drawn a position and have not ended,
--- prepared transactions (without a process) included. At least one row, whose transaction is NULL
--- if there is none.
+-- Who is publishing (functions/log/append.sql): those that have drawn a position and have not
+-- ended, prepared transactions (without a process) included. At least one row, whose transaction is
+-- NULL if there is none.
 SELECT s.start, split_part(l.virtualtransaction, '/', 1)::bigint,
        split_part(l.virtualtransaction, '/', 2)::bigint, l.pid
 FROM (SELECT pg_postmaster_start_time()) s (start)

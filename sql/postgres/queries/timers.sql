@@ -1,4 +1,4 @@
--- Statements of schedules, their ledger, and delayed events (functions/timers.sql).
+-- Statements of schedules, their ledger, and delayed events (functions/timers/timers.sql).
 
 -- name: change_schedule_put
 SELECT status, message, created

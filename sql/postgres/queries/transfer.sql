@@ -180,7 +180,7 @@ SELECT status, message FROM holdfast_private.copy_end($1, $2)
 
 -- ---- Writing: an array for each column from $3 on -----------------------------------------------
 --
--- Status 5: another run of the copy has taken over. 14: rows without a subscription.
+-- copy_answer says what became of them.
 
 -- $17: the times inside the ids. $18: the floor.
 -- name: transfer_write_events
@@ -195,9 +195,10 @@ put AS (
     SELECT t.id, sha256(convert_to(r.key, 'UTF8')), r.version, r.key
     FROM target t, unnest($3::text[], $4::bigint[]) r (key, version) WHERE t.id IS NOT NULL
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the keys could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the keys') a
 
 -- name: transfer_write_uniques
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -208,9 +209,10 @@ put AS (
                           $7::timestamptz[]) r
     WHERE t.id IS NOT NULL
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the unique keys could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the unique keys') a
 
 -- name: transfer_write_subscriptions
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -226,9 +228,10 @@ put AS (
                 $14::text[], $15::timestamptz[], $16::bigint[], $17::bigint[]) r
     WHERE t.id IS NOT NULL
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the subscriptions could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the subscriptions') a
 
 -- How fast it moves is known when it has been here for a while: the row before says when, and
 -- nothing else.
@@ -254,11 +257,11 @@ journal AS MATERIALIZED (
                                          NULL, NULL)::holdfast_private.checkpoints_0,
                                         p_claimed_at => r.claimed_at)
     FROM rows r)
-SELECT CASE WHEN t.id IS NULL THEN 5
-            WHEN (SELECT count(*) FROM put) <> cardinality($3)
-                OR (SELECT count(*) FROM journal) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the checkpoints could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, least((SELECT count(*) FROM put),
+                                             (SELECT count(*) FROM journal)),
+                                 cardinality($3), 'the checkpoints') a
 
 -- name: transfer_write_retries
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -278,9 +281,10 @@ put AS (
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the waiting deliveries could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the waiting deliveries') a
 
 -- name: transfer_write_copies
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -299,9 +303,10 @@ put AS (
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the copies of events could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the copies of events') a
 
 -- name: transfer_write_settled
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -313,9 +318,10 @@ put AS (
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'what is settled could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'what is settled') a
 
 -- name: transfer_write_outcomes
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -329,9 +335,10 @@ put AS (
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id ORDER BY r.i
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the outcomes could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the outcomes') a
 
 -- name: transfer_write_cancels
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -346,9 +353,10 @@ put AS (
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the cancelled events could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the cancelled events') a
 
 -- It has no holder, and its time was over long ago. One that was under suspicion is handed out
 -- carefully. How often its events were handed out is not copied.
@@ -366,9 +374,10 @@ put AS (
     JOIN holdfast_private.subscriptions s ON s.name = r.subscription
     WHERE s.namespace_id = t.id
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the leases could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the leases') a
 
 -- Before the dead letters come, so that one that cannot keep its id takes no other's.
 -- name: transfer_write_numbers
@@ -376,9 +385,10 @@ WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
 put AS MATERIALIZED (
     SELECT holdfast_private.copy_numbers(r.highest) FROM target t, unnest($3::bigint[]) r (highest)
     WHERE t.id IS NOT NULL)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the numbers could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the numbers') a
 
 -- The id stays if no other dead letter of the database has it.
 -- name: transfer_write_dead_letters
@@ -412,9 +422,10 @@ put AS (
            r.metadata, r.payload, r.story, r.checksum, r.cause, r.deliveries
     FROM rows r
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the dead letters could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the dead letters') a
 
 -- name: transfer_write_schedules
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -431,9 +442,10 @@ put AS (
                 $19::json[], $20::json[]) r
     WHERE t.id IS NOT NULL
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the schedules could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the schedules') a
 
 -- name: transfer_write_runs
 WITH target AS MATERIALIZED (SELECT holdfast_private.copy_target($1, $2) AS id),
@@ -447,9 +459,10 @@ put AS (
     JOIN holdfast_private.schedules s ON s.name = r.schedule
     WHERE s.namespace_id = t.id
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the runs of schedules could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the runs of schedules') a
 
 -- Those of one time keep their order.
 -- name: transfer_write_delayed
@@ -467,9 +480,10 @@ put AS (
     WHERE t.id IS NOT NULL
     ORDER BY r.i
     RETURNING 1)
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the delayed events could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the delayed events') a
 
 -- All events are there: nothing comes below the first of them any more. An index on types is built
 -- after the copy, or dropped if the target had one.
@@ -492,6 +506,7 @@ put AS (
                       type_index)
     WHERE n.id = t.id
     RETURNING holdfast_private.copy_head(n.id, r.head))
-SELECT CASE WHEN t.id IS NULL THEN 5 WHEN (SELECT count(*) FROM put) <> cardinality($3) THEN 14
-            ELSE 0 END, 'the namespace could not be written'
-FROM target t
+SELECT a.status, a.message
+FROM target t CROSS JOIN LATERAL
+    holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),
+                                 'the namespace') a

@@ -2,10 +2,10 @@
 --
 -- Tables, sequences and functions for the inside live in the schema `holdfast_private`, which only
 -- its owner may use; the schema `holdfast` has what people and programs call and read
--- (functions/reading.sql says why). Names of relations are built from the integer id of a namespace
--- only, never from its name. Ids and tokens are uuid, times timestamptz, payload and metadata json
--- (not jsonb: bytes come back as they were published). Text that only C reads (patterns, options,
--- stories) is text.
+-- (functions/schema/reading.sql says why). Names of relations are built from the integer id of a
+-- namespace only, never from its name. Ids and tokens are uuid, times timestamptz, payload and
+-- metadata json (not jsonb: bytes come back as they were published). Text that only C reads
+-- (patterns, options, stories) is text.
 --
 -- What is written often is never UPDATEd or DELETEd, because dead rows cannot go while any session
 -- of the cluster holds an old snapshot, and a search must step over them: events are inserted,
@@ -37,12 +37,12 @@ $$;
 
 -- ---- Who calls ----------------------------------------------------------------------------------
 
--- No role that has a part in a namespace (functions/grants.sql) may write a table. What writes is a
--- function that runs with its owner's rights, and such a function cannot ask who called it:
--- current_user is its owner there. But the default of a parameter is computed by the caller,
+-- No role that has a part in a namespace (functions/schema/grants.sql) may write a table. What
+-- writes is a function that runs with its owner's rights, and such a function cannot ask who called
+-- it: current_user is its owner there. But the default of a parameter is computed by the caller,
 -- before. So every such function has the parameter p_ticket, which callers never give: its default
 -- is ticket(), an answer that says which role computed it and that cannot be forged. admit and
--- enter (functions/tickets.sql) read it.
+-- enter (functions/base/tickets.sql) read it.
 --
 -- secret: known to functions that run with their owner's rights alone. Row-level security hides it
 -- from members of pg_read_all_data.

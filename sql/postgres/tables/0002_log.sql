@@ -6,9 +6,9 @@ CREATE SEQUENCE holdfast_private.namespace_ids AS integer;
 -- sequence gives the positions. sleep is a flag that needs no row: see holdfast.sleep. months_from,
 -- months_to: the log has all months between them, so that publishing need not look for a month.
 -- ids_until: the largest time inside an id that was about a day or more ahead of the clock when it
--- was published (see functions/append.sql). removing_at: since when it is being removed; NULL: it
--- is not.
---   Of retention (functions/retention.sql): retention_ms, how long events stay, 0: for ever;
+-- was published (see functions/log/append.sql). removing_at: since when it is being removed; NULL:
+-- it is not.
+--   Of retention (functions/timers/retention.sql): retention_ms, how long events stay, 0: for ever;
 -- retention_bytes, how large the log may become, 0: no limit; lagging_drop, whether events go that
 -- a subscription has not finished. retained_at: when a process last took the turn to look.
 -- retained_through: the highest position that has gone. ids_from: ids whose guard_at is before have
@@ -57,8 +57,8 @@ CREATE TABLE holdfast_private.heads (
 -- (position).
 --   entered_at: when the event entered the log, by the server's clock. guard_at: less than a day
 -- from that; it decides the month and means nothing else. It is the time inside the id where it can
--- be (functions/append.sql says why). checksum: of all that is delivered (checksum_of,
--- functions/hashes.sql), here and wherever an event is kept.
+-- be (functions/log/append.sql says why). checksum: of all that is delivered (checksum_of,
+-- functions/base/hashes.sql), here and wherever an event is kept.
 CREATE TABLE holdfast_private.events (
     position     bigint NOT NULL,
     hash         bigint NOT NULL,

@@ -78,7 +78,7 @@ CREATE TYPE holdfast_private.hole AS (
 -- turn: its last claim handed out a retry of kind 5, so it is the others' turn. leases_from,
 -- kept_from: no lease (that is not kept; that is kept) ends before, so that claims need not step
 -- over the remains of those that did.
---   span, span_from, span_before: how fast it moves. functions/journal.sql says how.
+--   span, span_from, span_before: how fast it moves. functions/log/journal.sql says how.
 CREATE SEQUENCE holdfast_private.journal_seq AS bigint;
 
 CREATE TABLE holdfast_private.checkpoints_0 (
@@ -126,8 +126,7 @@ CREATE TABLE holdfast_private.leases (
     piece           integer,                    -- NULL: it is held; 0: free for any claim; n:
                                                 -- suspect, handed out n at a time and apart from
                                                 -- all others
-    careful         boolean NOT NULL DEFAULT false, -- its holder died or stood still: who takes it
-                                                    -- over
+    careful         boolean NOT NULL DEFAULT false, -- its holder died or stood still: a claim of it
                                                 -- records each attempt before it runs
     has_retries     boolean NOT NULL,           -- some of them have rows in retries
     count           integer NOT NULL,
@@ -282,8 +281,8 @@ CREATE TYPE holdfast.leased_event AS (
 -- What a claim answers. status: HF_NOTFOUND, HF_MISUSE, HF_INVALID, HF_CONFLICT, with a message.
 -- lease NULL: an empty batch. wake_at: when to look again; NULL: not known, or there is more.
 -- paused: the subscription is. more: the claim stopped at a limit. careful: record each attempt
--- before it runs (functions/claims.sql). owners, owner_renewals: those who have leases that are
--- over but kept, if it was looked for them: to be handed in as frozen if they are. unhandled:
+-- before it runs (functions/deliver/claims.sql). owners, owner_renewals: those who have leases that
+-- are over but kept, if it was looked for them: to be handed in as frozen if they are. unhandled:
 -- positions that no pattern matches.
 CREATE TYPE holdfast.claim_batch AS (
     status         integer,
@@ -299,7 +298,7 @@ CREATE TYPE holdfast.claim_batch AS (
     unhandled      bigint[]
 );
 
--- A claim on its way through its steps (functions/claims.sql).
+-- A claim on its way through its steps (functions/deliver/claims.sql).
 CREATE TYPE holdfast_private.claiming AS (
     -- what was asked for
     namespace_id    integer,
@@ -387,7 +386,7 @@ CREATE TYPE holdfast_private.pull_outcome AS (
     cause     text
 );
 
--- Declared here because the trigger needs it; functions/namespaces.sql has its body.
+-- Declared here because the trigger needs it; functions/schema/namespaces.sql has its body.
 CREATE FUNCTION holdfast_private.subscription_check() RETURNS trigger
     LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 CREATE TRIGGER subscription_check BEFORE INSERT ON holdfast_private.subscriptions
@@ -401,9 +400,9 @@ CREATE TRIGGER subscription_check BEFORE INSERT ON holdfast_private.subscription
 -- oldest unsettled event is the one at first_open, if that is below first_unread (copied_at: when
 -- it entered the log, if there is a copy of it), or the first at or after first_unread. rate:
 -- positions per second that the checkpoint (shared: the cursor; the mean of all partitions) has
--- passed since the span before this one began (functions/journal.sql). next_attempt_at: when the
--- first of those that are retrying is due. last_event_id: the last event at or below the checkpoint
--- that was settled; each of several partitions knows only its own.
+-- passed since the span before this one began (functions/log/journal.sql). next_attempt_at: when
+-- the first of those that are retrying is due. last_event_id: the last event at or below the
+-- checkpoint that was settled; each of several partitions knows only its own.
 CREATE TYPE holdfast.progress AS (
     id            bigint,
     name          text,

@@ -74,7 +74,7 @@ CREATE TYPE holdfast_private.cron AS (
     runs     boolean
 );
 
--- Declared here because the triggers need it; functions/schedules.sql has its body.
+-- Declared here because the triggers need it; functions/timers/schedules.sql has its body.
 CREATE FUNCTION holdfast_private.schedule_job() RETURNS trigger
     LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 CREATE TRIGGER schedule_changed AFTER UPDATE OF expression, zone ON holdfast_private.schedules

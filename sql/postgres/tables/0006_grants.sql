@@ -1,5 +1,5 @@
 -- Grants: which role of the server has which part in which namespace, and the policies that ask for
--- them. functions/grants.sql tells what each part may do.
+-- them. functions/schema/grants.sql tells what each part may do.
 
 CREATE TABLE holdfast_private.grants (
     namespace_id integer NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE holdfast_private.grants (
 
 -- ---- Policies -----------------------------------------------------------------------------------
 
--- Declared here because the policies need it; functions/grants.sql has its body.
+-- Declared here because the policies need it; functions/schema/grants.sql has its body.
 CREATE FUNCTION holdfast.namespaces_of(VARIADIC p_roles text[]) RETURNS integer[]
     LANGUAGE plpgsql STABLE AS 'BEGIN RETURN NULL; END';
 
@@ -54,7 +54,7 @@ BEGIN
 END
 $$;
 
--- Declared here because the trigger needs it; functions/grants.sql has its body.
+-- Declared here because the trigger needs it; functions/schema/grants.sql has its body.
 CREATE FUNCTION holdfast_private.grants_drop() RETURNS trigger
     LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 CREATE TRIGGER grants_drop AFTER DELETE ON holdfast_private.namespaces

@@ -20,5 +20,5 @@ ALTER TYPE holdfast.stats ADD ATTRIBUTE later bigint;
 -- @every: a multiple of so many seconds since 1970; then all other fields are NULL.
 ALTER TYPE holdfast_private.cron ADD ATTRIBUTE every_s integer;
 
--- It answers more: functions/schedules.sql makes it anew.
+-- It answers more: functions/timers/schedules.sql makes it anew.
 DROP FUNCTION IF EXISTS holdfast.tick(text, integer, bytea);

@@ -3,7 +3,7 @@
 -- beside the two that all have: events_<id>_<yyyymm>_type, of (type, position).
 ALTER TABLE holdfast_private.namespaces ADD COLUMN type_index smallint NOT NULL DEFAULT 0;
 
--- They take more: functions/namespaces.sql makes them anew.
+-- They take more: functions/schema/namespaces.sql makes them anew.
 DROP FUNCTION IF EXISTS holdfast.change_namespace_put(text, json, boolean, boolean, bigint, bigint,
                                                       boolean);
 DROP FUNCTION IF EXISTS holdfast.create_namespace(text, boolean, json, bigint, bigint, text);

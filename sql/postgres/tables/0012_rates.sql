@@ -1,5 +1,5 @@
--- The rate of a subscription: when its bucket of tokens was empty (functions/rates.sql). A row is
--- made when the first process takes from it.
+-- The rate of a subscription: when its bucket of tokens was empty (functions/deliver/rates.sql). A
+-- row is made when the first process takes from it.
 CREATE TABLE holdfast_private.rates (
     subscription_id bigint PRIMARY KEY,
     empty_at        timestamptz NOT NULL

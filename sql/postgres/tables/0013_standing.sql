@@ -7,8 +7,8 @@ ALTER TABLE holdfast_private.leases ADD COLUMN claimed_at timestamptz;
 ALTER TABLE holdfast_private.checkpoints_0 ADD COLUMN claimed_at timestamptz;
 ALTER TABLE holdfast_private.checkpoints_1 ADD COLUMN claimed_at timestamptz;
 
--- The handlers that have run for a while in a process, for people (functions/standing.sql): their
--- subscriptions, the positions of their events, and since when. NULL: none.
+-- The handlers that have run for a while in a process, for people (functions/watch/standing.sql):
+-- their subscriptions, the positions of their events, and since when. NULL: none.
 ALTER TABLE holdfast_private.processes ADD COLUMN running_subscriptions bigint[];
 ALTER TABLE holdfast_private.processes ADD COLUMN running_positions bigint[];
 ALTER TABLE holdfast_private.processes ADD COLUMN running_since timestamptz[];
@@ -19,7 +19,7 @@ ALTER TYPE holdfast.progress ADD ATTRIBUTE lease_ended bigint;
 ALTER TYPE holdfast.progress ADD ATTRIBUTE lease_ended_at timestamptz;
 ALTER TYPE holdfast.progress ADD ATTRIBUTE claimed_at timestamptz;
 
--- What is pending: functions/standing.sql.
+-- What is pending: functions/watch/standing.sql.
 ALTER TYPE holdfast.stats ADD ATTRIBUTE pending bigint;
 ALTER TYPE holdfast.stats ADD ATTRIBUTE pending_more boolean;
 ALTER TYPE holdfast.stats ADD ATTRIBUTE lease_ended bigint;

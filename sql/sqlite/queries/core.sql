@@ -207,7 +207,7 @@ PRAGMA incremental_vacuum(2000);
 SELECT max(head, ifnull((SELECT place - (?1 << 44) FROM holdfast_events
                          WHERE place > ?1 << 44 AND place <= (?1 << 44) + 17592186044415
                          ORDER BY place DESC LIMIT 1), 0)),
-       type_index IN (TYPE_INDEX_BUILDING, TYPE_INDEX_ON)
+       type_index
     FROM holdfast_namespaces WHERE id = ?1 AND removing_at IS NULL;
 
 -- hot

@@ -319,7 +319,8 @@ END
 $$;
 
 -- Takes the rows after the cursor as a whole, if none is missing between them, at least half of
--- them are wanted, and they fit. Usually they do. If not, claim_log reads them again. Of p_part,
+-- them are wanted, and they fit. Usually they do. If not, claim_log reads them again; it also reads
+-- on if there are more rows and the batch is not full, because some were not wanted. Of p_part,
 -- `taken` is not known yet and `unhandled` is every row that no pattern matches: mostly there is
 -- none, and then no set has to be made of the rows.
 CREATE OR REPLACE FUNCTION holdfast_private.claim_run(p_claim holdfast_private.claiming,
@@ -330,6 +331,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.claim_run(p_claim holdfast_private.c
 AS $$
 DECLARE
     v_taken int8multirange := int8multirange(int8range(p_claim.cursor + 1, p_part.last, '[]'));
+    v_ended boolean := p_part.rows < least(p_claim.max - p_claim.count, p_claim.rows_left);
 BEGIN
     IF p_part.rows = 0 THEN
         p_claim.reading := false;
@@ -343,12 +345,12 @@ BEGIN
             END IF;
         END IF;
         p_claim.positions := p_claim.positions + v_taken;
-        p_claim.more := p_claim.more
-                        OR p_part.rows >= least(p_claim.max - p_claim.count, p_claim.rows_left);
         p_claim.cursor := p_part.last;
         p_claim.count := p_claim.count + p_part.count;
         p_claim.bytes := p_claim.bytes + p_part.bytes;
-        p_claim.reading := false;
+        p_claim.rows_left := p_claim.rows_left - p_part.rows;
+        p_claim.reading := NOT v_ended AND p_claim.count < p_claim.max AND p_claim.rows_left > 0;
+        p_claim.more := p_claim.more OR NOT v_ended AND NOT p_claim.reading;
     END IF;
     RETURN p_claim;
 END

@@ -28,8 +28,8 @@ $$;
 -- row_holders: the sessions that have locked the row for which a statement has waited in vain, by
 -- the context of its error, which names table and place in every language. The table is one of ours
 -- or of the server's catalogs, where a role writes the rows of what it may use (DROP OWNED BY,
--- GRANT): who truncates, replaces or grants that waits. NULL: the statement did not wait for a row,
--- or the row is free by now, or was locked below a savepoint, whose number no lock has.
+-- GRANT): the session that truncates, replaces or grants waits. NULL: the statement did not wait
+-- for a row, or the row is free by now, or was locked below a savepoint, whose number no lock has.
 CREATE OR REPLACE FUNCTION holdfast_private.row_holders(p_context text) RETURNS text
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -150,8 +150,11 @@ AS $$
 DECLARE
     v_namespace namespaces;
 BEGIN
-    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name AND n.removing_at IS NULL;
+    SELECT * INTO v_namespace FROM namespaces n WHERE n.name = p_name;
     IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no namespace %', left(p_name, 255)
+            USING ERRCODE = 'HF003', HINT = 'holdfast.create_namespace makes one.';
+    ELSIF v_namespace.removing_at IS NOT NULL THEN
         RAISE EXCEPTION 'there is no namespace %', left(p_name, 255) USING ERRCODE = 'HF003';
     ELSIF v_namespace.copying IS NOT NULL THEN
         RAISE EXCEPTION 'namespace % is a copy that is not complete', p_name
@@ -295,15 +298,19 @@ CREATE OR REPLACE FUNCTION holdfast.change_namespace_put(p_name text, p_metadata
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+    v_changes boolean := num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes,
+                                      p_lagging_drop, p_type_index) > 0;
 BEGIN
+    SELECT n.status, n.message, n.id, n.gapless, false
+        INTO change_namespace_put.status, change_namespace_put.message, change_namespace_put.id,
+             change_namespace_put.gapless, change_namespace_put.created
+        FROM namespace_opened(p_name) n;
+    IF change_namespace_put.id IS NOT NULL AND p_gapless IS NULL AND NOT v_changes THEN
+        RETURN; -- what opening finds nearly always
+    END IF;
     IF NOT passes() THEN
-        SELECT n.status, n.message, n.id, n.gapless, false
-            INTO change_namespace_put.status, change_namespace_put.message, change_namespace_put.id,
-                 change_namespace_put.gapless, change_namespace_put.created
-            FROM namespace_opened(p_name) n;
-        IF change_namespace_put.id IS NULL AND p_create
-           OR num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop,
-                           p_type_index) > 0 THEN
+        IF change_namespace_put.id IS NULL AND p_create OR v_changes THEN
             PERFORM owner_check(format('make or change namespace %s', left(p_name, 255)));
         END IF;
         RETURN;
@@ -321,9 +328,7 @@ BEGIN
             'namespace %s is a copy that is not complete: run the same holdfast copy again, '
             'or remove it',
             p_name);
-    ELSIF change_namespace_put.status = HF_OK
-        AND num_nonnulls(p_metadata, p_retention_ms, p_retention_bytes, p_lagging_drop,
-                         p_type_index) > 0 THEN
+    ELSIF change_namespace_put.status = HF_OK AND v_changes THEN
         UPDATE namespaces n
             SET metadata = coalesce(p_metadata, n.metadata),
                 retention_ms = coalesce(p_retention_ms, n.retention_ms),

@@ -13,7 +13,8 @@
 -- at all.
 --   Leases end by the database's clock, and the death of a client does not end them earlier.
 
--- Who waits for others and then looks again must see what they did. p_who: "leases need". HF002.
+-- A statement that waits for others and then looks again must see what they did. p_who: "leases
+-- need". HF002.
 CREATE OR REPLACE FUNCTION holdfast_private.demand_read_committed(p_who text) RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp

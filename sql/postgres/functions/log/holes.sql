@@ -6,8 +6,8 @@
 -- hole; whatever it shows is handed out. The holders of the first such look are kept as witnesses.
 -- When a later look finds none of them, and no prepared transaction (those change their name when
 -- they are prepared), the transactions that had drawn the missing numbers had ended before the hole
--- was read, and what is still missing will never come. A hole is looked at for holders when it is 5
--- ms old, and then at most every 40 ms.
+-- was read, and what is still missing will never come. A hole is looked at for holders when it is
+-- PROBE_DELAY_MS old, and then at most every PROBE_PERIOD_MS.
 --   After a crash the witnesses of the former server are gone. A cursor that survives a crash was
 -- written after the sequence's own record, so no number below it is given again.
 --   docs/ordering.md has the proof, and says why readers of ordered subscriptions have it in C
@@ -86,8 +86,9 @@ CREATE OR REPLACE FUNCTION holdfast_private.hole_look(p_namespace_id integer,
 AS $$
 BEGIN
     prepared := false;
-    IF (SELECT bool_or(CASE WHEN h.probed_at IS NULL THEN h.since < p_clock - interval '5 ms'
-                            ELSE h.probed_at < p_clock - interval '40 ms'
+    IF (SELECT bool_or(CASE WHEN h.probed_at IS NULL
+                            THEN h.since < p_clock - PROBE_DELAY_MS * interval '1 ms'
+                            ELSE h.probed_at < p_clock - PROBE_PERIOD_MS * interval '1 ms'
                                  OR h.probed_at > p_clock END)
         FROM unnest(p_holes) h)
        AND has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN

@@ -380,8 +380,8 @@ $$;
 --
 -- guard_at is the time inside the id. If one is not of that kind by the server's clock it gets no
 -- guard_at, and so the statement fails. An array that is NULL stands for as many NULLs as there are
--- events. Who passes by all policies is believed that the events are good, because C has checked
--- them, and that p_contents has content_of each; for others it is computed.
+-- events. Of a caller that passes by all policies it is believed that the events are good, because
+-- C has checked them, and that p_contents has content_of each; for others it is computed.
 --
 -- The arrays are unnested in a select list, not in FROM: there every row would be written into a
 -- temporary store and read again before the first one is inserted. Rows come in the order of the

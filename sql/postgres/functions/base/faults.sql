@@ -307,7 +307,8 @@ BEGIN
 END
 $$;
 
--- Whether an event is good by one expression; if not, or NULL, event_fault tells. It is inlined.
+-- Whether an event is good by one expression; if not, or NULL, event_fault tells. No namespace has
+-- a lower limit for payloads than 1024 bytes. It is inlined.
 CREATE OR REPLACE FUNCTION holdfast_private.event_is_plain(
     p_type text, p_payload json, p_key text, p_tenant text, p_metadata json, p_producer text,
     p_emitted_at timestamptz)
@@ -315,7 +316,12 @@ CREATE OR REPLACE FUNCTION holdfast_private.event_is_plain(
     LANGUAGE sql STABLE
     RETURN octet_length($1) <= HF_TYPE_BYTES_MAX
         AND $1 COLLATE "C" ~ holdfast_private.type_regex()
-        AND octet_length($2::text) <= 128 AND strpos($2::text, E'\\u') = 0
+        AND (octet_length($2::text) <= 128
+             OR octet_length($2::text) <= 1024
+                AND octet_length($2::text)
+                    - octet_length(replace(replace($2::text, '[', ''), '{', ''))
+                    <= HF_JSON_DEPTH_MAX)
+        AND strpos($2::text, E'\\u') = 0
         AND ($3 IS NULL OR octet_length($3) <= HF_KEY_BYTES_MAX)
         AND ($4 IS NULL OR octet_length($4) <= HF_KEY_BYTES_MAX)
         AND $5 IS NULL AND ($6 IS NULL OR octet_length($6) <= HF_PRODUCER_BYTES_MAX)

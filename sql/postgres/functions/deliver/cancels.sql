@@ -216,7 +216,7 @@ DECLARE
     v_known  record;
     v_done   record;
 BEGIN
-    PERFORM text_check(v_caller, 'name of who cancels', p_by, HF_PRODUCER_BYTES_MAX);
+    PERFORM text_check(v_caller, 'name of the one who cancels', p_by, HF_PRODUCER_BYTES_MAX);
     PERFORM text_check(v_caller, 'reason', p_reason, HF_ERROR_BYTES_MAX);
     IF (p_part BETWEEN CANCEL_REQUEST AND CANCEL_WAITING) IS NOT TRUE THEN
         RAISE EXCEPTION 'p_part is %', coalesce(p_part::text, 'NULL') USING ERRCODE = 'HF001';

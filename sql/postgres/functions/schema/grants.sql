@@ -150,7 +150,7 @@ AS $$
 DECLARE
     v_read  text := array_to_string(read_tables() ||
         '{checkpoints,tickets,event_log,dead_letters,outcome_list,subscription_list,
-          grant_list}', ', ');
+          schedule_list,grant_list}', ', ');
     v_log   text := 'events_' || p_namespace_id;
     v_own   record;
     v_parts text[] := ARRAY(SELECT DISTINCT g.role FROM grants g WHERE g.grantee = p_grantee);
@@ -267,7 +267,7 @@ BEGIN
 END
 $$;
 
--- namespace_grant: from now on the server's role `grantee`, and who is a member of it, is `role` in
+-- namespace_grant: from now on the server's role `grantee`, with its members, is `role` in
 -- a namespace. True: it was not before. For the owner of the schema. HF001, HF002, HF003.
 CREATE OR REPLACE FUNCTION holdfast.namespace_grant(role text, namespace text, grantee text)
     RETURNS boolean
@@ -311,7 +311,7 @@ BEGIN
 END
 $$;
 
--- The grants go with their namespace. Who removes it waits as briefly as for everything else.
+-- The grants go with their namespace. Removing it waits as briefly for them as for everything else.
 CREATE OR REPLACE FUNCTION holdfast_private.grants_drop() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp

@@ -28,7 +28,8 @@ BEGIN
 END
 $$;
 
--- publish, the long way: every check, every kind of id.
+-- publish, the long way: every check, every kind of id. position NULL: the event that has the
+-- unique key waits for its time.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_checked(
     p_namespace text, p_type text, p_payload json, p_id uuid, p_key text, p_tenant text,
     p_metadata json, p_producer text, p_expected_version bigint, p_emitted_at timestamptz,
@@ -54,7 +55,7 @@ BEGIN
     IF v_done.status <> HF_OK THEN
         RAISE EXCEPTION USING MESSAGE = v_done.message, ERRCODE = 'HF004';
     END IF;
-    publish_checked."position" := v_done."position";
+    publish_checked."position" := nullif(v_done."position", 0);
     publish_checked.duplicate := v_done.duplicate;
     publish_checked.key_version := v_done.key_version;
     publish_checked.first := v_done.first;
@@ -62,20 +63,76 @@ BEGIN
 END
 $$;
 
--- is_ordinary: true if these parts of an event are within their limits, which the greater part of
--- all events can be seen to be without a look at each character. It is inlined.
+-- is_ordinary: true if an event is within its limits, which the greater part of all events can be
+-- seen to be without a look at each character, if nothing rare is asked for, and if its commit will
+-- be durable. p_guard: the time inside its id. It is inlined; so are those that follow.
 CREATE OR REPLACE FUNCTION holdfast_private.is_ordinary(
-    p_type text, p_payload text, p_bytes_max integer, p_key text, p_tenant text, p_producer text)
+    p_type text, p_payload text, p_bytes_max integer, p_key text, p_tenant text, p_producer text,
+    p_metadata json, p_expected_version bigint, p_emitted_at timestamptz, p_unique text,
+    p_unique_for interval, p_guard timestamptz, p_now timestamptz)
     RETURNS boolean
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN octet_length($1) <= HF_TYPE_BYTES_MAX
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN $7 IS NULL AND $8 IS NULL AND $9 IS NULL AND $10 IS NULL AND $11 IS NULL
+        AND octet_length($1) <= HF_TYPE_BYTES_MAX
         AND $1 COLLATE "C" ~ holdfast_private.type_regex()
         AND (octet_length($2) <= 128
-             OR octet_length($2) <= $3 AND NOT holdfast_private.json_too_deep($2))
+             OR octet_length($2) <= $3
+                AND (octet_length($2) - octet_length(replace(replace($2, '[', ''), '{', ''))
+                     <= HF_JSON_DEPTH_MAX
+                     OR NOT holdfast_private.json_too_deep($2)))
         AND strpos($2, E'\\u') = 0
         AND ($4 IS NULL OR octet_length($4) <= HF_KEY_BYTES_MAX)
         AND ($5 IS NULL OR octet_length($5) <= HF_KEY_BYTES_MAX)
-        AND ($6 IS NULL OR octet_length($6) <= HF_PRODUCER_BYTES_MAX);
+        AND ($6 IS NULL OR octet_length($6) <= HF_PRODUCER_BYTES_MAX)
+        AND $12 > $13 - interval '23 hours' AND $12 < $13 + interval '23 hours'
+        AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
+
+-- is_secret: whether a ticket is the secret itself; NULL: the secret was not read.
+CREATE OR REPLACE FUNCTION holdfast_private.is_secret(p_ticket bytea, p_secret bytea)
+    RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN $1 = $2;
+
+-- is_json_type: whether JSON may be given in this type.
+CREATE OR REPLACE FUNCTION holdfast_private.is_json_type(p_type regtype) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN $1 = ANY (holdfast_private.json_types());
+
+-- is_awaited: whether a consumer has declared that it sleeps (bell.sql).
+CREATE OR REPLACE FUNCTION holdfast_private.is_awaited(p_sleep regclass) RETURNS boolean
+    LANGUAGE sql VOLATILE
+    RETURN pg_sequence_last_value($1) > date_part('epoch', clock_timestamp()) * 1000000;
+
+-- publish_place: the namespace of this name and the secret, if publishing an id with this time into
+-- it is ordinary.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_place(p_name text, p_guard timestamptz)
+    RETURNS TABLE (secret bytea, id integer, sequence regclass, sleep regclass, bytes_max integer)
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT (SELECT s.secret FROM holdfast_private.secret s), n.id, n.sequence, n.sleep,
+           least(65536, n.payload_bytes_max)
+    FROM holdfast_private.namespaces n
+    WHERE n.name = $1 AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
+        AND $2 > n.ids_until AND $2 >= n.months_from AND $2 < n.months_to;
+END;
+
+-- publish_once: stores an event of publish whose id was given. False: its id is in the log.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_once(
+    p_position bigint, p_hash bigint, p_checksum bigint, p_now timestamptz, p_enter timestamptz,
+    p_guard timestamptz, p_id uuid, p_namespace_id integer, p_type text, p_producer text,
+    p_key text, p_tenant text, p_payload json)
+    RETURNS boolean
+    LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at, guard_at,
+                                         id, namespace_id, type, producer, key, tenant, payload)
+        VALUES (p_position, p_hash, p_checksum, p_now, p_enter, p_guard, p_id, p_namespace_id,
+                p_type, p_producer, p_key, p_tenant, p_payload)
+        ON CONFLICT DO NOTHING;
+    RETURN FOUND;
+END
+$$;
 
 -- publish: one event into the log of a namespace, in the caller's own transaction: it exists if and
 -- only if that commits, and when the commit returns it is durable (synchronous_commit is switched
@@ -87,6 +144,13 @@ CREATE OR REPLACE FUNCTION holdfast_private.is_ordinary(
 --
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
 -- ordinary (the expression is not true, or the id exists) goes the long way.
+--
+-- Expressions are prepared anew in every transaction, so they are few, and what they call is
+-- inlined. The function has no search_path of its own, which would cost as much as all checks:
+-- every name has its schema, types that are no keywords too, and there are no operators, nor what
+-- the server makes of them (NULLIF, IN, CASE with a value). An id that is made here is in no log,
+-- so that INSERT need not be prepared for a conflict, which is a sixth of its cost. None has
+-- RETURNING: a role that may only publish may not see what is in the log.
 CREATE OR REPLACE FUNCTION holdfast.publish(
     namespace text, type text, payload anycompatible DEFAULT 'null', INOUT id uuid DEFAULT NULL,
     key text DEFAULT NULL, tenant text DEFAULT NULL, metadata anycompatible DEFAULT NULL,
@@ -95,82 +159,83 @@ CREATE OR REPLACE FUNCTION holdfast.publish(
     unique_for interval DEFAULT NULL, OUT "position" bigint, OUT duplicate boolean,
     OUT key_version bigint, p_ticket bytea DEFAULT holdfast.ticket())
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
-#variable_conflict use_column
 DECLARE
-    v_now       timestamptz := clock_timestamp();
-    v_payload   json;
-    v_metadata  json;
-    v_guard     timestamptz;
-    v_enter     timestamptz;
+    v_now       timestamp with time zone := pg_catalog.clock_timestamp();
+    v_payload   pg_catalog.json;
+    v_text      pg_catalog.text;
+    v_metadata  pg_catalog.json;
+    v_made      boolean := publish.id IS NULL;
+    v_guard     timestamp with time zone;
+    v_enter     timestamp with time zone;
     v_hash      bigint;
     v_checksum  bigint;
-    v_secret    bytea;
+    v_secret    pg_catalog.bytea;
     v_namespace integer; -- NULL: publishing into it is not ordinary
-    v_sequence  regclass;
-    v_sleep     regclass;
+    v_sequence  pg_catalog.regclass;
+    v_sleep     pg_catalog.regclass;
     v_bytes_max integer;
+    v_stored    boolean := true;
     v_done      record;
 BEGIN
-    IF publish.id IS NULL THEN
+    IF v_made THEN
         publish.id := holdfast_private.new_id(v_now);
-        v_guard := date_trunc('milliseconds', v_now);
+        v_guard := pg_catalog.date_trunc('milliseconds', v_now);
     ELSE
         v_guard := holdfast.id_time(publish.id);
     END IF;
-    SELECT s.secret, n.id, n.sequence, n.sleep, least(65536, n.payload_bytes_max)
+    SELECT p.secret, p.id, p.sequence, p.sleep, p.bytes_max
         INTO v_secret, v_namespace, v_sequence, v_sleep, v_bytes_max
-        FROM holdfast_private.secret s LEFT JOIN holdfast_private.namespaces n
-            ON n.name = publish.namespace AND NOT n.gapless AND n.copying IS NULL
-                AND n.removing_at IS NULL AND v_guard > n.ids_until
-                AND v_guard >= n.months_from AND v_guard < n.months_to;
-    IF (p_ticket = v_secret) IS NOT TRUE THEN
+        FROM holdfast_private.publish_place(publish.namespace, v_guard) p;
+    IF holdfast_private.is_secret(p_ticket, v_secret) IS NOT TRUE THEN
         PERFORM holdfast_private.enter(p_ticket, publish.namespace, 'publish into', 'publisher',
                                        'owner');
     END IF;
-    IF pg_typeof(publish.payload) <> ALL (holdfast_private.json_types()) THEN
+    IF NOT holdfast_private.is_json_type(pg_catalog.pg_typeof(publish.payload)) THEN
         PERFORM holdfast_private.json_check('payload', publish.payload);
     END IF;
     v_payload := publish.payload;
     v_metadata := publish.metadata;
-    IF v_namespace IS NOT NULL
-            AND v_guard > v_now - interval '23 hours' AND v_guard < v_now + interval '23 hours'
-            AND holdfast_private.is_ordinary(publish.type, v_payload::text, v_bytes_max,
-                                             publish.key, publish.tenant, publish.producer)
-            AND num_nonnulls(v_metadata, publish.expected_version, publish.emitted_at,
-                             publish.unique_key, publish.unique_for) = 0
-            AND current_setting('synchronous_commit') IN ('on', 'remote_apply') THEN
-        -- Not RETURNING: who may only publish may not see what is in the log.
-        PERFORM holdfast_private.publishing(v_secret, v_namespace);
-        publish."position" := nextval(v_sequence);
-        v_enter := clock_timestamp();
-        v_hash := holdfast_private.hash_of(coalesce(publish.tenant, publish.key, publish.id::text));
+    v_text := v_payload;
+    IF v_namespace IS NOT NULL AND holdfast_private.is_ordinary(
+            publish.type, v_text, v_bytes_max, publish.key, publish.tenant, publish.producer,
+            v_metadata, publish.expected_version, publish.emitted_at, publish.unique_key,
+            publish.unique_for, v_guard, v_now) THEN
+        IF NOT holdfast_private.publishing_try(v_secret, v_namespace, 0) THEN
+            PERFORM holdfast_private.publishing(v_secret, v_namespace);
+        END IF;
+        publish."position" := pg_catalog.nextval(v_sequence);
+        v_enter := pg_catalog.clock_timestamp();
+        v_hash := holdfast_private.hash_of(coalesce(publish.tenant, publish.key,
+                                                    publish.id::pg_catalog.text));
         v_checksum := holdfast_private.checksum_of(
             holdfast_private.content_of(publish.id, v_now, publish.type, publish.key,
                                         publish.tenant, NULL, publish.producer, NULL, v_payload),
             v_hash, publish."position", v_enter, NULL);
-        INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at,
-                                             guard_at, id, namespace_id, type, producer, key,
-                                             tenant, payload)
-            VALUES (publish."position", v_hash, v_checksum, v_now, v_enter, v_guard, publish.id,
-                    v_namespace, publish.type, publish.producer, publish.key, publish.tenant,
-                    v_payload)
-            ON CONFLICT DO NOTHING;
-        IF FOUND THEN
+        IF v_made THEN
+            INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at,
+                                                 guard_at, id, namespace_id, type, producer, key,
+                                                 tenant, payload)
+                VALUES (publish."position", v_hash, v_checksum, v_now, v_enter, v_guard, publish.id,
+                        v_namespace, publish.type, publish.producer, publish.key, publish.tenant,
+                        v_payload);
+        ELSE
+            v_stored := holdfast_private.publish_once(publish."position", v_hash, v_checksum, v_now,
+                v_enter, v_guard, publish.id, v_namespace, publish.type, publish.producer,
+                publish.key, publish.tenant, v_payload);
+        END IF;
+        IF v_stored THEN
             publish.duplicate := false;
-            IF pg_sequence_last_value(v_sleep)
-               > date_part('epoch', clock_timestamp()) * 1000000 AND NOT holdfast.is_quiet() THEN
+            IF holdfast_private.is_awaited(v_sleep) AND NOT holdfast.is_quiet() THEN
                 PERFORM holdfast.wake(v_namespace);
             END IF;
             RETURN;
         END IF;
-        v_done := holdfast.find_id(v_namespace, publish.id);
-        IF v_done."position" IS NOT NULL THEN
+        v_done := holdfast_private.append_find(v_namespace, publish.id);
+        IF v_done.duplicate THEN
             publish."position" := v_done."position";
             publish.key_version := v_done.key_version;
             publish.duplicate := true;
-            PERFORM holdfast_private.commit_what_is_seen();
             RETURN;
         END IF;
     END IF;
@@ -180,7 +245,7 @@ BEGIN
                                                publish.expected_version, publish.emitted_at,
                                                publish.unique_key, publish.unique_for);
     publish.id := coalesce(v_done.first, publish.id);
-    publish."position" := nullif(v_done."position", 0);
+    publish."position" := v_done."position";
     publish.duplicate := v_done.duplicate;
     publish.key_version := v_done.key_version;
 END
@@ -220,14 +285,23 @@ BEGIN
                         array_dims(p_keys), array_dims(p_tenants), array_dims(p_metadata),
                         array_dims(p_producers), array_dims(p_expected_versions),
                         array_dims(p_emitted_at), array_dims(p_uniques), array_dims(p_unique_us));
-    SELECT i - 1 AS at, fault INTO v_fault
-        FROM generate_series(1, p_count) i,
-             LATERAL coalesce(
-                 event_fault(p_namespace_id, p_types[i], coalesce(p_payloads[i], 'null'),
-                             p_keys[i], p_tenants[i], p_metadata[i], p_producers[i],
-                             p_expected_versions[i], coalesce(p_emitted_at[i], p_now)),
-                 unique_fault(p_uniques[i], p_unique_us[i], false)) fault
-        WHERE fault IS NOT NULL LIMIT 1;
+    SELECT e.i - 1 AS at, f.fault INTO v_fault
+        FROM (SELECT u.i, u.type, coalesce(u.payload, 'null') AS payload, u.key, u.tenant,
+                     u.metadata, u.producer, u.expected_version,
+                     coalesce(u.emitted_at, p_now) AS emitted_at, u.unique_key, u.unique_us
+              FROM unnest(p_types, p_payloads, p_keys, p_tenants, p_metadata, p_producers,
+                          p_expected_versions, p_emitted_at, p_uniques, p_unique_us)
+                  WITH ORDINALITY u (type, payload, key, tenant, metadata, producer,
+                                     expected_version, emitted_at, unique_key, unique_us, i)) e
+        CROSS JOIN LATERAL (SELECT CASE
+            WHEN e.expected_version IS NULL AND e.unique_key IS NULL AND e.unique_us IS NULL
+                AND event_is_plain(e.type, e.payload, e.key, e.tenant, e.metadata, e.producer,
+                                   e.emitted_at)
+                THEN NULL
+            ELSE coalesce(event_fault(p_namespace_id, e.type, e.payload, e.key, e.tenant,
+                                      e.metadata, e.producer, e.expected_version, e.emitted_at),
+                          unique_fault(e.unique_key, e.unique_us, false)) END) f (fault)
+        WHERE f.fault IS NOT NULL LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION USING MESSAGE = format('event %s: %s', v_fault.at, v_fault.fault),
             ERRCODE = 'HF001';

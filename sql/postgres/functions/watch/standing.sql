@@ -266,7 +266,7 @@ BEGIN
 END
 $$;
 
--- lease_revoke: takes a lease away from who has it: its events are free for the next claim, and the
+-- lease_revoke: takes a lease away from its holder: its events are free for the next claim, and the
 -- attempt does not count. Answers how many they are. HF003: no such lease (any more).
 CREATE OR REPLACE FUNCTION holdfast.lease_revoke(namespace text, subscription text, lease text,
                                                  p_ticket bytea DEFAULT holdfast.ticket())

@@ -103,7 +103,7 @@ BEGIN
         ring := true;
     END IF;
     IF ring THEN
-        -- The row is locked from here on, and who changed the members before has committed.
+        -- The row is locked from here on, and what changed the members before has committed.
         UPDATE subscriptions s SET members_version = s.members_version + 1
             WHERE s.id = p_subscription_id
             RETURNING s.members_version INTO change_members_refresh.members_version;

@@ -1,4 +1,5 @@
--- Views: the log, dead letters, subscriptions and grants for people, the checkpoints for functions.
+-- Views: the log, dead letters, subscriptions, schedules and grants for people, the checkpoints for
+-- functions.
 --
 -- Each is read with the rights of its reader. Those for people can be locked by every role that may
 -- use the schema holdfast (CREATE RULE waits for a lock before the server looks at rights), so no
@@ -64,6 +65,19 @@ SELECT holdfast_private.view_make(
            s.paused_reason, s.created_at
     FROM holdfast_private.namespaces n
     JOIN holdfast_private.subscriptions s ON s.namespace_id = n.id
+$view$);
+
+-- A row per schedule, for publishers and owners of its namespace.
+SELECT holdfast_private.view_make('holdfast.schedule_list', holdfast_private.reader_rights(), $view$
+    SELECT n.name AS namespace, s.name, s.id, s.expression, s.zone, s.next_at, s.type, s.payload,
+           s.key, s.tenant, s.metadata,
+           CASE s.policy WHEN HF_MISFIRE_ONCE THEN 'once' WHEN HF_MISFIRE_ALL THEN 'all'
+                         ELSE 'skip' END AS misfire,
+           s.cap AS misfire_cap, s.grace_us / 1000 AS grace_ms,
+           CASE WHEN s.job IS NULL THEN 'own' ELSE 'pg_cron' END AS driver, s.paused_at,
+           s.paused_by, s.paused_reason, s.created_at
+    FROM holdfast_private.namespaces n
+    JOIN holdfast_private.schedules s ON s.namespace_id = n.id
 $view$);
 
 -- A row per part that a role has in a namespace.

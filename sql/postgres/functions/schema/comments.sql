@@ -54,7 +54,7 @@ COMMENT ON FUNCTION holdfast.lease_list IS
     'What is claimed and not settled, of a shared subscription (NULL: of all): who has which '
     'events, since when and until when.';
 COMMENT ON FUNCTION holdfast.lease_revoke IS
-    'Takes a lease away from who has it: its events are free for the next claim, and the attempt '
+    'Takes a lease away from its holder: its events are free for the next claim, and the attempt '
     'does not count. Answers how many they are.';
 SELECT holdfast_private.comment_make('holdfast.lease', '{
     "": "The rows of holdfast.lease_list().",
@@ -279,6 +279,29 @@ SELECT holdfast_private.comment_make('holdfast.subscription_list', '{
     "partitions": "in how many parts it is delivered",
     "patterns": "the types that it gets, an array",
     "options": "its options; those that are not named have their defaults (option_rows)",
+    "paused_at": "since when it is paused; NULL: it is not",
+    "paused_by": "the role or node that paused it",
+    "paused_reason": "why",
+    "created_at": "when it was made"
+}');
+
+SELECT holdfast_private.comment_make('holdfast.schedule_list', '{
+    "": "A row per schedule; for roles that may publish in the namespace, and its owners.",
+    "namespace": "the name of the namespace",
+    "name": "the name of the schedule",
+    "id": "its id, which its events have as schedule_id",
+    "expression": "the cron expression, or @every",
+    "zone": "the time zone of the expression",
+    "next_at": "when it fires next; NULL: never again",
+    "type": "the type of its events",
+    "payload": "their payload",
+    "key": "their key",
+    "tenant": "their tenant",
+    "metadata": "their metadata",
+    "misfire": "what becomes of times that were missed: skip, once or all",
+    "misfire_cap": "of all: the latest so many",
+    "grace_ms": "a time that is at most so late still fires",
+    "driver": "own, or pg_cron: a job of that extension fires it",
     "paused_at": "since when it is paused; NULL: it is not",
     "paused_by": "the role or node that paused it",
     "paused_reason": "why",

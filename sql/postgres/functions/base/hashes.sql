@@ -3,24 +3,22 @@
 -- hash_partition of C: the first 8 bytes of MD5 without the sign.
 CREATE OR REPLACE FUNCTION holdfast_private.hash_of(p_text text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN ('x' || substr(md5($1), 1, 16))::bit(64)::bigint & 9223372036854775807;
+    RETURN ('x' || md5($1))::bit(64)::bigint & 9223372036854775807;
 
 -- hash_content of C: 64 bits of MD5 over what the publisher gave. src/base/hash.h has the exact
--- bytes.
+-- bytes: an array is sent as 20 bytes about itself, and then what stands there of the texts between
+-- emitted_at and the payload.
 CREATE OR REPLACE FUNCTION holdfast_private.content_of(
     p_id uuid, p_emitted_at timestamptz, p_type text, p_key text, p_tenant text, p_metadata json,
     p_producer text, p_schedule_id text, p_payload json)
     RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN ('x' || substr(md5(
+    RETURN ('x' || md5(
         uuid_send($1) || timestamptz_send($2)
-        || coalesce(int4send(octet_length($3)) || convert_to($3, 'UTF8'), '\xffffffff')
-        || coalesce(int4send(octet_length($4)) || convert_to($4, 'UTF8'), '\xffffffff')
-        || coalesce(int4send(octet_length($5)) || convert_to($5, 'UTF8'), '\xffffffff')
-        || coalesce(int4send(octet_length($6::text)) || convert_to($6::text, 'UTF8'), '\xffffffff')
-        || coalesce(int4send(octet_length($7)) || convert_to($7, 'UTF8'), '\xffffffff')
-        || coalesce(int4send(octet_length($8)) || convert_to($8, 'UTF8'), '\xffffffff')
-        || convert_to($9::text, 'UTF8')), 1, 16))::bit(64)::bigint;
+        || substr(array_send(ARRAY[convert_to($3, 'UTF8'), convert_to($4, 'UTF8'),
+                                   convert_to($5, 'UTF8'), convert_to($6::text, 'UTF8'),
+                                   convert_to($7, 'UTF8'), convert_to($8, 'UTF8')]), 21)
+        || convert_to($9::text, 'UTF8')))::bit(64)::bigint;
 
 -- hash_checksum of C: the content, and what the log has added to it. Of an event that is not in the
 -- log yet p_position is 0 and p_entered_at NULL. It is inlined, because it does not claim to be

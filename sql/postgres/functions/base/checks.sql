@@ -1,7 +1,7 @@
 -- Checks of what comes from outside: the functions for C count on the library, which has checked
 -- what it sends. What a role sends need not come from there, so it is checked here, as far as a
--- wrong value would harm more than the call itself. Who passes by all policies (p_caller is NULL)
--- is believed. All raise HF001.
+-- wrong value would harm more than the call itself. A caller that passes by all policies (p_caller
+-- is NULL) is believed. All raise HF001.
 
 -- A text of at most so many bytes.
 CREATE OR REPLACE FUNCTION holdfast_private.text_check(p_caller oid, p_what text, p_text text,

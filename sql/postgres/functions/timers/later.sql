@@ -79,7 +79,8 @@ $$;
 -- ---- Cancelling and moving ----------------------------------------------------------------------
 
 -- later_found: where the event is, if nothing waits under its id any more: its position in the log,
--- or HF_NOTFOUND. Called after a statement that would have waited for who moves it there just now.
+-- or HF_NOTFOUND. Called after a statement that would have waited for the session that moves it
+-- there just now.
 CREATE OR REPLACE FUNCTION holdfast_private.later_found(p_namespace_id integer, p_id uuid,
                                                         OUT status integer, OUT message text,
                                                         OUT "position" bigint)
@@ -155,7 +156,7 @@ $$;
 
 -- ---- Looking ------------------------------------------------------------------------------------
 
--- timers_count: `struct timers_count`. 42501 for who may not see what waits.
+-- timers_count: `struct timers_count`. 42501 for a role that may not see what waits.
 CREATE OR REPLACE FUNCTION holdfast.timers_count(p_namespace_id integer, p_now timestamptz,
                                                  OUT later bigint, OUT later_due bigint,
                                                  OUT later_next timestamptz,
@@ -254,8 +255,8 @@ END
 $$;
 
 -- later_cancel: takes an event that waits for its time away, in the caller's transaction.
--- cancelled: whether it did; if not, the event is in the log, at this position. It waits for who
--- moves it there just now. HF003: neither, or no such namespace.
+-- cancelled: whether it did; if not, the event is in the log, at this position. It waits for the
+-- session that moves it there just now. HF003: neither, or no such namespace.
 CREATE OR REPLACE FUNCTION holdfast.later_cancel(namespace text, id uuid, OUT cancelled boolean,
                                                  OUT "position" bigint,
                                                  p_ticket bytea DEFAULT holdfast.ticket())

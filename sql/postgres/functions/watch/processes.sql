@@ -8,7 +8,7 @@
 -- other session has taken that key.
 CREATE OR REPLACE FUNCTION holdfast.process_key(p_namespace_id integer, p_token uuid) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN ('x' || substr(md5($1 || ':' || $2), 1, 16))::bit(64)::bigint;
+    RETURN hashtextextended($1 || ':' || $2, 0);
 
 -- process_lock: takes an advisory lock for the process on this connection, and answers whether
 -- there was one to be had. Which one it is its row says (process_held); any one will do.
@@ -43,10 +43,7 @@ BEGIN
     END IF;
     RETURN (SELECT l.classid::bigint << 32 | l.objid::bigint FROM pg_locks l
             WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-                AND l.mode = 'ExclusiveLock'
-                AND l.pid = pg_backend_pid()
-                AND l.database = (SELECT d.oid FROM pg_database d
-                                  WHERE d.datname = current_database())
+                AND l.mode = 'ExclusiveLock' AND l.pid = pg_backend_pid()
             ORDER BY 1 LIMIT 1);
 END
 $$;
@@ -291,11 +288,17 @@ CREATE OR REPLACE FUNCTION holdfast_private.process_give(p_namespace_id integer,
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_ours  bigint[] := ARRAY(SELECT s.id FROM subscriptions s
-                              WHERE s.namespace_id = p_namespace_id);
+    v_ours  bigint[];
     v_given boolean;
     v_id    bigint;
 BEGIN
+    -- Most processes own nothing, and many live for one command: they need no more than this.
+    IF NOT EXISTS (SELECT FROM partitions p WHERE p.owner = p_token)
+       AND NOT EXISTS (SELECT FROM members m WHERE m.token = p_token)
+       AND NOT EXISTS (SELECT FROM leases l WHERE l.owner = p_token) THEN
+        RETURN false;
+    END IF;
+    v_ours := ARRAY(SELECT s.id FROM subscriptions s WHERE s.namespace_id = p_namespace_id);
     UPDATE subscriptions s SET members_version = s.members_version + 1
         WHERE s.namespace_id = p_namespace_id
             AND s.id IN (SELECT p.subscription_id FROM partitions p WHERE p.owner = p_token

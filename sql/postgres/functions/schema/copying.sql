@@ -18,6 +18,22 @@ BEGIN
 END
 $$;
 
+-- What a statement answers that has written p_put of p_rows rows into what copy_target answered. A
+-- row is missing if what it belongs to is.
+CREATE OR REPLACE FUNCTION holdfast_private.copy_answer(p_target integer, p_put bigint,
+                                                        p_rows integer, p_what text,
+                                                        OUT status integer, OUT message text)
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    status := CASE WHEN p_target IS NULL THEN HF_STALE
+                   WHEN p_put <> p_rows THEN HF_CORRUPT
+                   ELSE HF_OK END;
+    message := p_what || ' could not be written';
+END
+$$;
+
 -- copy_check: TRANSFER_CHECK. HF_INVALID, HF_CONFLICT, HF_BUSY.
 CREATE OR REPLACE FUNCTION holdfast_private.copy_check(p_name text, p_source text,
                                                        p_gapless boolean, OUT status integer,

@@ -2,12 +2,13 @@
 --
 -- The row of a key is what its publishers meet at. Of two that come at the same moment the second
 -- waits for the end of the first one's transaction, and finds the row, or, if that was rolled back,
--- takes the key itself. Who finds that the key is taken locks nothing.
+-- takes the key itself. A publish that finds the key taken locks nothing.
 --
 -- An event for later has no position when it is stored. Where it is now is looked up when the key
 -- is asked for: it waits, it is in the log, or it was cancelled and the key is free. So what
 -- brings, cancels or moves events (timers.sql, later.sql) knows nothing of keys, and locks no row
--- of uniques: who holds one may wait for a row of delayed, and never the other way round.
+-- of uniques: a session that holds one may wait for a row of delayed, and never the other way
+-- round.
 
 -- unique_us: a time in microseconds. A time out of all bounds is one that unique_fault refuses.
 CREATE OR REPLACE FUNCTION holdfast_private.unique_us(p_for interval) RETURNS bigint

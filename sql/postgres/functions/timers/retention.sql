@@ -15,8 +15,8 @@
 --     move those who lag -> note where the log begins -> (DETACH CONCURRENTLY) -> DROP -> event_ids
 --
 -- Each step looks first at what is left of earlier ones (retention_left, ids_from): a process that
--- dies between any two leaves something that the next one ends. Who has no client for that calls
--- retain, which drops a month in its own transaction, with a bound on the wait.
+-- dies between any two leaves something that the next one ends. A user without a client for that
+-- calls retain, which drops a month in its own transaction, with a bound on the wait.
 
 -- ---- What is needed -----------------------------------------------------------------------------
 
@@ -120,8 +120,8 @@ END
 $$;
 
 -- retention_plan: what retention would take now. due: there is something; through: the highest
--- position of it; kept_by: who keeps more from going, or with lagging_drop who loses something.
--- HF_NOTFOUND.
+-- position of it; kept_by: the subscription that keeps more from going, or with lagging_drop loses
+-- something. HF_NOTFOUND.
 CREATE OR REPLACE FUNCTION holdfast.retention_plan(p_namespace_id integer, OUT due boolean,
                                                    OUT through bigint, OUT events bigint,
                                                    OUT bytes bigint, OUT by_size boolean,
@@ -177,7 +177,8 @@ END
 $$;
 
 -- subscription_drop: moves a subscription past p_through, and writes down what it loses. What waits
--- with a copy of its event stays, and so does everything above; who is at work below is refused.
+-- with a copy of its event stays, and so does everything above; an owner that is at work below is
+-- refused.
 CREATE OR REPLACE FUNCTION holdfast_private.subscription_drop(p_subscription_id bigint,
                                                               p_floor bigint, p_through bigint,
                                                               p_now timestamptz)
@@ -385,15 +386,16 @@ $$;
 -- ---- For those who run no process ---------------------------------------------------------------
 
 -- retain: retention for those who run no process of the library, of one namespace (its name) or of
--- all; about hourly: who calls more often finds that it is not the turn (p_every_ms; 0: it always
--- is). Answers how many months went: 0 or 1; then call it again. A month is the last thing that it
--- takes, whichever namespace it is of, because that locks the namespace's log: who publishes or
--- reads there waits for at most 50 ms until the lock is had or given up, and then for the end of
--- the caller's transaction, which should be this call alone. A log that is in use is left alone for
--- a tenth of that time. Of a role that only has a part in a namespace it wants nothing, and in a
--- transaction that is not READ COMMITTED it cannot do anything: 0, and the months stay
--- (retention_may). A warning tells of each subscription that loses something. It works on a
--- namespace for about a second: if there is more to do, it is the namespace's turn again at once.
+-- all; about hourly: a caller that comes more often finds that it is not the turn (p_every_ms; 0:
+-- it always is). Answers how many months went: 0 or 1; then call it again. A month is the last
+-- thing that it takes, whichever namespace it is of, because that locks the namespace's log: a
+-- session that publishes or reads there waits for at most 50 ms until the lock is had or given up,
+-- and then for the end of the caller's transaction, which should be this call alone. A log that is
+-- in use is left alone for a tenth of that time. Of a role that only has a part in a namespace it
+-- wants nothing, and in a transaction that is not READ COMMITTED it cannot do anything: 0, and the
+-- months stay (retention_may). A warning tells of each subscription that loses something. It works
+-- on a namespace for about a second: if there is more to do, it is the namespace's turn again at
+-- once.
 CREATE OR REPLACE FUNCTION holdfast.retain(p_namespace text DEFAULT NULL,
                                            p_every_ms bigint DEFAULT 3600000)
     RETURNS bigint
@@ -439,7 +441,7 @@ BEGIN
                 END IF;
             END LOOP;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            -- Not at once: who publishes has waited for us. The row may be what is locked.
+            -- Not at once: publishers have waited for us. The row may be what is locked.
             UPDATE namespaces n
                 SET retained_at = clock_timestamp() - p_every_ms * 0.9 * interval '1 ms'
                 WHERE n.id = (SELECT f.id FROM namespaces f WHERE f.id = v_id

@@ -533,9 +533,9 @@ BEGIN
 END
 $$;
 
--- tick_apart: the same for who goes through many namespaces. What is in one, and what transactions
--- that stay open hold there, must not be in the way of the others: it waits for no other session,
--- and one that fails is passed over with a warning, without having been changed.
+-- tick_apart: the same for callers that go through many namespaces. What is in one, and what
+-- transactions that stay open hold there, must not be in the way of the others: it waits for no
+-- other session, and one that fails is passed over with a warning, without having been changed.
 CREATE OR REPLACE FUNCTION holdfast_private.tick_apart(
     p_namespace holdfast_private.namespaces, p_max integer, p_now timestamptz, p_ticket bytea,
     OUT fired bigint, OUT released bigint, OUT months bigint, OUT more boolean,

@@ -1,9 +1,9 @@
 -- Nodes: what the processes that have a namespace open say about themselves, and those that ended
 -- lately.
 --
--- Who is there is in processes, with its signs of life. A row goes when its process ends, because
--- every process that looks for the living reads them all; what it said about itself goes on for a
--- day in past_nodes, which only requests for nodes read.
+-- Present nodes are in processes, with their signs of life. A row goes when its process ends,
+-- because every process that looks for the living reads them all; what it said about itself goes on
+-- for a day in past_nodes, which only requests for nodes read.
 
 -- Whether it was silent for so long that no process waits for it any more.
 CREATE OR REPLACE FUNCTION holdfast_private.process_is_silent(p_process holdfast_private.processes)
@@ -57,9 +57,9 @@ $$;
 
 -- Those who register with an id that was given, and those who register and the one who removes the
 -- namespace or copies into it, come one after the other: they would not see each other's rows.
--- p_node_id NULL: none was given. Who comes again does not wait: heartbeat holds both locks to the
--- end of a transaction that is the application's, and a process that is silent for so long is taken
--- for dead.
+-- p_node_id NULL: none was given. A node that comes again does not wait: heartbeat holds both locks
+-- to the end of a transaction that is the application's, and a process that is silent for so long
+-- is taken for dead.
 --   Every part may register, and could keep its transaction open for ever, so no session waits for
 -- the id longer than 2 seconds (or lock_timeout): ids are for people, and work is not. Answers then
 -- which session was in the way. HF011: the one who removes the namespace was.
@@ -117,6 +117,7 @@ DECLARE
 BEGIN
     status := HF_OK;
     PERFORM process_check(p_namespace_id, p_token, v_caller);
+    PERFORM clock_mind(p_namespace_id, v_caller);
     IF v_caller IS NOT NULL THEN
         PERFORM fault_check(node_fault(p_node_id, p_description, p_metadata, p_heartbeat_ms));
         PERFORM text_check(v_caller, 'node name, host or version',
@@ -174,9 +175,18 @@ AS $$
         WHERE n.namespace_id = p_namespace_id AND n.node_id = old.node_id
 $$;
 
--- node_past: remembers processes that are about to be forgotten: those that stop (p_stopped), and
--- those that were found dead. Of those that stop within their first heartbeat only nodes that were
--- given an id: programs that publish one event and go are not worth a row. Forgets old ones.
+-- node_is_kept: whether a node is remembered when its process stops (p_stopped), or was found dead.
+-- Of those that stop within their first heartbeat only nodes that were given an id are: programs
+-- that publish one event and go are not worth a row.
+CREATE OR REPLACE FUNCTION holdfast_private.node_is_kept(p_process holdfast_private.processes,
+                                                         p_stopped boolean, p_now timestamptz)
+    RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN p_process.node_id IS NOT NULL
+           AND (p_process.given OR NOT p_stopped
+                OR p_process.started_at <= p_now - p_process.heartbeat_ms * interval '1 ms');
+
+-- node_past: remembers processes that are about to be forgotten (node_is_kept). Forgets old ones.
 CREATE OR REPLACE FUNCTION holdfast_private.node_past(p_namespace_id integer, p_tokens uuid[],
                                                       p_stopped boolean)
     RETURNS void
@@ -186,6 +196,10 @@ AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
 BEGIN
+    IF NOT EXISTS (SELECT FROM processes p
+                   WHERE p.token = ANY (p_tokens) AND node_is_kept(p, p_stopped, v_now)) THEN
+        RETURN;
+    END IF;
     INSERT INTO past_nodes AS n (namespace_id, started_at, seen_at, stopped_at, ended_at,
                                  heartbeat_ms, pid, node_id, node_name, host, version, description,
                                  metadata)
@@ -194,10 +208,9 @@ BEGIN
                CASE WHEN p_stopped THEN v_now END, v_now, p.heartbeat_ms,
                p.pid, p.node_id, p.node_name, p.host, p.version, p.description, p.metadata
         FROM processes p
-        WHERE p.namespace_id = p_namespace_id AND p.token = ANY (p_tokens) AND p.node_id IS NOT NULL
+        WHERE p.namespace_id = p_namespace_id AND p.token = ANY (p_tokens)
+            AND node_is_kept(p, p_stopped, v_now)
             AND EXISTS (SELECT FROM namespaces s WHERE s.id = p_namespace_id)
-            AND (p.given OR NOT p_stopped
-                 OR p.started_at <= v_now - p.heartbeat_ms * interval '1 ms')
         ORDER BY p.node_id, p.started_at DESC
         ON CONFLICT (namespace_id, node_id) DO UPDATE
         SET started_at = excluded.started_at, seen_at = excluded.seen_at,
@@ -212,8 +225,8 @@ BEGIN
 END
 $$;
 
--- node_list: `store_node_list`. p_token: who asks. state: 1 live, 2 stale, 3 gone. Of those that
--- are gone the last of each id, unless one that is not has the id.
+-- node_list: `store_node_list`. p_token: who asks. state: hf_node_state. Of those that are gone the
+-- last of each id, unless one that is not has the id.
 CREATE OR REPLACE FUNCTION holdfast.node_list(p_namespace_id integer, p_token uuid, p_node_id text)
     RETURNS TABLE (node_id text, node_name text, description text, metadata text, host text,
                    version text, pid bigint, heartbeat_ms bigint, started_at timestamptz,
@@ -234,15 +247,16 @@ BEGIN
         SELECT coalesce(p.node_id, p.token::text) AS node_id, p.node_name, p.description,
                p.metadata::text AS metadata, p.host, p.version, p.pid, p.heartbeat_ms, p.started_at,
                p.seen_at, NULL::timestamptz AS stopped_at,
-               CASE WHEN p.token = p_token THEN 1
-                    WHEN p.token = ANY (v_dead) THEN 3
-                    WHEN p.seen_at < v_now - p.heartbeat_ms * interval '3 ms' THEN 2
-                    ELSE 1 END AS state,
+               CASE WHEN p.token = p_token THEN HF_NODE_LIVE
+                    WHEN p.token = ANY (v_dead) THEN HF_NODE_GONE
+                    WHEN p.seen_at < v_now - p.heartbeat_ms * interval '3 ms' THEN HF_NODE_STALE
+                    ELSE HF_NODE_LIVE END AS state,
                p.token = p_token AS self, p.seen_at AS ended_at
         FROM read_processes() p WHERE p.namespace_id = p_namespace_id
         UNION ALL
         SELECT n.node_id, n.node_name, n.description, n.metadata::text, n.host, n.version, n.pid,
-               n.heartbeat_ms, n.started_at, n.seen_at, n.stopped_at, 3, false, n.ended_at
+               n.heartbeat_ms, n.started_at, n.seen_at, n.stopped_at, HF_NODE_GONE, false,
+               n.ended_at
         FROM read_past_nodes() n WHERE n.namespace_id = p_namespace_id
     ), placed AS (
         SELECT s.*, row_number() OVER (PARTITION BY s.node_id ORDER BY s.state, s.started_at DESC)
@@ -252,7 +266,7 @@ BEGIN
     SELECT s.node_id, s.node_name, s.description, s.metadata, s.host, s.version, s.pid,
            s.heartbeat_ms, s.started_at, s.seen_at, s.stopped_at, s.state, s.self
     FROM placed s
-    WHERE s.state < 3 OR s.place = 1 AND s.ended_at >= v_now - interval '1 day'
+    WHERE s.state <> HF_NODE_GONE OR s.place = 1 AND s.ended_at >= v_now - interval '1 day'
     ORDER BY s.node_id COLLATE "C", s.state, s.started_at DESC;
 END
 $$;
