@@ -18,8 +18,7 @@ void checksum_seal(struct new_event *event)
         .schedule_id = event->schedule_id,
         .payload = event->payload,
     };
-    event->hash = hash_event(event->tenant, event->key, event->id);
-    event->content = hash_content(&content);
+    hash_new(&content, &event->content, &event->hash);
 }
 
 int64_t checksum_of_new(const struct new_event *event, int64_t position, int64_t entered_at_us)

@@ -17,4 +17,18 @@ bool filter_owns(const struct filter *filter, int64_t hash);
 #define FILTER_SPARSE_ROWS 1000
 bool filter_is_sparse(const struct filter *filter, int64_t rows, int64_t wanted);
 
+/* A filter of one's own, to match events on behalf of a subscription whose definition may change
+ * meanwhile; without a limit on positions. */
+struct filter_copy {
+    struct filter filter;
+    struct text *patterns; /* with their bytes behind them; NULL: nothing was copied yet */
+    struct partition_set owned;
+    uint64_t bits[HF_PARTITIONS_MAX / 64];
+};
+
+/* Makes it a copy of the filter; all 0 is one of nothing. Patterns are copied if they are others.
+ * False: there is no memory, and it is as before. */
+bool filter_copy(struct filter_copy *copy, const struct filter *filter);
+void filter_copy_release(struct filter_copy *copy);
+
 #endif

@@ -302,6 +302,9 @@ static void lead(struct group *group, struct change *own, struct deadline deadli
     hf_status status = group->engine->class->apply(group->engine, share, deadline);
     int64_t apply_us = clock_mono_us() - begun_us;
     struct change *undone = NULL;
+    if (!status) {
+        timing_add(&group->commits, apply_us);
+    }
     if (status == HF_TIMEOUT || status == HF_BUSY || status == HF_UNAVAILABLE) {
         undone = own->next;
         own->next = NULL;

@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "base/timing.h"
 #include "store/engine.h"
 
 #define GROUP_BELLS 3
@@ -36,6 +37,7 @@ struct group {
     int64_t vain;     /* how many leaders do not wait, because one did so in vain */
     int64_t apply_us; /* what the last one took */
     pthread_cond_t gathered;
+    struct timing commits;               /* not guarded: what each one took that worked */
     _Atomic uint32_t bells[GROUP_BELLS]; /* not guarded: where threads sleep, see group.c */
 };
 

@@ -63,12 +63,15 @@ hf_status store_progress(struct store *store, int64_t subscription_id, int64_t n
 #define STORE_PENDING_ROWS_MIN 10001
 #define STORE_PENDING_ROWS_MAX 100000 /* rows that are looked at in STORE_PENDING_MS at most */
 #define STORE_PENDING_MS 2
+#define STORE_PENDING_BRIEF_ROWS 100 /* of a brief look */
 
 struct pending_query {
     int64_t subscription_id;
     struct filter filter; /* of the stored definition; an engine may read that by itself. Its
                              `owned` is not looked at */
     int64_t max;          /* counts up to so many */
+    bool brief;           /* look at STORE_PENDING_BRIEF_ROWS of the log at most, or at none, and
+                             say `more`: for callers that ask about thousands */
 };
 
 /* Events of the log that are for a subscription and that no process has begun with: behind the

@@ -439,6 +439,11 @@ void store_reader_continue(struct reader *reader, struct reader_life life)
     }
 }
 
+const struct timing *store_commits(const struct store *store)
+{
+    return &store->group.commits;
+}
+
 bool store_has_gaps(const struct store *store)
 {
     return store->engine->class->reader_gap_timeout != NULL;

@@ -38,6 +38,7 @@
 #include "base/text/buf.h"
 #include "base/text/text.h"
 #include "base/time/deadline.h"
+#include "base/timing.h"
 #include "store/claimants.h"
 #include "store/event.h"
 #include "store/node.h"
@@ -657,6 +658,10 @@ struct store_sizes {
 };
 hf_status store_sizes_get(struct store *store, struct store_sizes *ret_sizes);
 
+/* How long the commits have taken that carried changes of store_run: one for each, with all that
+ * waited for it at the same time. */
+const struct timing *store_commits(const struct store *store);
+
 /* Settings and conditions of the engine that matter to its user. */
 hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx);
 
@@ -665,6 +670,8 @@ hf_status store_doctor(struct store *store, hf_finding_fn found, void *ctx);
 /* A number that changes when any process has rung: read it, look at the store, then wait for it to
  * change. Costs no I/O. */
 uint64_t store_news(struct store *store);
+/* Missing positions that readers of this store have given up by their gap_timeout so far. */
+int64_t store_gap_timeouts(struct store *store);
 /* A number that has changed if news may be about more than new events in the log. It changes before
  * store_news does. Costs no I/O. */
 uint64_t store_other_news(struct store *store);

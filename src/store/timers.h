@@ -121,7 +121,7 @@ struct delay {
  */
 struct release {
     struct change change;
-    int32_t max; /* 1 .. STORE_RELEASE_MAX */
+    int32_t max; /* 0 .. STORE_RELEASE_MAX; 0 only finds out whether the store takes changes */
     int64_t ret_count;
     int64_t ret_next_us;
 };

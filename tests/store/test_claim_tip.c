@@ -121,7 +121,7 @@ static void append_openly(struct race *race, int index, int round)
     struct hold hold = {.subscription_id = race->owners[index].subscription_id,
                         .epoch = race->owners[index].epoch};
     bool lane_busy;
-    must_answer(HF_OK, store_tx_begin(race->stores[index], deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(race->stores[index], deadline_after_ms(DEADLINE_MS), &tx));
     must_answer(HF_OK, tx_enter(tx, &hold, race->entries[round], T0));
     for (int i = 0; i < 3; i++) {
         struct new_event event = event_of("t", NULL);
@@ -206,7 +206,7 @@ static void claims_that_race_at_the_tip_take_each_event_once_and_pass_none(void 
     must_hold(last < POSITIONS_MAX);
     /* Numbers that were rolled back may have to be given up first. */
     struct batch *left = fixture_batch(*state);
-    for (int64_t end = mono_ms() + PATIENCE_MS;
+    for (int64_t end = mono_ms() + DEADLINE_MS;
          progress_of(store, race.id).cursor < last && mono_ms() < end;) {
         struct claim claim = claim_of(race.id, 100, T0, left);
         must_answer(HF_OK, RUN(store, &claim));

@@ -95,7 +95,7 @@ static void find_points(struct fixture *f, struct points *points)
     for (size_t i = 0; i < script_count(); i++) {
         child_hear(child, "step");
     }
-    while (child_line(child, line, PATIENCE_MS) && strncmp(line, "end ", 4) != 0) {
+    while (child_line(child, line, DEADLINE_MS) && strncmp(line, "end ", 4) != 0) {
         must_hold(points->count < POINTS_MAX);
         struct point *point = &points->points[points->count++];
         char *space = strchr(line, ' ');
@@ -119,7 +119,7 @@ static bool die_at(struct fixture *f, const char *name, int64_t nth)
     struct child *child = fixture_child(f, "script", argument);
     int64_t answered = 0;
     bool ended = false;
-    while (child_line(child, line, PATIENCE_MS)) {
+    while (child_line(child, line, DEADLINE_MS)) {
         if (strncmp(line, "step ", 5) == 0) {
             answered = strtoll(line + 5, NULL, 10);
         }
@@ -190,7 +190,7 @@ static void death_in_the_middle_of_a_checkpoint_loses_nothing(void **state)
         char line[CHILD_LINE_BYTES];
         snprintf(argument, sizeof argument, "%d", nth);
         struct child *child = fixture_child(f, "heavy", argument);
-        while (child_line(child, line, PATIENCE_MS)) {
+        while (child_line(child, line, DEADLINE_MS)) {
             must_hold(strncmp(line, "acked ", 6) == 0); /* it never comes to its end */
             acknowledged = strtoll(line + 6, NULL, 10);
         }

@@ -178,7 +178,7 @@ static struct tx *hold_database(struct fixture *f)
     fixture_sqlite_only(f);
     struct store *other = fixture_open(f, "holder");
     struct tx *tx = NULL;
-    must_answer(HF_OK, store_tx_begin(other, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(other, deadline_after_ms(DEADLINE_MS), &tx));
     return tx;
 }
 
@@ -194,7 +194,7 @@ static void a_change_that_timed_out_is_never_done_later(void **state)
     tx_rollback(tx);
     must_equal(HF_TIMEOUT, status);
     must_hold(spent_ms >= 59);
-    must_hold(spent_ms < PATIENCE_MS / 2);
+    must_hold(spent_ms < DEADLINE_MS / 2);
     must_equal(SIZE_MAX, append.failed_index);
     must_equal(1, append_one(store, "t", NULL));
     must_equal(1, head_of(store));
@@ -213,7 +213,7 @@ static void a_passed_deadline_does_not_wait(void **state)
     must_equal(HF_TIMEOUT, status);
     must_equal(HF_TIMEOUT, append.change.status);
     must_equal(SIZE_MAX, append.failed_index);
-    must_hold(spent_ms < PATIENCE_MS / 2);
+    must_hold(spent_ms < DEADLINE_MS / 2);
     must_equal(1, append_one(store, "t", NULL));
 }
 
@@ -249,7 +249,7 @@ static void each_change_has_its_own_deadline(void **state)
     struct tx *tx = hold_database(*state);
     struct crowd crowd;
     for (int i = 0; i < THREADS; i++) {
-        waiting.deadline_ms[i] = PATIENCE_MS;
+        waiting.deadline_ms[i] = DEADLINE_MS;
     }
     struct waiting impatient = waiting;
     impatient.deadline_ms[0] = 80;
@@ -275,7 +275,7 @@ static void fill_queue(struct fixture *f, int64_t events_max, int64_t bytes_max)
     struct waiting waiting = {.store = fixture_open_with(f, &options)};
     struct waiting impatient = {.store = waiting.store, .deadline_ms = {60}};
     for (int i = 0; i < THREADS; i++) {
-        waiting.deadline_ms[i] = PATIENCE_MS;
+        waiting.deadline_ms[i] = DEADLINE_MS;
     }
     struct tx *tx = hold_database(f);
     struct crowd crowd;
@@ -305,7 +305,7 @@ static void a_full_queue_takes_more_when_there_is_room_again(void **state)
     options.queue_events_max = 2;
     struct waiting waiting = {.store = fixture_open_with(*state, &options)};
     for (int i = 0; i < THREADS; i++) {
-        waiting.deadline_ms[i] = PATIENCE_MS;
+        waiting.deadline_ms[i] = DEADLINE_MS;
     }
     for (int round = 1; round <= 10; round++) {
         crowd_run(THREADS, append_with_deadline, &waiting);
@@ -349,12 +349,12 @@ static void changes_that_wait_together_are_applied_together(void **state)
 {
     struct waiting waiting = {.store = open_faulty(*state)};
     for (int i = 0; i < THREADS; i++) {
-        waiting.deadline_ms[i] = PATIENCE_MS;
+        waiting.deadline_ms[i] = DEADLINE_MS;
     }
     faulty_stop(FAULTY_APPLY, 1);
     struct crowd crowd;
     crowd_start(&crowd, THREADS, append_with_deadline, &waiting);
-    bool stopped = faulty_stopped(FAULTY_APPLY, PATIENCE_MS);
+    bool stopped = faulty_stopped(FAULTY_APPLY, DEADLINE_MS);
     crowd_settle(&crowd); /* all others queue up behind the one that stands */
     faulty_go(FAULTY_APPLY);
     crowd_join(&crowd);
@@ -373,7 +373,7 @@ static void a_leader_that_gives_up_fails_alone(void **state)
     static const hf_status statuses[] = {HF_TIMEOUT, HF_BUSY, HF_UNAVAILABLE};
     struct waiting waiting = {.store = open_faulty(*state)};
     for (int i = 0; i < THREADS; i++) {
-        waiting.deadline_ms[i] = PATIENCE_MS;
+        waiting.deadline_ms[i] = DEADLINE_MS;
     }
     struct waiting first = waiting;
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
@@ -381,7 +381,7 @@ static void a_leader_that_gives_up_fails_alone(void **state)
         faulty_fail(FAULTY_APPLY, 2, 1, statuses[i]);
         faulty_stop(FAULTY_APPLY, 1);
         crowd_start(&one, 1, append_with_deadline, &first);
-        bool stopped = faulty_stopped(FAULTY_APPLY, PATIENCE_MS);
+        bool stopped = faulty_stopped(FAULTY_APPLY, DEADLINE_MS);
         crowd_start(&others, THREADS, append_with_deadline, &waiting);
         crowd_settle(&others);
         faulty_go(FAULTY_APPLY);
@@ -401,7 +401,7 @@ static void a_commit_that_fails_is_answered_to_every_change_of_it(void **state)
     static const hf_status statuses[] = {HF_NOSPACE, HF_IO, HF_UNKNOWN, HF_CORRUPT};
     struct waiting waiting = {.store = open_faulty(*state)};
     for (int i = 0; i < THREADS; i++) {
-        waiting.deadline_ms[i] = PATIENCE_MS;
+        waiting.deadline_ms[i] = DEADLINE_MS;
     }
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
         faulty_fail(FAULTY_APPLY, 1, 1000, statuses[i]);
@@ -425,7 +425,7 @@ static void a_database_that_is_unavailable_leaves_every_change_unbegun(void **st
         int64_t begun_ms = mono_ms();
         hf_status status = store_run(store, &append.change, deadline_after_ms(50));
         must_hold(status == HF_TIMEOUT || status == statuses[i]);
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS / 2);
         must_equal(SIZE_MAX, append.failed_index);
     }
     faulty_reset();
@@ -466,7 +466,7 @@ static void a_change_that_may_have_happened_has_an_unknown_outcome(void **state)
         if (i == 0) {
             must_answer(HF_UNKNOWN, RUN(store, &append));
         } else {
-            store_run_together(store, changes, 1, deadline_after_ms(PATIENCE_MS));
+            store_run_together(store, changes, 1, deadline_after_ms(DEADLINE_MS));
             must_equal(HF_UNKNOWN, append.change.status);
         }
         must_answer(HF_OK, append_event(store, &event));

@@ -17,7 +17,7 @@ static sqlite3 *application(const char *path)
     sqlite3 *db = NULL;
     must_equal(SQLITE_OK,
                sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL));
-    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_busy_timeout(db, DEADLINE_MS);
     return db;
 }
 
@@ -37,7 +37,7 @@ static struct scene scene_of(struct fixture *f)
 
 static struct deadline soon(void)
 {
-    return deadline_after_ms(PATIENCE_MS);
+    return deadline_after_ms(DEADLINE_MS);
 }
 
 static hf_status join_append(struct scene *s, struct new_event *event)
@@ -137,7 +137,7 @@ static void the_commit_of_a_joined_transaction_rings(void **state)
     must_answer(HF_OK, join_append(&s, &event));
     uint64_t seen = store_news(other);
     must_answer(HF_OK, store_join_commit(s.store, s.db));
-    must_hold(store_wait(other, seen, PATIENCE_MS) != seen);
+    must_hold(store_wait(other, seen, DEADLINE_MS) != seen);
     sqlite3_close(s.db);
 }
 
@@ -308,7 +308,7 @@ static void a_begin_that_cannot_have_the_database_times_out(void **state)
     int64_t spent_ms = mono_ms() - begun_ms;
     tx_rollback(tx);
     must_equal(HF_TIMEOUT, status);
-    must_hold(spent_ms >= 59 && spent_ms < PATIENCE_MS / 2);
+    must_hold(spent_ms >= 59 && spent_ms < DEADLINE_MS / 2);
     must_hold(sqlite3_get_autocommit(s.db));
     must_answer(HF_OK, store_join_begin(s.store, s.db, soon()));
     must_answer(HF_OK, store_join_rollback(s.store, s.db));

@@ -102,7 +102,7 @@ static void a_change_of_the_members_rings(void **state)
     refresh(a, id);
     uint64_t seen = store_news(a);
     refresh(b, id);
-    must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
+    must_hold(store_wait(a, seen, DEADLINE_MS) != seen);
 }
 
 static void a_refresh_returns_the_owner_of_each_partition(void **state)
@@ -166,7 +166,7 @@ static void a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_ne
     puppet_do(puppet, "refresh %" PRId64, id);
     puppet_do(puppet, "acquire %" PRId64 " 0", id);
     child_freeze(puppet);
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     struct members_refresh seen;
     do {
         seen = members_refresh_of(id);
@@ -194,7 +194,7 @@ static void a_frozen_member_is_found_among_many(void **state)
         must_answer(HF_OK, store_open(f->url, &options, &others[i]));
         refresh(others[i], id);
     }
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     struct members_refresh seen;
     do {
         for (size_t i = 0; i < MANY; i++) {
@@ -403,7 +403,7 @@ static void a_member_that_wants_something_else_is_the_newest(void **state)
     must_equal(2, again.ret_members);
     must_equal(0, again.ret_claimants.first[1]); /* it was the other's before */
     must_hold(again.ret_members_version > members_version);
-    must_hold(store_wait(b, seen, PATIENCE_MS) != seen);
+    must_hold(store_wait(b, seen, DEADLINE_MS) != seen);
     again = members_refresh_for(a, id, "");
     must_equal(true, again.ret_claimants.fixed[again.ret_self]);
     must_equal(-1, again.ret_claimants.first[0]);

@@ -158,7 +158,7 @@ static hf_status ask_now(struct asker *asker, struct batch *batch)
 {
     (void)batch;
     int64_t position;
-    return store_now(asker->store, deadline_after_ms(PATIENCE_MS), &position);
+    return store_now(asker->store, deadline_after_ms(DEADLINE_MS), &position);
 }
 
 static hf_status ask_due(struct asker *asker, struct batch *batch)

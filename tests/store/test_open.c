@@ -290,7 +290,7 @@ static int sql(struct fixture *f, const char *text)
 {
     sqlite3 *db = NULL;
     must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
-    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_busy_timeout(db, DEADLINE_MS);
     int result = sqlite3_exec(db, text, NULL, NULL, NULL);
     sqlite3_close(db);
     return result;
@@ -376,7 +376,7 @@ static void a_program_that_a_migration_leaves_behind_can_write_no_more(void **st
     struct new_event event = event_of("t", NULL);
     must_answer(HF_SCHEMA, append_event(store, &event));
     struct tx *tx = NULL;
-    must_answer(HF_SCHEMA, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_SCHEMA, store_tx_begin(store, deadline_after_ms(DEADLINE_MS), &tx));
     must_equal(2, sql_number(f, "SELECT count(*) FROM holdfast_events"));
 }
 
@@ -509,7 +509,7 @@ static void everything_acknowledged_survives_kill(void **state)
         }
         kill(child->pid, SIGKILL);
         char line[CHILD_LINE_BYTES];
-        while (child_line(child, line, PATIENCE_MS)) { /* what it had said before it died */
+        while (child_line(child, line, DEADLINE_MS)) { /* what it had said before it died */
             must_hold(strncmp(line, "acked ", 6) == 0);
             acknowledged = strtoll(line + 6, NULL, 10);
         }

@@ -18,7 +18,7 @@ static int64_t settle_to(struct owner *owner, int64_t checkpoint)
 /* Tries to acquire until it works, bounded; how many times the answer was HF_BUSY. */
 static int acquire_patiently(struct store *store, struct acquire *acquire)
 {
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     int busy = 0;
     hf_status status;
     while ((status = RUN(store, acquire)) == HF_BUSY) {
@@ -229,7 +229,7 @@ static void an_owner_that_exits_without_closing_is_dead(void **state)
     puppet_do(puppet, "acquire %" PRId64 " 0", id);
     child_tell(puppet, "exit");
     child_finish(puppet);
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (progress_of(store, id).owner_alive) { /* a server has to notice */
         must_hold(mono_ms() < until_ms && !((struct fixture *)*state)->sqlite);
     }

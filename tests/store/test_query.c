@@ -513,7 +513,7 @@ static void a_time_is_a_place_in_the_stores_own_log(void **state)
 static int64_t now_of(struct store *store)
 {
     int64_t position = -7;
-    must_answer(HF_OK, store_now(store, deadline_after_ms(PATIENCE_MS), &position));
+    must_answer(HF_OK, store_now(store, deadline_after_ms(DEADLINE_MS), &position));
     return position;
 }
 

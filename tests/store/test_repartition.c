@@ -203,7 +203,7 @@ static void a_frozen_owner_delays_a_change_of_partitions_by_a_lease_and_is_refus
     puppet_do(puppet, "acquire %" PRId64 " 1", id);
     child_freeze(puppet);
     request_for(a, 3);
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     bool changed = false;
     while (repartition_within(a, id, FROZEN_MS, &changed) == HF_BUSY) {
         must_hold(mono_ms() < until_ms);
@@ -313,7 +313,7 @@ static void members_stay_and_are_notified_of_a_change_of_partitions(void **state
     int64_t generation = generation_of(a, id);
     uint64_t seen = store_news(a);
     must_answer(HF_OK, repartition(a, id));
-    must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
+    must_hold(store_wait(a, seen, DEADLINE_MS) != seen);
     must_hold(generation_of(a, id) > generation);
     must_answer(HF_OK, RUN(a, &refresh));
     must_hold(refresh.ret_members_version > members_version);

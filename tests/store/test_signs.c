@@ -12,7 +12,7 @@
 #include <sqlite3.h>
 #include <stdatomic.h>
 
-#define LONG_MS (PATIENCE_MS / 2)
+#define LONG_MS (DEADLINE_MS / 2)
 
 /* ---- What rings ------------------------------------------------------------------------------ */
 
@@ -151,7 +151,7 @@ static void an_event_published_in_a_transaction_rings_when_it_commits(void **sta
 {
     struct bell bell = bell_of(*state);
     struct tx *tx = NULL;
-    must_answer(HF_OK, store_tx_begin(bell.near, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(bell.near, deadline_after_ms(DEADLINE_MS), &tx));
     struct new_event event = event_of("t", NULL);
     struct append append = append_of(&event, 1);
     must_answer(HF_OK, tx_append(tx, &append));
@@ -224,7 +224,7 @@ static void a_foreign_program_that_writes_ends_a_wait(void **state)
     struct store *store = fixture_open(f, "a");
     sqlite3 *db = NULL;
     must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
-    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_busy_timeout(db, DEADLINE_MS);
     store_wait(store, store_news(store), 0); /* it has seen the database as it is */
     must_equal(SQLITE_OK, sqlite3_exec(db, "CREATE TABLE foreign_table (x)", NULL, NULL, NULL));
     int64_t begun_ms = mono_ms();
@@ -304,7 +304,7 @@ struct player {
 /* Waits until the head is at least `head`: read, look, wait. */
 static void await_head(struct player *player, int64_t head)
 {
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     for (;;) {
         uint64_t seen = store_news(player->store);
         if (head_of(player->store) >= head) {

@@ -105,6 +105,22 @@ static void events_outside_the_patterns_are_pending_if_they_are_to_die(void **st
     must_equal(2, pending.count);
 }
 
+static void a_brief_look_counts_no_more_than_a_bounded_part(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    int64_t id = subscribe_ordered(store, "s", 1);
+    append_count(store, "t", 2 * STORE_PENDING_BRIEF_ROWS);
+    struct pending_query query = {
+        .subscription_id = id, .filter = filter_all, .max = HF_PENDING_MAX, .brief = true};
+    struct pending pending;
+    must_answer(HF_OK, store_pending(store, &query, &pending));
+    must_hold(pending.more);
+    must_hold(pending.count <= STORE_PENDING_BRIEF_ROWS);
+    query.brief = false;
+    must_answer(HF_OK, store_pending(store, &query, &pending));
+    must_equal(2 * STORE_PENDING_BRIEF_ROWS, pending.count);
+}
+
 static void pending_events_of_no_subscription_are_not_found(void **state)
 {
     struct store *store = fixture_open(*state, "a");
@@ -294,6 +310,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(events_settled_ahead_or_retrying_are_not_pending),
     CLAIM(each_partition_counts_behind_its_own_checkpoint),
     CLAIM(events_outside_the_patterns_are_pending_if_they_are_to_die),
+    CLAIM(a_brief_look_counts_no_more_than_a_bounded_part),
     CLAIM(pending_events_of_no_subscription_are_not_found),
     CLAIM(a_lease_shows_its_owner_events_and_start),
     CLAIM(leases_of_no_subscription_are_not_found),

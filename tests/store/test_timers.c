@@ -243,7 +243,7 @@ static void fire_together(struct fixture *fixture, int64_t id_us)
     must_answer(HF_OK, append_event(store, &first));
     must_answer(HF_OK, pause_schedule(store, names[PAUSED], true, 0));
     must_answer(HF_OK, remove_schedule(store, names[GONE]));
-    store_run_together(store, changes, COUNT, deadline_after_ms(PATIENCE_MS));
+    store_run_together(store, changes, COUNT, deadline_after_ms(DEADLINE_MS));
     must_answer(HF_OK, changes[GOOD]->status);
     must_answer(HF_STALE, changes[FIRED]->status);
     must_answer(HF_OK, changes[REPEATED]->status);
@@ -308,7 +308,7 @@ static void firings_of_one_commit_are_bounded(void **state)
         changes[i] = &shots[i].fire.change;
     }
     int64_t before = commits_of(store);
-    store_run_together(store, changes, HEAVY_COUNT, deadline_after_ms(PATIENCE_MS));
+    store_run_together(store, changes, HEAVY_COUNT, deadline_after_ms(DEADLINE_MS));
     for (int i = 0; i < HEAVY_COUNT; i++) {
         must_answer(HF_OK, changes[i]->status);
     }
@@ -333,7 +333,7 @@ static void delayed_events_of_one_commit_are_bounded(void **state)
         changes[i] = &delays[i].change;
     }
     int64_t before = commits_of(store);
-    store_run_together(store, changes, HEAVY_COUNT, deadline_after_ms(PATIENCE_MS));
+    store_run_together(store, changes, HEAVY_COUNT, deadline_after_ms(DEADLINE_MS));
     for (int i = 0; i < HEAVY_COUNT; i++) {
         must_answer(HF_OK, changes[i]->status);
     }
@@ -510,10 +510,10 @@ static void a_new_timer_rings(void **state)
     struct store *b = fixture_open(*state, "b");
     uint64_t seen = store_news(a);
     add_schedule(b, "s", T0);
-    must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
+    must_hold(store_wait(a, seen, DEADLINE_MS) != seen);
     seen = store_news(a);
     delay_type(b, "t", T0);
-    must_hold(store_wait(a, seen, PATIENCE_MS) != seen);
+    must_hold(store_wait(a, seen, DEADLINE_MS) != seen);
 }
 
 /* ---- Several processes ----------------------------------------------------------------------- */
@@ -554,8 +554,8 @@ static void eight_processes_with_kills_fire_each_planned_time_once(void **state)
     /* All but one die somewhere on the way, each when some more times have been fired. */
     for (int i = 0; i < PROCESSES - 1; i++) {
         int64_t until_us = T0 + (i + 1) * (PLANNED / (PROCESSES + 1)) * SECOND;
-        for (int64_t patience = mono_ms() + PATIENCE_MS; schedule(store, "s").next_us < until_us;) {
-            must_hold(mono_ms() < patience);
+        for (int64_t deadline = mono_ms() + DEADLINE_MS; schedule(store, "s").next_us < until_us;) {
+            must_hold(mono_ms() < deadline);
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         }
         child_kill(children[i]);

@@ -241,7 +241,7 @@ static void a_schedule_that_was_seen_on_two_pages_fires_each_time_once(void **st
     struct seen second = schedule(store, "s");
     aim(&shots[0], &first, T0 + SECOND, false);
     aim(&shots[1], &second, T0 + 2 * SECOND, false);
-    store_run_together(store, changes, 2, deadline_after_ms(PATIENCE_MS));
+    store_run_together(store, changes, 2, deadline_after_ms(DEADLINE_MS));
     must_answer(HF_STALE, changes[0]->status);
     must_answer(HF_OK, changes[1]->status);
     must_equal(2, log_count(*state, store));

@@ -30,7 +30,7 @@ static struct scene scene_of(struct fixture *f, const char *letters)
 static struct tx *begin(struct store *store)
 {
     struct tx *tx = NULL;
-    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(DEADLINE_MS), &tx));
     must_hold(tx);
     return tx;
 }
@@ -351,7 +351,7 @@ static void changes_from_inside_a_transaction_are_misuse(void **state)
     struct tx *tx = begin(s.store);
     struct new_event event = event_of("t", NULL);
     struct append append = append_of(&event, 1);
-    hf_status status = store_run(s.store, &append.change, deadline_after_ms(PATIENCE_MS));
+    hf_status status = store_run(s.store, &append.change, deadline_after_ms(DEADLINE_MS));
     tx_rollback(tx);
     must_equal(HF_MISUSE, status);
     must_answer(HF_OK, append_event(s.store, &event));
@@ -380,7 +380,7 @@ static void a_database_that_is_held_answers_timeout_at_the_deadline(void **state
     tx_rollback(holder);
     must_equal(HF_TIMEOUT, status);
     must_hold(!tx);
-    must_hold(spent_ms >= 59 && spent_ms < PATIENCE_MS / 2);
+    must_hold(spent_ms >= 59 && spent_ms < DEADLINE_MS / 2);
     tx_rollback(begin(a));
 }
 
@@ -648,7 +648,7 @@ static void abort_what_runs(int index, void *ctx)
 {
     (void)index;
     struct endless *endless = ctx;
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (!atomic_load(&endless->running)) {
         must_hold(mono_ms() < until_ms);
         sched_yield();

@@ -125,7 +125,7 @@ static void after_its_time_a_unique_key_stores_the_next_event(void **state)
     struct store *store = fixture_open(*state, "a");
     struct new_event first = publish(store, "k", 5000);
     struct new_event next = publish(store, "k", HOUR);
-    int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
     while (next.duplicate && clock_mono_us() < until_us) {
         must_be_second(&next, &first, first.position);
         next = publish(store, "k", HOUR);
@@ -274,7 +274,7 @@ static void end_while_another_waits(struct fixture *f, bool commit)
     struct crowd crowd;
     struct tx *tx = NULL;
     append.change.now_us = clock_wall_us();
-    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(DEADLINE_MS), &tx));
     must_answer(HF_OK, tx_append(tx, &append));
     must_be_stored(&event);
     crowd_start(&crowd, 1, publish_late, &late);
@@ -336,7 +336,7 @@ static void a_killed_publisher_has_the_unique_key_only_if_it_has_committed(void 
         struct store *store = fixture_open(f, "a");
         struct child *child = fixture_child(f, "publish", deaths[i].point);
         char line[CHILD_LINE_BYTES];
-        must_equal(false, child_line(child, line, PATIENCE_MS));
+        must_equal(false, child_line(child, line, DEADLINE_MS));
         child_kill(child);
         struct new_event next = publish(store, "k", HOUR);
         must_equal(deaths[i].stored, next.duplicate);
@@ -485,7 +485,7 @@ static void retain(struct store *store)
     struct retain retain = {.change = {.kind = CHANGE_RETAIN, .now_us = clock_wall_us()}};
     do {
         retain.change.now_us = clock_wall_us();
-        must_answer(HF_OK, store_retain(store, &retain, deadline_after_ms(PATIENCE_MS)));
+        must_answer(HF_OK, store_retain(store, &retain, deadline_after_ms(DEADLINE_MS)));
     } while (retain.ret_more);
 }
 

@@ -9,7 +9,8 @@
  * The module has its own copy of the code of src/base and src/store that the engine calls. That
  * code has no state but one: the sentence of the thread's last failure (base/err.h), which the
  * module therefore keeps where the library keeps it. (Fault points, the failing allocator and the
- * fake clock are state, too; builds that have them have no modules.)
+ * fake clock are state, too; in builds that have them only the command opens a module, one that has
+ * no copy but uses the code of the command: HF_ENGINE_IS_GUEST.)
  */
 #ifndef HF_STORE_MODULE_MODULE_H
 #define HF_STORE_MODULE_MODULE_H

@@ -343,7 +343,7 @@ static void engine_give_back(struct postgres_engine *engine)
     if (engine->namespace_id == 0) {
         return; /* it owned nothing */
     }
-    postgres_leave(&engine->head); /* no patience with a server that is away or silent */
+    postgres_leave(&engine->head); /* a server that is away or silent is not waited for */
     engine->writer.publishes = false;
     engine->writer.deadline = deadline_after_ms(CLOSE_WAIT_MS);
     if (!session_is_up(&engine->writer)) {
@@ -441,6 +441,11 @@ void postgres_alive(struct engine *engine)
     }
 }
 
+int64_t postgres_gap_timeouts(struct engine *engine)
+{
+    return atomic_load(&postgres_of(engine)->gap_timeouts);
+}
+
 void postgres_note(struct engine *engine, int32_t slot, const struct handler_note *note)
 {
     struct keeper *keeper = &postgres_of(engine)->keeper;
@@ -472,6 +477,7 @@ const struct engine_class postgres_engine_class = {
     .timers_news = postgres_timers_news,
     .other_news = postgres_other_news,
     .calls_max = postgres_calls_max,
+    .gap_timeouts = postgres_gap_timeouts,
     .time = postgres_time,
     .reader_gap_timeout = postgres_reader_gap_timeout,
     .reader_life = postgres_reader_life,

@@ -80,6 +80,7 @@ struct postgres_engine {
     atomic_int_least64_t leaving_us;   /* store_leave: since when, on the monotonic clock; 0: no */
     atomic_bool mute;                  /* the server was silent for too long after that */
     atomic_int_least64_t commits;
+    atomic_int_least64_t gap_timeouts; /* positions that readers have given up */
     atomic_bool poisoned;              /* we are in a forked child */
     struct postgres_engine *next_open; /* engine.c: all engines of the process, for fork */
 };

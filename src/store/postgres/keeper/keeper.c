@@ -41,7 +41,8 @@
  *   definitions and with the company of this process, and a new number is news; so is another time
  *   at which the next timer is due. Beat, declaration and look are one statement, for all
  *   subscriptions: an idle process makes one per IDLE_MS. While a runner stands by for an owner in
- *   another process, there is one per GUARD_MS.
+ *   another process, there is one per GUARD_MS. Opening makes none: a process that publishes and
+ *   ends has no use for it, and the first thread that waits causes one.
  *
  * The house: months ahead of time, the journal's rotation, the rows of dead processes, and sessions
  * of this process that have not been used for a while.
@@ -391,12 +392,14 @@ static hf_status keeper_connect(struct postgres_engine *engine, struct deadline 
     if (!status) {
         status = take_lock(engine);
     }
+    bool again = atomic_load(&keeper->connects) > 1;
     if (!status) {
-        status = postgres_node_register(engine, &keeper->session, keeper->locked,
-                                        atomic_load(&keeper->connects) > 1);
+        status = postgres_node_register(engine, &keeper->session, keeper->locked, again);
     }
-    if (!status) {
+    if (!status && again) {
         status = look(engine, true, false);
+    } else if (!status) {
+        keeper->beat_at_us = clock_mono_us(); /* registering is the first sign of life */
     }
     return status;
 }

@@ -23,7 +23,7 @@
 #define JOURNAL_LARGE_BYTES (INT64_C(64) << 20)
 #define IDS_FEW 200000000
 #define CONNECTIONS_PERCENT 90
-#define NOTIFY_QUEUE_PERCENT 1 /* of 8 GB; wake-ups are left out from 50 on (functions/bell.sql) */
+#define NOTIFY_QUEUE_PERCENT 1 /* of 8 GB; from 50 on wake-ups are left out (log/bell.sql) */
 #define ENCRYPTION_BYTES_MAX 200
 #define SESSIONS_BYTES_MAX 80
 

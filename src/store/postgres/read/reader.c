@@ -258,6 +258,7 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
         return status;
     }
     if (reader->gap.skipped != skipped) {
+        atomic_fetch_add(&engine_of(reader)->gap_timeouts, reader->gap.skipped - skipped);
         log_about(engine_of(reader)->log, HF_LOG_WARN, NULL,
                   "gap_timeout: gave up on %lld missing positions between %lld and %lld (%lld so "
                   "far); events that slow transactions commit there are not delivered",

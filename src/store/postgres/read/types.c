@@ -1,5 +1,5 @@
 /*
- * types.c - reading events by the index on types. See sql/postgres/functions/types.sql.
+ * types.c - reading events by the index on types. See sql/postgres/functions/log/types.sql.
  *
  * What the index does not have below a position may still come there: a publisher that has drawn a
  * position and not committed. So it is asked first up to where nothing can come any more

@@ -105,8 +105,8 @@ static void fill_hello(struct session *session)
     bool relaxed = session->engine->durability == HF_DURABILITY_PROCESS;
     struct params *params = session_params(session);
     param_int4(params, PQbackendPID(session->pg));
-    const char *patience = session->kind == SESSION_WRITER ? WRITER_LOCK_TIMEOUT : "0";
-    param_text(params, handler ? TEXT_ABSENT : text_of(patience));
+    const char *lock_timeout = session->kind == SESSION_WRITER ? WRITER_LOCK_TIMEOUT : "0";
+    param_text(params, handler ? TEXT_ABSENT : text_of(lock_timeout));
     param_bool(params, !handler && !writes);
     param_text(params, handler ? TEXT_ABSENT : text_of("0"));
     param_bool(params, relaxed && session->kind == SESSION_WRITER);

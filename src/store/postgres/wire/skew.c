@@ -1,17 +1,17 @@
 /*
  * skew.c - see skew.h.
  *
- * The keeper reads the server's clock with every look and notes it against the steady clock, which
- * cannot be set (it goes on while the machine sleeps). From then on the server's time is known
- * without asking, and so is, at every moment, how far the wall clock is from it: a jump of the wall
- * clock shows in the next call, not at the next look.
+ * The keeper reads the server's clock when it registers the process and with every look, and notes
+ * it against the steady clock, which cannot be set (it goes on while the machine sleeps). From then
+ * on the server's time is known without asking, and so is, at every moment, how far the wall clock
+ * is from it: a jump of the wall clock shows in the next call, not at the next look.
  *
  * Between reading `now_us` and handing it over the clock may be set; a change may also wait long
  * for its turn. So both differences, before and after the last jump, are at hand, and the one that
  * brings `now_us` nearer to the server's time is its own.
  *
  * A server whose clock is set back is another matter: what is stored would come later by as much.
- * holdfast.process_beat finds that in the database itself and repairs it there.
+ * Registering and every beat find that in the database itself and repair it there (clock_mind).
  */
 #include "store/postgres/wire/skew.h"
 

@@ -1,5 +1,5 @@
 /*
- * append.c - the log's writing end. See sql/postgres/functions/append.sql for what guards an id
+ * append.c - the log's writing end. See sql/postgres/functions/log/append.sql for what guards an id
  * against being stored twice.
  *
  * There are two ways of appending:

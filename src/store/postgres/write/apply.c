@@ -57,7 +57,7 @@ static void answer_all(struct change *changes, hf_status state, hf_status status
 
 /* Until when to wait for another connection. The deadline is that of the leader, whose change is
  * the first: it does not count for the others. */
-static struct deadline patience_of(const struct round *round, struct deadline deadline)
+static struct deadline until_when(const struct round *round, struct deadline deadline)
 {
     return any_open(round->changes->next) ? round->session->deadline : deadline;
 }
@@ -69,7 +69,7 @@ static hf_status recover(struct round *round, hf_status why, bool connect, struc
     char message[HF_ERR_BYTES_MAX];
     snprintf(message, sizeof message, "%s", err_message());
     round_lost(round);
-    hf_status status = connect ? session_connect(round->session, patience_of(round, deadline))
+    hf_status status = connect ? session_connect(round->session, until_when(round, deadline))
                                : err_set(why, message);
     if (status) {
         answer_all(round->changes, NOT_BEGUN, status);
@@ -166,9 +166,9 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
         at->status = NOT_BEGUN;
     }
     note_leases(engine, changes);
-    /* What is under way is past taking back, so the leader's haste does not count any more. */
-    struct deadline patience = deadline_after_ms(engine->timeout_ms);
-    session->deadline = patience.mono_us > deadline.mono_us ? patience : deadline;
+    /* What is under way cannot be taken back: the deadline of the leader counts no longer. */
+    struct deadline usual = deadline_after_ms(engine->timeout_ms);
+    session->deadline = usual.mono_us > deadline.mono_us ? usual : deadline;
     struct round round = {.engine = engine, .session = session, .changes = changes};
     run_rounds(&round, deadline);
     ring_doubts(&round);

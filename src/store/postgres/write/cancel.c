@@ -1,6 +1,6 @@
 /*
  * cancel.c - settling a delivery as cancelled. See store/cancel.h; it is done by
- * sql/postgres/functions/cancels.sql, which looks at the event itself.
+ * sql/postgres/functions/deliver/cancels.sql, which looks at the event itself.
  */
 #include "store/cancel.h"
 

@@ -1,6 +1,6 @@
 /*
- * firing.c - firing schedules, as a bundle and as a verb. See sql/postgres/functions/timers.sql for
- * what makes a planned time fire once.
+ * firing.c - firing schedules, as a bundle and as a verb. See
+ * sql/postgres/functions/timers/timers.sql for what makes a planned time fire once.
  *
  * A thousand schedules may be due in the same second, and a statement for each would make the last
  * one late. So change_fire takes columns as arrays, one element for each firing, and one for each

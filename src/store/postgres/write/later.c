@@ -1,7 +1,7 @@
 /*
  * later.c - looking at delayed events, cancelling and moving them, and having the database bring
- * what is due. See store/timers.h for the contract, and sql/postgres/functions/later.sql for how a
- * cancel and a process that brings the event at the same moment keep apart.
+ * what is due. See store/timers.h for the contract, and sql/postgres/functions/timers/later.sql for
+ * how a cancel and a process that brings the event at the same moment keep apart.
  */
 #include "base/err.h"
 #include "store/postgres/verbs.h"

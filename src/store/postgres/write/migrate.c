@@ -91,17 +91,9 @@ static hf_status check_owner(struct session *session, bool changes, bool exists)
 
 const struct fit_program postgres_program = {POSTGRES_MIGRATION_COUNT, POSTGRES_WORKS_FROM};
 
-/* Whose functions the schema has; the values are those of schema_state. */
-enum functions_age {
-    FUNCTIONS_OURS = 0,  /* this program's */
-    FUNCTIONS_OTHER = 1, /* others of the same release */
-    FUNCTIONS_OLDER = 2, /* those of an older release, or none */
-    FUNCTIONS_NEWER = 3, /* those of a newer release */
-};
-
 struct schema_state {
     struct fit_schema schema;
-    enum functions_age functions;
+    hf_functions functions;
     char release[FIT_RELEASE_BYTES]; /* of the functions */
 };
 
@@ -114,7 +106,7 @@ static void keep_text(char out[FIT_RELEASE_BYTES], struct text text)
 static hf_status read_state(struct session *session, bool changes, struct schema_state *ret_state)
 {
     int64_t exists = 0;
-    *ret_state = (struct schema_state){.functions = FUNCTIONS_OLDER};
+    *ret_state = (struct schema_state){.functions = HF_FUNCTIONS_OLDER};
     hf_status status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
     if (!status) {
         status = check_owner(session, changes, exists != 0);
@@ -129,7 +121,7 @@ static hf_status read_state(struct session *session, bool changes, struct schema
     status = session_query(session, POSTGRES_QUERY_SCHEMA_STATE, &result);
     if (!status) {
         ret_state->schema.number = result_int8(result, 0, 0, 0);
-        ret_state->functions = (enum functions_age)result_int8(result, 0, 1, FUNCTIONS_OLDER);
+        ret_state->functions = (hf_functions)result_int8(result, 0, 1, HF_FUNCTIONS_OLDER);
         keep_text(ret_state->release, result_text(result, 0, 2));
         ret_state->schema.programs_from = result_int8(result, 0, 3, 0);
         keep_text(ret_state->schema.release, result_text(result, 0, 4));
@@ -143,7 +135,7 @@ static bool are_functions_to_change(const struct schema_state *state)
 {
     return state->schema.number < POSTGRES_MIGRATION_COUNT ||
            (state->schema.number == POSTGRES_MIGRATION_COUNT &&
-            (state->functions == FUNCTIONS_OTHER || state->functions == FUNCTIONS_OLDER));
+            (state->functions == HF_FUNCTIONS_OTHER || state->functions == HF_FUNCTIONS_OLDER));
 }
 
 static bool is_to_change(hf_open_mode open_mode, const struct schema_state *state)
@@ -169,13 +161,7 @@ static hf_status check_state(struct postgres_engine *engine, hf_open_mode open_m
 
 static hf_functions functions_of(const struct schema_state *state)
 {
-    static const hf_functions states[] = {
-        [FUNCTIONS_OURS] = HF_FUNCTIONS_SAME,
-        [FUNCTIONS_OTHER] = HF_FUNCTIONS_OTHER,
-        [FUNCTIONS_OLDER] = HF_FUNCTIONS_OLDER,
-        [FUNCTIONS_NEWER] = HF_FUNCTIONS_NEWER,
-    };
-    return state->schema.number == 0 ? HF_FUNCTIONS_NONE : states[state->functions];
+    return state->schema.number == 0 ? HF_FUNCTIONS_NONE : state->functions;
 }
 
 /* What the engine remembers of the schema that it found or made. */
@@ -203,7 +189,7 @@ static hf_status migrate_settings(struct session *session, struct deadline deadl
         session_script(session, postgres_queries[POSTGRES_QUERY_INSTALL_SETTINGS].sql);
     if (!status) {
         param_text(session_params(session), text_of(wait));
-        status = session_run(session, POSTGRES_QUERY_SCHEMA_PATIENCE);
+        status = session_run(session, POSTGRES_QUERY_SCHEMA_DEADLINE);
     }
     return status;
 }

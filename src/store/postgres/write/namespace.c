@@ -1,9 +1,9 @@
 /*
  * namespace.c - the namespaces of the database: making, changing, listing, removing them.
  *
- * The functions of functions/namespaces.sql do the work, each call in a transaction of its own.
- * Removing is many calls; what they leave if this process dies is a namespace that is marked as
- * being removed, and the next one who removes it goes on. A call that meets a lock on the log
+ * The functions of functions/schema/namespaces.sql do the work, each call in a transaction of its
+ * own. Removing is many calls; what they leave if this process dies is a namespace that is marked
+ * as being removed, and the next one who removes it goes on. A call that meets a lock on the log
  * gives up after a moment and is made again (change.again), so that publishers do not queue
  * behind it. If an answer is lost (HF_UNKNOWN) the caller asks again: every step looks first at
  * what is there.

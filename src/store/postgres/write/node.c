@@ -1,7 +1,7 @@
 /*
  * node.c - nodes: registering this process as one, and listing those of the namespace.
  *
- * A node is a process's row with what it says about itself (functions/nodes.sql). The keeper
+ * A node is a process's row with what it says about itself (functions/watch/nodes.sql). The keeper
  * registers it on each of its connections, so a row that was swept while the server was out of
  * reach comes back; its beats are the heartbeat. Closing, or a process that sweeps the dead, moves
  * the node to past_nodes.
@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
@@ -40,10 +41,12 @@ static hf_status register_once(struct postgres_engine *engine, struct session *s
     param_text(params, text_of(HF_VERSION));
     param_int8(params, node->heartbeat_ms);
     PGresult *result;
+    int64_t asked_us = clock_steady_us();
     hf_status status = session_query(session, POSTGRES_QUERY_KEEPER_REGISTER, &result);
     if (status) {
         return status;
     }
+    skew_see(engine, result_time(result, 0, 2, 0), asked_us, clock_steady_us());
     status = (hf_status)result_int8(result, 0, 0, HF_CORRUPT);
     struct text message = result_text(result, 0, 1);
     if (status) {

@@ -1,6 +1,6 @@
 /*
  * rate.c - the rate of a subscription: a bucket that all processes take from, by the server's
- * clock. See struct rate_take in store/membership.h, and sql/postgres/functions/rates.sql.
+ * clock. See struct rate_take in store/membership.h, and sql/postgres/functions/deliver/rates.sql.
  */
 #include "store/membership.h"
 

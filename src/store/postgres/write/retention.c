@@ -1,6 +1,6 @@
 /*
- * retention.c - the months of the log that may go. See sql/postgres/functions/retention.sql, which
- * decides and does everything but one thing: detaching a month, which no function can do.
+ * retention.c - the months of the log that may go. See sql/postgres/functions/timers/retention.sql,
+ * which decides and does everything but one thing: detaching a month, which no function can do.
  *
  * A step that needs that answers the command. It is run on a session of the pool, outside of any
  * transaction:
@@ -120,7 +120,7 @@ hf_status postgres_retain_command(struct engine *base, const char *command,
     }
     session->deadline = deadline_after_ms(COMMAND_MS);
     if (!session_has(session, SESSION_POOLED)) { /* else others would get the settings */
-        status = session_script(session, postgres_queries[POSTGRES_QUERY_RETAIN_PATIENCE].sql);
+        status = session_script(session, postgres_queries[POSTGRES_QUERY_RETAIN_DEADLINE].sql);
     }
     if (!status) {
         session->sqlstate[0] = '\0';

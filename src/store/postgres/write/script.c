@@ -36,7 +36,7 @@ static const struct blank *blank_at(const struct blank *blanks, const char *at)
 }
 
 /* All files of functions are one text: PostgreSQL sees one statement, and so one subtransaction,
- * whatever its client makes of statements (sql/postgres/functions/finish.sql counts on it). */
+ * whatever its client makes of statements (functions/schema/finish.sql counts on it). */
 static void append_blank(struct buf *out, const struct blank *blank)
 {
     if (blank->text) {

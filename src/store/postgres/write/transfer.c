@@ -7,8 +7,8 @@
  * (single-row mode), so memory does not grow with it. What a column means is said by its type.
  *
  * Writing. A chunk of rows is one statement with an array for each column (queries/transfer.sql,
- * functions/copying.sql), which locks the namespace's row and compares the mark: of two runs only
- * the later one writes. If the connection is lost it is not known whether it happened
+ * functions/schema/copying.sql), which locks the namespace's row and compares the mark: of two runs
+ * only the later one writes. If the connection is lost it is not known whether it happened
  * (HF_UNKNOWN); the next run looks at what is there.
  */
 #include <stdio.h>

@@ -47,6 +47,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/text/hex.h"
 #include "base/uuid.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pipeline.h"
@@ -230,9 +231,7 @@ static hf_status tx_prepare(struct postgres_tx *tx)
     PGconn *pg = tx->session->pg;
     uint8_t token[STORE_TOKEN_BYTES];
     random_bytes(token, sizeof token);
-    for (size_t i = 0; i < sizeof token; i++) {
-        snprintf(tx->mark + 2 * i, 3, "%02x", token[i]);
-    }
+    *hex_write(tx->mark, token, sizeof token) = '\0';
     PQregisterEventProc(pg, hear_result, "holdfast", NULL); /* refused if it is already */
     tx->socket = PQsocket(pg);
     tx->cancel = PQgetCancel(pg);

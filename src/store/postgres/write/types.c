@@ -1,7 +1,7 @@
 /*
  * types.c - the index on types of a namespace: building and dropping it. See
- * sql/postgres/functions/types.sql, which decides everything; what no function can do is run here,
- * outside of a transaction:
+ * sql/postgres/functions/log/types.sql, which decides everything; what no function can do is run
+ * here, outside of a transaction:
  *
  *     CREATE INDEX CONCURRENTLY   reads a month while publishers write into it, and waits for
  *                                 transactions that are older than its steps
@@ -67,7 +67,7 @@ hf_status postgres_index_command(struct engine *base, const char *command)
     }
     session->deadline = deadline_after_ms(COMMAND_MS);
     if (!session_has(session, SESSION_POOLED)) { /* else others would get the settings */
-        status = session_script(session, postgres_queries[POSTGRES_QUERY_TYPE_STEPS_PATIENCE].sql);
+        status = session_script(session, postgres_queries[POSTGRES_QUERY_TYPE_STEPS_DEADLINE].sql);
     }
     if (!status) {
         session->sqlstate[0] = '\0';

@@ -460,6 +460,16 @@ int files_identify(const struct files *files, const char *path, struct file_iden
     return 0;
 }
 
+bool files_lock_bytes(int fd, off_t first, off_t count, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
+    int done;
+    do {
+        done = fcntl(fd, F_OFD_SETLK, &lock);
+    } while (done != 0 && errno == EINTR);
+    return done == 0;
+}
+
 hf_status files_status(int system_errno)
 {
     switch (system_errno) {

@@ -10,6 +10,7 @@
 #include <holdfast.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct file_identity {
     uint64_t inode; /* 0: not known yet */
@@ -98,6 +99,10 @@ int files_rename(const struct files *files, const char *from, const char *to);
 int files_unlink(const struct files *files, const char *path);
 /* What a path beside the database stands for. 0, or an errno. */
 int files_identify(const struct files *files, const char *path, struct file_identity *ret_identity);
+/* Locks these bytes of an open file or directory (F_RDLCK, F_WRLCK), or lets them go (F_UNLCK),
+ * without waiting; count 0: to the end. The lock belongs to the open file: it works between two
+ * stores of one process, and ends with the last descriptor of it. False: see errno. */
+bool files_lock_bytes(int fd, off_t first, off_t count, short type);
 /* What errno means for a file beside the database. */
 hf_status files_status(int system_errno);
 

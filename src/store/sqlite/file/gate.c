@@ -104,20 +104,10 @@ void gate_abandon(struct gate *gate)
 
 /* ---- The lock in the file -------------------------------------------------------------------- */
 
-static bool gate_lock_bytes(int fd, off_t first, off_t count, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
-    int done;
-    do {
-        done = fcntl(fd, F_OFD_SETLK, &lock);
-    } while (done != 0 && errno == EINTR);
-    return done == 0;
-}
-
 static hf_status gate_wait_byte(struct gate *gate, off_t byte, struct deadline deadline)
 {
     int64_t sleep_us = SLEEP_MIN_US;
-    while (!gate_lock_bytes(gate->fd, byte, 1, F_WRLCK)) {
+    while (!files_lock_bytes(gate->fd, byte, 1, F_WRLCK)) {
         if (errno != EAGAIN && errno != EACCES) {
             return fail(HF_IO, "cannot lock %s: %s", gate->files->gate, strerror(errno));
         }
@@ -134,14 +124,14 @@ static hf_status gate_pass(struct gate *gate, struct deadline deadline)
 {
     hf_status status = HF_OK;
     /* Both at once, if no other store waits: one system call less for every commit. */
-    if (!gate_lock_bytes(gate->fd, GATE_BYTE, TURNSTILE_BYTE - GATE_BYTE + 1, F_WRLCK)) {
+    if (!files_lock_bytes(gate->fd, GATE_BYTE, TURNSTILE_BYTE - GATE_BYTE + 1, F_WRLCK)) {
         status = gate_wait_byte(gate, TURNSTILE_BYTE, deadline);
         if (status) {
             return status;
         }
         status = gate_wait_byte(gate, GATE_BYTE, deadline);
     }
-    gate_lock_bytes(gate->fd, TURNSTILE_BYTE, 1, F_UNLCK);
+    files_lock_bytes(gate->fd, TURNSTILE_BYTE, 1, F_UNLCK);
     return status;
 }
 
@@ -260,7 +250,7 @@ hf_status gate_take(struct gate *gate, struct deadline deadline)
 
 hf_status gate_lock_door(struct gate *gate)
 {
-    if (!gate_lock_bytes(gate->fd, DOOR_BYTE, 1, F_WRLCK)) {
+    if (!files_lock_bytes(gate->fd, DOOR_BYTE, 1, F_WRLCK)) {
         return fail(HF_IO, "cannot lock %s: %s", gate->files->gate, strerror(errno));
     }
     gate->door_locked = true;
@@ -292,9 +282,9 @@ void gate_give(struct gate *gate)
 {
     if (gate->door_locked) {
         gate->door_locked = false;
-        gate_lock_bytes(gate->fd, DOOR_BYTE, 1, F_UNLCK);
+        files_lock_bytes(gate->fd, DOOR_BYTE, 1, F_UNLCK);
     }
-    gate_lock_bytes(gate->fd, GATE_BYTE, 1, F_UNLCK);
+    files_lock_bytes(gate->fd, GATE_BYTE, 1, F_UNLCK);
     pthread_mutex_lock(&gate->mutex);
     gate_pass_on(gate);
     pthread_mutex_unlock(&gate->mutex);

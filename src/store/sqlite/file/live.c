@@ -263,13 +263,12 @@ void live_abandon(struct live *live)
 void live_retire(struct sqlite_engine *engine)
 {
     struct live *live = &engine->live;
-    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
     pthread_mutex_lock(&live->mutex);
     if (live->file && !live->retired) {
         live->retired = true;
         files_unlink(&engine->files, live->path);
         sign_drop(live->directory, engine->token);
-        fcntl(live->fd, F_OFD_SETLK, &lock);
+        files_lock_bytes(live->fd, 0, 0, F_UNLCK);
     }
     pthread_mutex_unlock(&live->mutex);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text/hex.h"
 #include "store/sqlite/sqlite.h"
 
 #define TOKEN_HEX_BYTES ((size_t)2 * STORE_TOKEN_BYTES)
@@ -26,10 +27,8 @@ char *live_file_path(const struct sqlite_engine *engine, const uint8_t token[STO
     char *path = mem_alloc(bytes);
     if (path) {
         memcpy(path, engine->files.live, prefix);
-        for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
-            snprintf(path + prefix + 2 * i, 3, "%02x", token[i]);
-        }
-        snprintf(path + prefix + TOKEN_HEX_BYTES, bytes - prefix - TOKEN_HEX_BYTES, "%s", suffix);
+        snprintf(hex_write(path + prefix, token, STORE_TOKEN_BYTES),
+                 bytes - prefix - TOKEN_HEX_BYTES, "%s", suffix);
     }
     return path;
 }
@@ -37,26 +36,15 @@ char *live_file_path(const struct sqlite_engine *engine, const uint8_t token[STO
 /* The token in the end of a name, behind which the suffix stands and nothing else. */
 static bool token_parse(const char *hex, const char *suffix, uint8_t out[STORE_TOKEN_BYTES])
 {
-    if (strspn(hex, "0123456789abcdef") != TOKEN_HEX_BYTES ||
-        strcmp(hex + TOKEN_HEX_BYTES, suffix) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
-        unsigned byte = 0;
-        if (sscanf(hex + 2 * i, "%2x", &byte) != 1) {
-            return false;
-        }
-        out[i] = (uint8_t)byte;
-    }
-    return true;
+    return strspn(hex, "0123456789abcdef") == TOKEN_HEX_BYTES &&
+           strcmp(hex + TOKEN_HEX_BYTES, suffix) == 0 && hex_read(hex, STORE_TOKEN_BYTES, out);
 }
 
 /* ---- One file -------------------------------------------------------------------------------- */
 
 bool live_file_lock(int fd)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    return files_lock_bytes(fd, 0, 0, F_WRLCK);
 }
 
 bool live_file_is_locked(int fd)

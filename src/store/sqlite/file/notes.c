@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/text/hex.h"
 #include "base/uuid.h"
 #include "store/sqlite/file/files.h"
 
@@ -175,9 +176,7 @@ void notes_remove(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES])
 static bool is_live_path(const char path[PATH_BYTES], const uint8_t token[STORE_TOKEN_BYTES])
 {
     char end[sizeof "-live-" + (size_t)2 * STORE_TOKEN_BYTES] = "-live-";
-    for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
-        snprintf(end + strlen("-live-") + 2 * i, 3, "%02x", token[i]);
-    }
+    hex_write(end + strlen("-live-"), token, STORE_TOKEN_BYTES);
     size_t length = strnlen(path, PATH_BYTES);
     return length < PATH_BYTES && path[0] == '/' && length > strlen(end) &&
            strcmp(path + length - strlen(end), end) == 0;

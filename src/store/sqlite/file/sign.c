@@ -27,21 +27,11 @@ static off_t sign_base(const uint8_t token[STORE_TOKEN_BYTES])
     return (off_t)(first >> 1 & ~SIGN_COUNTER_MASK);
 }
 
-static bool sign_lock(int fd, off_t first, off_t count, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = first, .l_len = count};
-    int done;
-    do {
-        done = fcntl(fd, F_OFD_SETLK, &lock);
-    } while (done != 0 && errno == EINTR);
-    return done == 0;
-}
-
 int sign_open(const struct files *files, const uint8_t token[STORE_TOKEN_BYTES], uint64_t counter)
 {
     int fd = openat(files->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 &&
-        !sign_lock(fd, sign_base(token) + (off_t)(counter & SIGN_COUNTER_MASK), 1, F_RDLCK)) {
+    if (fd >= 0 && !files_lock_bytes(fd, sign_base(token) + (off_t)(counter & SIGN_COUNTER_MASK), 1,
+                                     F_RDLCK)) {
         int error = errno;
         close(fd);
         errno = error;
@@ -53,15 +43,15 @@ int sign_open(const struct files *files, const uint8_t token[STORE_TOKEN_BYTES],
 void sign_move(int fd, const uint8_t token[STORE_TOKEN_BYTES], uint64_t counter)
 {
     off_t base = sign_base(token);
-    if (fd >= 0 && sign_lock(fd, base + (off_t)(counter & SIGN_COUNTER_MASK), 1, F_RDLCK)) {
-        sign_lock(fd, base + (off_t)((counter - 1) & SIGN_COUNTER_MASK), 1, F_UNLCK);
+    if (fd >= 0 && files_lock_bytes(fd, base + (off_t)(counter & SIGN_COUNTER_MASK), 1, F_RDLCK)) {
+        files_lock_bytes(fd, base + (off_t)((counter - 1) & SIGN_COUNTER_MASK), 1, F_UNLCK);
     }
 }
 
 void sign_drop(int fd, const uint8_t token[STORE_TOKEN_BYTES])
 {
     if (fd >= 0) {
-        sign_lock(fd, sign_base(token), (off_t)SIGN_COUNTER_MASK + 1, F_UNLCK);
+        files_lock_bytes(fd, sign_base(token), (off_t)SIGN_COUNTER_MASK + 1, F_UNLCK);
     }
 }
 

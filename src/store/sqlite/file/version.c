@@ -46,7 +46,8 @@ hf_status version_read(struct conn *conn, struct fit_schema *ret_schema)
 
 static bool read_data_version(struct conn *conn, unsigned *ret_data)
 {
-    return sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_DATA_VERSION, ret_data) == SQLITE_OK;
+    /* NULL is the main database, for which no name has to be looked up in each commit. */
+    return sqlite3_file_control(conn->db, NULL, SQLITE_FCNTL_DATA_VERSION, ret_data) == SQLITE_OK;
 }
 
 bool version_is_checked(struct conn *conn)

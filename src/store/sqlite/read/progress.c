@@ -81,7 +81,8 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
                                  struct progress *progress)
 {
     struct rate rate = {.now_us = now_us};
-    struct running running = {.count = 0};
+    struct running running;
+    running.count = 0; /* its array is large: it is not cleared */
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_LIST);
     if (!stmt) {
         return conn_error(conn);

@@ -4,7 +4,8 @@
  * Pending events are counted by walking the log from the checkpoint (shared: the cursor) on, and
  * comparing types. The walk is bounded, because a subscription may want one type in a million and
  * be far behind: STORE_PENDING_ROWS_MIN rows in any case, then more of them as long as there is
- * time. What was counted when it stops is a lower limit, and says so. If few of the first rows
+ * time. What was counted when it stops is a lower limit, and says so. A brief look ends after
+ * STORE_PENDING_BRIEF_ROWS. If few of the first rows
  * match and the namespace has an index on types, the rest is found by that, as long as there is
  * time.
  */
@@ -185,8 +186,14 @@ static hf_status walk_log(struct walk *walk)
     int64_t after = walk->lowest;
     bool end = false;
     bool typed = false;
+    bool brief = walk->query->brief;
     hf_status status =
-        walk_rows(walk, PLACE_POSITION_MAX, FILTER_SPARSE_ROWS, deadline, &after, &end);
+        walk_rows(walk, PLACE_POSITION_MAX, brief ? STORE_PENDING_BRIEF_ROWS : FILTER_SPARSE_ROWS,
+                  deadline, &after, &end);
+    if (brief) {
+        walk->pending.more = walk->pending.more || !end;
+        return status;
+    }
     if (!status && !end &&
         filter_is_sparse(&walk->query->filter, FILTER_SPARSE_ROWS, walk->pending.count)) {
         status = walk_typed(walk, after, deadline, &typed);

@@ -37,7 +37,8 @@ hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *re
     }
     if (!status) {
         *ret_head = sqlite3_column_int64(stmt, 0);
-        conn->typed = sqlite3_column_int(stmt, 1) != 0;
+        int type_index = sqlite3_column_int(stmt, 1);
+        conn->typed = type_index == TYPE_INDEX_BUILDING || type_index == TYPE_INDEX_ON;
         conn_done(stmt);
     }
     return status;
