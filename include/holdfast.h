@@ -61,6 +61,7 @@
 #include <holdfast/copy.h>
 #include <holdfast/deadletter.h>
 #include <holdfast/inspect.h>
+#include <holdfast/metrics.h>
 #include <holdfast/namespace.h>
 #include <holdfast/node.h>
 #include <holdfast/partition.h>

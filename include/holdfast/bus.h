@@ -154,6 +154,13 @@ HF_API hf_status hf_start(hf_bus *bus);
  * told. A server that is away for a while is no reason. Costs no I/O: ask it once a second. */
 HF_API hf_status hf_check(hf_bus *bus);
 
+/* Whether the database can be reached and takes changes of this program, found out by a transaction
+ * that changes nothing; waits for it up to timeout_ms (-1: as long as other calls). HF_UNAVAILABLE:
+ * it cannot be reached, or as hf_check. HF_TIMEOUT, HF_BUSY: it does not answer in time, or another
+ * program keeps it locked. HF_SCHEMA: a migration has left this program behind, and calls that
+ * write are refused. Meant for probes of readiness, every few seconds. */
+HF_API hf_status hf_ping(hf_bus *bus, int64_t timeout_ms);
+
 /* Stops delivering: takes no new events, waits up to timeout_ms (-1: shutdown_ms) for running
  * handlers, stores the checkpoints and gives the leases back. Publishing remains possible; hf_start
  * starts again. HF_TIMEOUT: handlers still run; their results will be refused and their events

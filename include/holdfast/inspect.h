@@ -118,11 +118,15 @@ typedef struct hf_subscription_info {
     const char *owner;        /* node that processes it (ordered); NULL: none */
     int32_t owner_alive;      /* 1, 0 */
     const char *not_moving;   /* a sentence: why it is not moving; NULL if it is, or is done */
+    int64_t holes;            /* PostgreSQL: missing positions above its checkpoint that were seen,
+                                 and that a transaction may still fill; -1: not looked for, because
+                                 it does not move for another reason */
 } hf_subscription_info;
 
 typedef int (*hf_subscription_fn)(const hf_subscription_info *info, void *ctx);
 
-/* All subscriptions of the namespace by name. */
+/* All subscriptions of the namespace by name. If more than 200 of them are behind, those beyond are
+ * looked at briefly: their pending_more is 1 sooner. */
 HF_API hf_status hf_subscription_list(hf_bus *bus, hf_subscription_fn found, void *ctx);
 /* One. HF_NOTFOUND. */
 HF_API hf_status hf_subscription_get(hf_bus *bus, const char *name, hf_subscription_fn found,

@@ -94,7 +94,7 @@ typedef int (*hf_lease_fn)(const hf_lease_info *info, void *ctx);
 /* The leases of a shared subscription (NULL: of all of the namespace, by name), those that end
  * first first. HF_NOTFOUND; HF_MISUSE for an ordered subscription. */
 HF_API hf_status hf_lease_list(hf_bus *bus, const char *subscription, hf_lease_fn found, void *ctx);
-/* Takes a lease away from who has it, for a worker that hangs: its events are free for the next
+/* Takes a lease away from its holder, for a worker that hangs: its events are free for the next
  * claim at once, and the attempt does not count. What its holder settles afterwards answers
  * HF_STALE. ret_count (may be NULL): how many events it was. HF_NOTFOUND: there is no such lease
  * (any more). */

@@ -90,7 +90,7 @@ typedef struct hf_subscription_options {
     int64_t retry_base_ms;        /* 1000; 0..31 622 400 000, which is 366 days */
     int64_t retry_max_ms;         /* 30 000; 0..31 622 400 000 */
     double retry_multiplier;      /* 2.0; 1..100. -1: not given */
-    int64_t handler_timeout_ms;   /* 30 000; 1..86 400 000 */
+    int64_t handler_timeout_ms;   /* 30 000; 1..31 622 400 000 */
     int64_t lease_ms;             /* 30 000: after it, the work of a frozen process is taken over;
                                      10..604 800 000 */
     int32_t checkpoint_events;    /* 100: store the checkpoint after so many; 1 is after each;

@@ -14,14 +14,17 @@
 #include <stdbool.h>
 
 #include "base/log.h"
+#include "base/set64.h"
 #include "base/text/text.h"
 #include "bus/deliver/dispatchers.h"
 #include "bus/deliver/exclusive.h"
 #include "bus/deliver/ordered/assign.h"
 #include "bus/deliver/timekeeper.h"
+#include "bus/meters.h"
 #include "store/store.h"
 
 struct async;
+struct claimed;
 struct scheduler;
 struct definition_cache;
 struct retention;
@@ -78,7 +81,9 @@ struct hf_bus {
     pthread_mutex_t making; /* held while a subscription is made or changed: one at a time */
     pthread_mutex_t mutex;  /* guards what follows */
     bool started;
-    struct subscription *subscriptions; /* those with handlers in this process */
+    struct subscription *subscriptions; /* those with handlers in this process ... */
+    struct set64 entries;               /* those of them that have a runner: id -> the entry */
+    struct subscription *not_idle;      /* a stop: those before it are idle. The stop's own */
     pthread_cond_t retired;             /* one has left the list */
     hf_handler_id last_handler_id;
     struct async *async;         /* made by the first asynchronous publish */
@@ -98,6 +103,8 @@ struct hf_bus {
     atomic_int_fast64_t published;
     atomic_int_fast64_t delivered;
     atomic_int_fast64_t failed;
+    struct meters meters;
+    struct claimed *claimed; /* what hf_claim has handed out and is not settled */
 };
 
 /* HF_INVALID for NULL, HF_MISUSE in a forked child. */

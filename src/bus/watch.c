@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "bus/deliver/tail.h"
 #include "bus/subscription.h"
 
 #define WATCH_MS_MAX 1000
@@ -86,6 +87,7 @@ static void *watch_main(void *ctx)
             return NULL;
         }
         store_alive(store);
+        tail_sweep(watch->bus->tail);
         uint64_t news = store_wait(store, seen, period_ms);
         uint64_t now_others = store_other_news(store);
         if (news != seen || store_look_ms(store) == 0) {

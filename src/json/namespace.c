@@ -104,10 +104,41 @@ void show_schedule_run(struct json_out *json, const hf_schedule_run_info *run)
     show_string(json, "node", run->node);
 }
 
+void show_coming(struct json_out *json, const struct coming *coming, const struct zone *zone)
+{
+    show_time(json, "at", coming->at_us);
+    show_string(json, "local", coming->local);
+    show_string(json, "zone", zone_name(zone));
+    show_string(json, "abbreviation", coming->abbreviation);
+    show_string(json, "note", coming->note[0] ? coming->note : NULL);
+}
+
 void show_tick(struct json_out *json, const hf_tick_info *info)
 {
     show_int(json, "fired", info->fired);
     show_int(json, "released", info->released);
     show_int(json, "refused", info->refused);
     show_time(json, "next_due_at", info->next_due_at_us);
+}
+
+void retention_note(struct retention_result *result, const hf_retention_info *info)
+{
+    result->last = *info;
+    result->last.dropped_name = NULL;
+    result->last.kept_by = NULL;
+    result->dropped += info->dropped_name != NULL;
+    snprintf(result->kept_by, sizeof result->kept_by, "%s", info->kept_by ? info->kept_by : "");
+}
+
+void show_retention(struct json_out *json, const struct retention_result *result)
+{
+    const hf_retention_info *last = &result->last;
+
+    show_bool(json, "dry_run", result->dry_run);
+    show_int(json, "events", result->dry_run ? last->planned_events : last->events);
+    show_int(json, "bytes", result->dry_run ? last->planned_bytes : last->bytes);
+    show_int(json, "through", last->through);
+    show_bool(json, "by_size", last->by_size != 0);
+    show_string(json, "kept_by", result->kept_by[0] ? result->kept_by : NULL);
+    show_int(json, "dropped_subscriptions", result->dropped);
 }

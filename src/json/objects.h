@@ -8,6 +8,7 @@
 #ifndef HF_JSON_OBJECTS_H
 #define HF_JSON_OBJECTS_H
 
+#include "base/time/coming.h"
 #include "json/fields.h"
 
 #include <holdfast.h>
@@ -43,6 +44,16 @@ void show_subscription_options(struct json_out *json, const hf_subscription_opti
 void show_partition(struct json_out *json, const hf_partition_info *info);
 void show_blocked_key(struct json_out *json, const hf_blocked_key *blocked);
 
+/* What a run of retention did, or would do: noted after each of its steps. */
+struct retention_result {
+    bool dry_run;
+    hf_retention_info last; /* without the texts */
+    char kept_by[HF_NAME_BYTES_MAX + 1];
+    int64_t dropped; /* subscriptions that were moved */
+};
+void retention_note(struct retention_result *result, const hf_retention_info *info);
+void show_retention(struct json_out *json, const struct retention_result *result);
+
 void show_namespace(struct json_out *json, const hf_namespace_info *info);
 void show_stats(struct json_out *json, const hf_stats *stats);
 /* A subscription as the stats of its namespace have it. */
@@ -50,6 +61,7 @@ void show_stats_row(struct json_out *json, const hf_subscription_info *info);
 void show_node(struct json_out *json, const hf_node_info *info);
 void show_schedule(struct json_out *json, const hf_schedule_info *info);
 void show_schedule_run(struct json_out *json, const hf_schedule_run_info *run);
+void show_coming(struct json_out *json, const struct coming *coming, const struct zone *zone);
 void show_tick(struct json_out *json, const hf_tick_info *info);
 
 #endif

@@ -106,9 +106,7 @@ bool trace_state_is_valid(struct text text)
         return false;
     }
     while (text.length > 0) {
-        const char *comma = memchr(text.bytes, ',', text.length);
-        size_t length = comma ? (size_t)(comma - text.bytes) : text.length;
-        struct text member = trim((struct text){text.bytes, length});
+        struct text member = trim(text_cut(&text, ','));
         const char *equals = memchr(member.bytes, '=', member.length);
         if (member.length > 0) { /* empty ones are allowed */
             size_t key = equals ? (size_t)(equals - member.bytes) : 0;
@@ -118,8 +116,6 @@ bool trace_state_is_valid(struct text text)
             }
             members++;
         }
-        text.bytes += length + (comma ? 1 : 0);
-        text.length -= length + (comma ? 1 : 0);
     }
     return members > 0 && members <= STATE_MEMBERS_MAX;
 }

@@ -55,7 +55,7 @@ int actor_wait(pid_t pid)
     int status = -1;
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        if (mono_us() > begin_us + 2 * PATIENCE_MS * 1000) {
+        if (mono_us() > begin_us + 2 * DEADLINE_MS * 1000) {
             actor_kill(pid);
             return -1;
         }
@@ -155,10 +155,12 @@ static void trim(char *line)
     end[1] = '\0';
 }
 
-/* Calls for every line with the prefix; the number of them. */
-static size_t diary_each(const char *path, const char *prefix, size_t index, int64_t *ret_number)
+/* The number of lines with the prefix; of `max` of them, from `index` on, the numbers behind it. */
+static size_t diary_each(const char *path, const char *prefix, size_t index, int64_t *numbers,
+                         size_t max)
 {
     FILE *file = fopen(path, "re");
+    size_t prefix_bytes = strlen(prefix);
     char line[1024];
     size_t count = 0;
 
@@ -166,13 +168,14 @@ static size_t diary_each(const char *path, const char *prefix, size_t index, int
         return 0;
     }
     while (fgets(line, sizeof line, file)) {
-        trim(line);
-        if (strncmp(line, prefix, strlen(prefix)) != 0) {
+        trim(line); /* first: a prefix may have the end of its line */
+        if (strncmp(line, prefix, prefix_bytes) != 0) {
             continue;
         }
-        if (count++ == index && ret_number) {
-            *ret_number = strtoll(line + strlen(prefix), NULL, 10);
+        if (count >= index && count - index < max) {
+            numbers[count - index] = strtoll(line + prefix_bytes, NULL, 10);
         }
+        count++;
     }
     fclose(file);
     return count;
@@ -180,7 +183,7 @@ static size_t diary_each(const char *path, const char *prefix, size_t index, int
 
 size_t diary_count(const char *path, const char *prefix)
 {
-    return diary_each(path, prefix, 0, NULL);
+    return diary_each(path, prefix, 0, NULL, 0);
 }
 
 bool diary_wait(const char *path, const char *prefix, size_t count)
@@ -188,7 +191,7 @@ bool diary_wait(const char *path, const char *prefix, size_t count)
     int64_t begin_us = mono_us();
 
     while (diary_count(path, prefix) < count) {
-        if (mono_us() > begin_us + PATIENCE_MS * 1000) {
+        if (mono_us() > begin_us + DEADLINE_MS * 1000) {
             return false;
         }
         rest_since(begin_us);
@@ -200,6 +203,13 @@ int64_t diary_number(const char *path, const char *prefix, size_t index)
 {
     int64_t number = -1;
 
-    diary_each(path, prefix, index, &number);
+    diary_each(path, prefix, index, &number, 1);
     return number;
+}
+
+size_t diary_numbers(const char *path, const char *prefix, int64_t *numbers, size_t max)
+{
+    size_t count = diary_each(path, prefix, 0, numbers, max);
+
+    return count < max ? count : max;
 }

@@ -41,7 +41,7 @@ int actor_run(int argc, char **argv, const struct part *parts, size_t count);
 
 /* Starts the part; args are NUL-terminated and end with NULL. */
 pid_t actor_start(const char *part, ...) __attribute__((sentinel));
-/* Waits for it; the wait status, or -1 (and it is killed) after PATIENCE_MS. */
+/* Waits for it; the wait status, or -1 (and it is killed) after DEADLINE_MS. */
 int actor_wait(pid_t pid);
 /* Kills it with SIGKILL and waits for it. Nothing if pid <= 0. */
 void actor_kill(pid_t pid);
@@ -58,9 +58,11 @@ int actor_consume(const char *url, const char *diary, hf_handler_fn handle, hf_h
 void diary_write(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* How many lines begin with the prefix. */
 size_t diary_count(const char *path, const char *prefix);
-/* Waits until there are so many; false after PATIENCE_MS. */
+/* Waits until there are so many; false after DEADLINE_MS. */
 bool diary_wait(const char *path, const char *prefix, size_t count);
 /* The number after the prefix in the index-th such line; -1 if there is none. */
 int64_t diary_number(const char *path, const char *prefix, size_t index);
+/* The numbers of the first `max` of them; how many. */
+size_t diary_numbers(const char *path, const char *prefix, int64_t *numbers, size_t max);
 
 #endif

@@ -38,8 +38,8 @@ hf_subscription_options quick_options(void)
     options.retry_max_ms = 50;
     options.checkpoint_ms = 50;
     options.wait_period_ms = 1000;
-    options.handler_timeout_ms = 2 * PATIENCE_MS; /* who stands at a door is not given up */
-    options.tx_max_ms = PATIENCE_MS;              /* nor one that a busy machine lets wait */
+    options.handler_timeout_ms = 2 * DEADLINE_MS; /* a handler at a door is not given up */
+    options.tx_max_ms = DEADLINE_MS;              /* nor one that a busy machine delays */
     return options;
 }
 
@@ -56,7 +56,7 @@ hf_handler_id subscribe(hf_bus *bus, const char *name, const char *pattern,
 
 void settle_all(hf_bus *bus, const char *subscription)
 {
-    assert_ok(hf_wait(bus, subscription, -1, PATIENCE_MS));
+    assert_ok(hf_wait(bus, subscription, -1, DEADLINE_MS));
 }
 
 static int keep_info(const hf_subscription_info *info, void *ctx)

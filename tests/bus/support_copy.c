@@ -40,7 +40,7 @@ hf_bus *open_whole(const char *url)
     hf_bus *bus = NULL;
 
     options.no_namespace = 1;
-    options.timeout_ms = PATIENCE_MS;
+    options.timeout_ms = DEADLINE_MS;
     assert_ok(hf_open(url, &options, &bus));
     return bus;
 }
@@ -49,7 +49,7 @@ hf_status open_default(const char *url, hf_bus **ret_bus)
 {
     hf_options options = HF_OPTIONS_INIT;
 
-    options.timeout_ms = PATIENCE_MS;
+    options.timeout_ms = DEADLINE_MS;
     return hf_open(url, &options, ret_bus);
 }
 

@@ -47,7 +47,7 @@ bool wait_until(bool (*condition)(void *ctx), void *ctx)
     int64_t begin_us = mono_us();
 
     while (!condition(ctx)) {
-        if (mono_us() > begin_us + PATIENCE_MS * 1000) {
+        if (mono_us() > begin_us + DEADLINE_MS * 1000) {
             return false;
         }
         rest_since(begin_us);
@@ -65,12 +65,12 @@ static void cond_make(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
 }
 
-static struct timespec patience_end(void)
+static struct timespec deadline_end(void)
 {
     struct timespec end;
 
     clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += PATIENCE_MS / 1000;
+    end.tv_sec += DEADLINE_MS / 1000;
     return end;
 }
 
@@ -137,7 +137,7 @@ void door_let(struct door *door, int count)
 
 bool door_wait_inside(struct door *door, int count)
 {
-    struct timespec end = patience_end();
+    struct timespec end = deadline_end();
     bool enough;
 
     pthread_mutex_lock(&door->mutex);
@@ -231,7 +231,7 @@ hf_verdict recorder_handle(const hf_event *event, hf_delivery *delivery, void *c
 
 static bool recorder_wait_for(struct recorder *recorder, const size_t *number, size_t count)
 {
-    struct timespec end = patience_end();
+    struct timespec end = deadline_end();
     bool enough;
 
     pthread_mutex_lock(&recorder->mutex);
@@ -265,7 +265,7 @@ hf_verdict until_cancelled(const hf_event *event, hf_delivery *delivery, struct 
 {
     (void)event;
     (void)recorder;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
+    for (int i = 0; i < DEADLINE_MS && !hf_delivery_cancelled(delivery); i++) {
         usleep(1000);
     }
     return HF_RETRY_UNCOUNTED;
@@ -454,8 +454,8 @@ static int scene_make(void **state, bool ready)
     }
     pthread_mutex_init(&scene->mutex, NULL);
     scene->options = (hf_options)HF_OPTIONS_INIT;
-    scene->options.shutdown_ms = PATIENCE_MS;
-    scene->options.timeout_ms = PATIENCE_MS / 2;
+    scene->options.shutdown_ms = DEADLINE_MS;
+    scene->options.timeout_ms = DEADLINE_MS / 2;
     scene->options.log_level = HF_LOG_DEBUG;
     scene->options.log = scene_log;
     scene->options.log_ctx = scene;
@@ -541,7 +541,7 @@ int scene_teardown(void **state)
 /* The options may give it little time, which a slow machine exceeds. */
 static void open_patiently(const char *url, const hf_options *options, hf_bus **ret_bus)
 {
-    int64_t end_us = mono_us() + PATIENCE_MS * 1000;
+    int64_t end_us = mono_us() + DEADLINE_MS * 1000;
     hf_status status = hf_open(url, options, ret_bus);
 
     while ((status == HF_TIMEOUT || status == HF_UNAVAILABLE) && mono_us() < end_us) {

@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #define COUNTED(array) (sizeof(array) / sizeof((array)[0]))
-#define PATIENCE_MS 60000 /* how long a test waits for what must happen: a slow machine's minute */
+#define DEADLINE_MS 60000 /* how long a test waits for what must happen: a slow machine's minute */
 #define SCENE_BUSES_MAX 8
 
 /* ---- Doors ----------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ void door_open(struct door *door);
 void door_shut(struct door *door);
 /* So many pass, now or later, and no more: who came first goes first. */
 void door_let(struct door *door, int count);
-bool door_wait_inside(struct door *door, int count); /* false after PATIENCE_MS */
+bool door_wait_inside(struct door *door, int count); /* false after DEADLINE_MS */
 int door_entered(struct door *door);
 
 /* ---- Recorders ------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ const char *scene_file(struct scene *scene, const char *name);
 /* Log records with this event id and subscription ("" : any) that have an attempt. */
 size_t scene_logged(struct scene *scene, const char *event_id, struct logged *ret, size_t max);
 /* Waits until there are so many: what is settled may be seen a moment before it is logged. False
- * after PATIENCE_MS. */
+ * after DEADLINE_MS. */
 bool scene_wait_logged(struct scene *scene, const char *event_id, size_t count);
 /* Whether some record's message holds this text. */
 bool scene_said(struct scene *scene, const char *text);
@@ -173,7 +173,7 @@ int64_t wall_us(void);
 /* Rests between two looks of a wait that began then: an eighth of the time that it has lasted, 1 to
  * 50 ms. A look costs a server more than the test, and a long wait need not end at once. */
 void rest_since(int64_t begin_us);
-/* Waits until the condition holds; false after PATIENCE_MS. */
+/* Waits until the condition holds; false after DEADLINE_MS. */
 bool wait_until(bool (*condition)(void *ctx), void *ctx);
 
 /* Fails the test with the status' name and message unless it is the expected one. */

@@ -65,7 +65,7 @@ static int work(int argc, char **argv, bool singly)
     }
 #endif
     if (hf_open(argv[0], NULL, &bus) != HF_OK || subscribe_to_a(bus, singly) != HF_OK ||
-        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK) {
+        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, DEADLINE_MS) != HF_OK) {
         fprintf(stderr, "%s\n", hf_errmsg());
         return 1;
     }

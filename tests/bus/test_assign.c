@@ -265,7 +265,7 @@ static void a_member_that_joins_while_others_refresh_gets_its_share(void **state
     clock_fake_set(wall_us(), mono_us());
     point_arm("after_refresh", 1, POINT_STOP_THREAD);
     assert_ok(hf_subscription_create(a, "other", patterns, 1, &options, NULL)); /* it is news */
-    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    assert_true(point_wait_blocked("after_refresh", DEADLINE_MS));
     nudges = point_hits("after_nudge");
     pid = actor_start("hold", scene->url, diary, NULL);
     expect(a, "AAaa");
@@ -307,7 +307,7 @@ static void a_changed_definition_undoes_no_work_after_a_takeover(void **state)
         assert_true(door_wait_inside(recorder->door, 1));
         point_arm("after_refresh", 1, POINT_STOP_THREAD);
         door_let(recorder->door, 1);
-        assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+        assert_true(point_wait_blocked("after_refresh", DEADLINE_MS));
         options.attempts_max = 7 + i;
         assert_ok(hf_subscription_create(a, "a", patterns, 1, &options, NULL));
         point_release("after_refresh");

@@ -95,7 +95,7 @@ static void stop_the_thread(hf_bus *bus)
     hf_new_event event = event_of("first");
     point_arm("async_taken", 1, POINT_STOP_THREAD);
     assert_ok(hf_publish_async(bus, &event, answered, &slots[ANSWERS_MAX - 1]));
-    assert_true(point_wait_blocked("async_taken", PATIENCE_MS));
+    assert_true(point_wait_blocked("async_taken", DEADLINE_MS));
 }
 
 static int64_t commits_of(hf_bus *bus)
@@ -118,7 +118,7 @@ static void every_event_is_answered_once_in_order(void **state)
         assert_ok(hf_publish_async(scene->bus, &event, answered, &slots[i]));
     }
     memset(payload, 'x', sizeof payload);
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 1000);
     for (int i = 0; i < 1000; i++) {
         assert_ptr_equal(answers.list[i].slot, &slots[i]);
@@ -148,7 +148,7 @@ static void the_log_has_them_in_the_order_of_the_calls(void **state)
         snprintf(payload, sizeof payload, "%d", i);
         assert_ok(hf_publish_async(scene->bus, &event, NULL, NULL));
     }
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     int64_t cursor = 0;
     int next = 0;
     assert_ok(hf_read(scene->bus, NULL, 10000, 0, &cursor, check_payload, &next));
@@ -162,7 +162,7 @@ static void an_invalid_event_is_refused_at_once_and_never_called_back(void **sta
     assert_status(hf_publish_async(scene->bus, &event, answered, NULL), HF_INVALID);
     assert_status(hf_publish_async(scene->bus, NULL, answered, NULL), HF_INVALID);
     assert_status(hf_publish_async(NULL, &event, answered, NULL), HF_INVALID);
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 0);
 }
 
@@ -176,7 +176,7 @@ static void asynchronous_publishes_that_wait_together_share_a_commit(void **stat
         assert_ok(hf_publish_async(scene->bus, &event, answered, &slots[i]));
     }
     point_release("async_taken");
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 501);
     assert_int_equal(commits_of(scene->bus) - before, 2);
 }
@@ -196,7 +196,7 @@ static void one_version_conflict_does_not_fail_other_publishes(void **state)
         assert_ok(hf_publish_async(scene->bus, bad ? &versioned : &plain, answered, &slots[i]));
     }
     point_release("async_taken");
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 301);
     int64_t position = 1; /* the one that stopped the thread */
     for (int i = 0; i < 300; i++) {
@@ -263,7 +263,7 @@ static void a_chain_of_versions_in_one_share_works(void **state)
         assert_ok(hf_publish_async(scene->bus, &event, answered, &slots[i]));
     }
     point_release("async_taken");
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     for (int i = 0; i < 10; i++) {
         assert_int_equal(answers.list[i + 1].status, i < 5 ? HF_OK : HF_CONFLICT);
         assert_int_equal(answers.list[i + 1].receipt.key_version, i < 5 ? i + 1 : -1);
@@ -277,7 +277,7 @@ static void a_failure_without_a_callback_is_logged(void **state)
     event.key = "k";
     event.expected_version = 3;
     assert_ok(hf_publish_async(scene->bus, &event, NULL, NULL));
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_true(scene_said(scene, "without a callback and is not stored: HF_CONFLICT"));
 }
 
@@ -306,10 +306,10 @@ static void a_full_queue_makes_the_caller_wait_and_then_refuses(void **state)
     assert_true(mono_us() - begin_us >= timeout_ms * 1000);
     assert_non_null(strstr(hf_errmsg(), "3 events"));
     point_release("async_taken");
-    assert_ok(hf_flush(bus, PATIENCE_MS));
+    assert_ok(hf_flush(bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 3);
     assert_ok(hf_publish_async(bus, &event, answered, &slots[3]));
-    assert_ok(hf_flush(bus, PATIENCE_MS));
+    assert_ok(hf_flush(bus, DEADLINE_MS));
 }
 
 static void bytes_are_bounded_but_one_event_always_fits(void **state)
@@ -323,13 +323,13 @@ static void bytes_are_bounded_but_one_event_always_fits(void **state)
     event.payload_bytes = sizeof payload;
     assert_ok(
         hf_publish_async(bus, &event, answered, &slots[0])); /* alone: larger than the limit */
-    assert_ok(hf_flush(bus, PATIENCE_MS));
+    assert_ok(hf_flush(bus, DEADLINE_MS));
     stop_the_thread(bus);
     assert_status(hf_publish_async(bus, &event, answered, &slots[1]), HF_BUSY);
     event.payload_bytes = 10;
     assert_ok(hf_publish_async(bus, &event, answered, &slots[1]));
     point_release("async_taken");
-    assert_ok(hf_flush(bus, PATIENCE_MS));
+    assert_ok(hf_flush(bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 3);
 }
 
@@ -345,13 +345,13 @@ static void *publish_when_there_is_room(void *ctx)
 static void a_publisher_that_waits_for_room_gets_it(void **state)
 {
     struct scene *scene = *state;
-    hf_bus *bus = open_small(scene, 1, 1 << 20, PATIENCE_MS);
+    hf_bus *bus = open_small(scene, 1, 1 << 20, DEADLINE_MS);
     stop_the_thread(bus);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, publish_when_there_is_room, bus), 0);
     point_release("async_taken");
     pthread_join(thread, NULL);
-    assert_ok(hf_flush(bus, PATIENCE_MS));
+    assert_ok(hf_flush(bus, DEADLINE_MS));
     assert_int_equal(answers.unexpected, 0);
     assert_int_equal(answer_count(), 2);
 }
@@ -389,18 +389,19 @@ static bool is_full(void *ctx)
 static void room_is_announced_before_the_callback_of_the_publish_that_left_it(void **state)
 {
     struct scene *scene = *state;
-    hf_bus *bus = open_small(scene, 1, 1 << 20, 2 * PATIENCE_MS); /* who is not told waits longer */
+    hf_bus *bus =
+        open_small(scene, 1, 1 << 20, 2 * DEADLINE_MS); /* without a call it waits longer */
     hf_new_event event = event_of("first");
     pthread_t thread;
     atomic_store(&other_is_in, false);
     point_arm("async_taken", 1, POINT_STOP_THREAD);
     assert_ok(hf_publish_async(bus, &event, answered_after_the_other_is_in, &slots[0]));
-    assert_true(point_wait_blocked("async_taken", PATIENCE_MS));
+    assert_true(point_wait_blocked("async_taken", DEADLINE_MS));
     assert_int_equal(pthread_create(&thread, NULL, publish_the_other, bus), 0);
     assert_true(wait_until(is_full, NULL));
     point_release("async_taken");
     pthread_join(thread, NULL);
-    assert_ok(hf_flush(bus, PATIENCE_MS));
+    assert_ok(hf_flush(bus, DEADLINE_MS));
     assert_int_equal(answers.unexpected, 0);
     assert_int_equal(answer_count(), 2);
 }
@@ -426,7 +427,7 @@ static bool all_again(void *ctx)
 static void a_callback_may_publish_again_even_if_the_queue_holds_one(void **state)
 {
     struct scene *scene = *state;
-    hf_bus *bus = open_small(scene, 1, 1024, PATIENCE_MS / 3);
+    hf_bus *bus = open_small(scene, 1, 1024, DEADLINE_MS / 3);
     int64_t wanted = 50;
     answers.bus = bus;
     answers.again = wanted;
@@ -453,7 +454,7 @@ static void a_callback_must_not_wait_for_itself(void **state)
     answers.bus = scene->bus;
     hf_new_event event = event_of("a");
     assert_ok(hf_publish_async(scene->bus, &event, call_what_is_forbidden, NULL));
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 1);
     assert_int_equal(answers.unexpected, 0);
 }
@@ -586,7 +587,7 @@ static void a_forked_child_is_refused_and_may_close(void **state)
     assert_int_equal(waitpid(child, &result, 0), child);
     assert_int_equal(result, 0);
     point_release("async_taken");
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_int_equal(answer_count(), 2);
 }
 

@@ -263,7 +263,7 @@ static void nothing_begins_while_the_store_is_silent(void **state)
 
     faulty_stop(FAULTY_APPLY, 1);
     door_open(recorder->door);
-    assert_true(faulty_stopped(FAULTY_APPLY, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_APPLY, DEADLINE_MS));
     expect_silence(recorder);
     faulty_go(FAULTY_APPLY);
     expect_in_order(scene, recorder);
@@ -280,7 +280,7 @@ static void nothing_begins_while_a_file_is_locked(void **state)
     patient = scene_open(scene, NULL); /* makes the tables and publishes, which may take longer */
     assert_int_equal(sqlite3_open(scene_sqlite(scene), &db), SQLITE_OK);
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_busy_timeout(db, DEADLINE_MS);
     scene->options.timeout_ms = 1000;
     recorder = begin_slowly(scene, patient);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
@@ -325,7 +325,7 @@ static void a_stop_right_after_an_outage_loses_nothing(void **state)
     notice(scene, recorder);
     expect_still(recorder);
     faulty_reset();
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_ok(hf_start(scene->bus));
     expect_in_order(scene, recorder);
 }

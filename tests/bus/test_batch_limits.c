@@ -243,7 +243,7 @@ static void a_poison_key_that_is_blocked_holds_back_only_itself(void **state)
     assert_true(wait_until(is_blocked, scene->bus));
     assert_int_equal(recorder_calls(recorder, 0, "poison"), 2);
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_int_equal(info_of(scene->bus, "a").held, 1);
     assert_int_equal(info_of(scene->bus, "a").lag, 0);
 }

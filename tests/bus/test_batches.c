@@ -386,7 +386,7 @@ static void events_behind_a_failed_unit_keep_their_order_whenever_they_were_stor
     assert_true(wait_until(one_waits, scene->bus));
     point_arm("after_settle", 1, POINT_STOP_THREAD);
     publish_run(scene->bus, "k", 1);
-    while (point_wait_blocked("after_settle", PATIENCE_MS) &&
+    while (point_wait_blocked("after_settle", DEADLINE_MS) &&
            info_of(scene->bus, "a").retrying != 2) {
         point_release("after_settle"); /* it was a checkpoint */
         point_arm("after_settle", 1, POINT_STOP_THREAD);
@@ -682,7 +682,7 @@ static void a_stop_waits_for_a_running_unit(void **state)
     begin_unit(scene, batch_options(HF_BATCH_KEY));
     assert_status(hf_stop(scene->bus, 50), HF_TIMEOUT);
     door_open(journal.door);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_int_equal(journal.calls[now(&journal.count) - 1].count, 10);
@@ -732,7 +732,7 @@ static int fatal(int argc, char **argv)
 
     if (argc < 1 || hf_open(argv[0], NULL, &bus) != HF_OK ||
         hf_subscribe_batch(bus, "a", "*", die_of_poison, NULL, NULL, NULL) != HF_OK ||
-        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, PATIENCE_MS) != HF_OK) {
+        hf_start(bus) != HF_OK || hf_wait(bus, "a", -1, DEADLINE_MS) != HF_OK) {
         return 1;
     }
     return hf_close(&bus) == HF_OK ? 0 : 1;

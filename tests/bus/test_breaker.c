@@ -198,7 +198,7 @@ static void an_open_breaker_is_seen_by_the_next_process(void **state)
     /* Resuming closes it. */
     atomic_store(&sick, false);
     assert_ok(hf_resume(scene->bus, "a"));
-    assert_ok(hf_wait(scene->bus, "a", receipt.position, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", receipt.position, DEADLINE_MS));
     assert_string_equal(info_of(scene->bus, "a").breaker, "closed");
 }
 

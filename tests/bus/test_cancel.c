@@ -2,9 +2,12 @@
  * Tests of hf_cancel: an event is settled without a handler, wherever it is: not read, in hand, in
  * a handler, waiting, claimed; and what others see of it.
  */
+#include "support_actor.h"
 #include "support_retention.h"
 #include "support_scene.h"
 #include "support_tables.h"
+
+#include <sys/wait.h>
 
 #ifdef HF_FAULTS
 #include "base/point.h"
@@ -55,7 +58,7 @@ static void create(hf_bus *bus, const char *name, const hf_subscription_options 
     assert_ok(hf_subscription_create(bus, name, (const char *[]){"*"}, 1, options, &created));
 }
 
-/* ---- Nobody works ---------------------------------------------------------------------------- */
+/* ---- While no process works ------------------------------------------------------------------ */
 
 struct shown {
     const char *subscription;
@@ -145,7 +148,7 @@ static void what_cannot_be_cancelled_says_why(void **state)
     assert_status(hf_cancel(scene->bus, "a", other->id, NULL), HF_CONFLICT);
     assert_non_null(strstr(hf_errmsg(), "no pattern"));
     assert_ok(hf_start(scene->bus));
-    assert_ok(hf_wait(scene->bus, "a", 1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", 1, DEADLINE_MS));
     assert_status(cancel(scene->bus, "a", 1, -1), HF_CONFLICT);
     assert_non_null(strstr(hf_errmsg(), "dead letter 1"));
     assert_non_null(strstr(hf_errmsg(), "resolve"));
@@ -236,8 +239,8 @@ static void check_behind_a_handler(struct scene *scene, hf_mode mode)
     struct recorder *recorder = work_at_first(scene, mode, NULL, "kkmk");
     hf_bus *other = scene_open(scene, NULL);
 
-    assert_ok(cancel(other, "a", 2, PATIENCE_MS));
-    assert_ok(cancel(other, "a", 3, PATIENCE_MS));
+    assert_ok(cancel(other, "a", 2, DEADLINE_MS));
+    assert_ok(cancel(other, "a", 3, DEADLINE_MS));
     assert_int_equal(state_at(other, "a", 2), HF_STATE_CANCELLED);
     door_open(recorder->door);
     settle_all(scene->bus, "a");
@@ -294,7 +297,7 @@ struct canceller {
 static void *cancel_patiently(void *ctx)
 {
     struct canceller *canceller = ctx;
-    canceller->status = cancel(canceller->bus, "a", canceller->number, PATIENCE_MS);
+    canceller->status = cancel(canceller->bus, "a", canceller->number, DEADLINE_MS);
     return NULL;
 }
 
@@ -402,9 +405,9 @@ static void check_key_goes_on(struct scene *scene, hf_order order)
     assert_true(recorder_wait(recorder, 1));
     if (order != HF_ORDER_STRICT) {
         assert_true(wait_until(is_held, other));
-        assert_ok(cancel(other, "a", 4, PATIENCE_MS)); /* held, too */
+        assert_ok(cancel(other, "a", 4, DEADLINE_MS)); /* held, too */
     }
-    assert_ok(cancel(other, "a", 1, PATIENCE_MS));
+    assert_ok(cancel(other, "a", 1, DEADLINE_MS));
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_calls(recorder, 1, NULL), 1);
     assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
@@ -441,7 +444,7 @@ static void a_paused_subscription_lets_go_of_it(void **state)
     settle_all(scene->bus, "a");
     assert_ok(hf_pause(other, "a", "wait"));
     publish_keys(scene->bus, "kk"); /* positions 2 and 3 */
-    assert_ok(cancel(other, "a", 1, PATIENCE_MS));
+    assert_ok(cancel(other, "a", 1, DEADLINE_MS));
     assert_ok(hf_resume(other, "a"));
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_calls(recorder, 2, NULL), 0);
@@ -465,7 +468,7 @@ static void partitions_of_two_processes(void **state)
     publish_keys(other, "abcdabcdabcd");
     assert_true(door_wait_inside(recorder->door, 2));
     for (int64_t i = 9; i <= 12; i++) {
-        assert_ok(cancel(other, "a", i, PATIENCE_MS));
+        assert_ok(cancel(other, "a", i, DEADLINE_MS));
     }
     door_open(recorder->door);
     settle_all(scene->bus, "a");
@@ -485,7 +488,7 @@ static void a_transactional_subscription_passes_it_over(void **state)
     options.transactional = HF_ON;
     create(scene->bus, "a", &options);
     publish_keys(scene->bus, "kkk");
-    assert_ok(cancel(other, "a", 2, PATIENCE_MS));
+    assert_ok(cancel(other, "a", 2, DEADLINE_MS));
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
@@ -561,7 +564,7 @@ static void a_unit_comes_again_without_the_cancelled_event(void **state)
     assert_ok(hf_subscribe_batch(scene->bus, "a", "*", see_unit, NULL, &options, NULL));
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(has_failed, other));
-    assert_ok(cancel(other, "a", 2, PATIENCE_MS));
+    assert_ok(cancel(other, "a", 2, DEADLINE_MS));
     settle_all(scene->bus, "a");
     pthread_mutex_lock(&units_seen.mutex);
     assert_string_equal(units_seen.last, "1 3 4 ");
@@ -589,7 +592,7 @@ static void marks_go_with_their_events(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     grow_old(scene);
     publish(scene->bus, "x", NULL, "{}");
     assert_int_equal(mark_count(scene), 2);
@@ -617,7 +620,7 @@ static void check_withdrawn(struct scene *scene, hf_mode mode)
 
     point_arm("before_cancel", 1, POINT_STOP_THREAD);
     assert_status(cancel(other, "a", 2, SHORT_MS), HF_BUSY);
-    assert_true(point_wait_blocked("before_cancel", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_cancel", DEADLINE_MS));
     door_open(recorder->door);
     point_release("before_cancel");
     settle_all(scene->bus, "a");
@@ -645,7 +648,7 @@ static void no_worker_begins_what_is_being_cancelled(void **state)
 
     point_arm("before_cancel", 1, POINT_STOP_THREAD);
     canceller = begin_to_cancel(other, 2);
-    assert_true(point_wait_blocked("before_cancel", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_cancel", DEADLINE_MS));
     door_open(recorder->door);
     assert_true(recorder_wait(recorder, 2)); /* 1, and the one behind it: 3 */
     assert_int_equal(recorder_calls(recorder, 2, NULL), 0);
@@ -655,6 +658,58 @@ static void no_worker_begins_what_is_being_cancelled(void **state)
     settle_all(scene->bus, "a");
     assert_int_equal(recorder_calls(recorder, 2, NULL), 0);
 }
+
+/* die URL ID: cancels the event for "a", and is killed in the middle of it. */
+static int die_cancelling(int argc, char **argv)
+{
+    hf_cancel_options options = HF_CANCEL_OPTIONS_INIT;
+    hf_bus *bus = NULL;
+
+    if (argc < 2 || hf_open(argv[0], NULL, &bus)) {
+        return 2;
+    }
+    point_arm("mid_cancel", 1, POINT_KILL);
+    hf_status status = hf_cancel(bus, "a", argv[1], &options);
+    hf_close(&bus);
+    return status ? 3 : 0;
+}
+
+/* On PostgreSQL a cancel is one statement: there is no middle. */
+static void a_process_that_dies_while_cancelling_has_changed_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_k);
+    hf_subscription_options options = options_of(HF_MODE_ORDERED);
+
+    if (!scene->path) {
+        return;
+    }
+    options.retry_base_ms = 600000;
+    options.retry_max_ms = 600000;
+    options.concurrency = 4;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    publish_keys(scene->bus, "kkmk");
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(is_held, scene->bus));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
+    struct info before = info_of(scene->bus, "a");
+    int ended = actor_wait(actor_start("die", scene->url, ids[1], NULL));
+    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
+    struct info after = info_of(scene->bus, "a");
+    assert_int_equal(after.retrying, before.retrying);
+    assert_int_equal(after.held, before.held);
+    assert_int_equal(state_at(scene->bus, "a", 1), HF_STATE_RETRYING);
+    assert_int_equal(state_at(scene->bus, "a", 2), HF_STATE_HELD);
+    assert_int_equal(mark_count(scene), 0);
+    assert_ok(cancel(scene->bus, "a", 1, -1));
+    assert_int_equal(state_at(scene->bus, "a", 1), HF_STATE_CANCELLED);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_calls(recorder, 1, NULL), 1);
+    assert_int_equal(recorder_calls(recorder, 2, NULL), 1);
+}
+
+static const struct part parts[] = {{"die", die_cancelling}};
 #endif
 
 int main(int argc, char **argv)
@@ -688,8 +743,14 @@ int main(int argc, char **argv)
                                         scene_setup, points_teardown),
         cmocka_unit_test_setup_teardown(no_worker_begins_what_is_being_cancelled, scene_setup,
                                         points_teardown),
+        scene_test(a_process_that_dies_while_cancelling_has_changed_nothing),
 #endif
     };
+#ifdef HF_FAULTS
+    if (actor_is_asked_for(argc, argv)) {
+        return actor_run(argc, argv, parts, COUNTED(parts));
+    }
+#endif
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }

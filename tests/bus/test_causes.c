@@ -33,7 +33,7 @@ static void others_run_beside_the_second_attempt(struct scene *scene, hf_mode mo
     odd->tag = error;
     odd->extra = door;
     options.mode = mode;
-    options.handler_timeout_ms = 10 * PATIENCE_MS;
+    options.handler_timeout_ms = 10 * DEADLINE_MS;
     subscribe(scene->bus, "odd", "odd", odd, &options);
     subscribe(scene->bus, "other", "other", other, &options);
     assert_ok(hf_start(scene->bus));

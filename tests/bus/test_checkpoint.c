@@ -27,7 +27,7 @@ static void with_checkpoint_events_1_the_checkpoint_follows_each_event(void **st
     for (int i = 0; i < 5; i++) {
         hf_receipt receipt = *publish(scene->bus, "x", NULL, "1");
 
-        assert_ok(hf_wait(watcher, "a", receipt.position, PATIENCE_MS));
+        assert_ok(hf_wait(watcher, "a", receipt.position, DEADLINE_MS));
         info = info_of(watcher, "a");
         assert_int_equal(info.checkpoint, receipt.position);
         assert_string_equal(info.checkpoint_event_id, receipt.id);
@@ -100,7 +100,7 @@ static void the_checkpoint_never_passes_an_event_that_runs(void **state)
     }
     assert_ok(hf_start(scene->bus));
     assert_true(door_wait_inside(recorder->door, 1));
-    assert_ok(hf_wait(scene->bus, "a", 1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", 1, DEADLINE_MS));
     assert_status(hf_wait(scene->bus, "a", 2, 200), HF_TIMEOUT);
     assert_int_equal(info_of(scene->bus, "a").checkpoint, 1);
     door_open(recorder->door);

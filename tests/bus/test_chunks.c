@@ -77,7 +77,7 @@ static void deliveries_behind_a_handler_that_has_not_begun_are_run_by_other_work
 
     point_arm("before_handler", 1, POINT_STOP_THREAD);
     begin(scene, recorder, &options);
-    assert_true(point_wait_blocked("before_handler", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_handler", DEADLINE_MS));
     assert_true(recorder_wait(recorder, EVENTS - 1));
     point_release("before_handler");
     settle_all(scene->bus, "a");
@@ -95,7 +95,7 @@ static void a_delivery_counts_as_done_before_its_worker_reports_it(void **state)
     options.checkpoint_events = 1;
     point_arm("before_report", 1, POINT_STOP_THREAD);
     begin(scene, recorder, &options);
-    assert_true(point_wait_blocked("before_report", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_report", DEADLINE_MS));
     settle_all(scene->bus, "a");
     point_release("before_report");
     publish(scene->bus, "x", NULL, "1");

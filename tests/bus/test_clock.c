@@ -224,7 +224,7 @@ static void a_claimed_lease_does_not_outlast_a_jump_back(void **state)
     assert_ok(hf_claim(scene->bus, "a", &claim, &lost));
     assert_int_equal(hf_batch_count(lost), 1);
     jump(-DAY_US);
-    claim.wait_ms = PATIENCE_MS;
+    claim.wait_ms = DEADLINE_MS;
     assert_ok(hf_claim(scene->bus, "a", &claim, &found));
     assert_int_equal(hf_batch_count(found), 1);
     hf_batch_free(lost);
@@ -322,7 +322,7 @@ static void a_lease_of_a_clock_that_was_ahead_ends_after_a_restart(void **state)
     scene_close(scene, scene->bus);
     jump(-HOUR_US);
     bus = scene_open(scene, NULL);
-    claim.wait_ms = PATIENCE_MS;
+    claim.wait_ms = DEADLINE_MS;
     assert_ok(hf_claim(bus, "a", &claim, &found));
     assert_int_equal(hf_batch_count(found), 1);
     hf_batch_free(found);
@@ -382,7 +382,7 @@ static void schedules_fire_each_planned_time_once_through_jumps(void **state)
     assert_ok(hf_start(scene->bus));
     for (size_t i = 0; i <= COUNTED(JUMPS_US); i++) {
         int64_t before = planned.count;
-        int64_t until_us = mono_us() + PATIENCE_MS * INT64_C(1000);
+        int64_t until_us = mono_us() + DEADLINE_MS * INT64_C(1000);
 
         /* A clock that was set back has to come to where it was; a server's was not set. */
         while (planned.count == before && (!scene->path || clock_wall_us() > planned.last_us)) {
@@ -483,7 +483,7 @@ static void a_schedule_does_not_wait_for_a_clock_that_was_a_year_ahead(void **st
     memset(&planned, 0, sizeof planned);
     plan_ahead(scene, 365 * DAY_US);
     assert_ok(hf_start(scene->bus));
-    int64_t until_us = mono_us() + PATIENCE_MS * INT64_C(1000) / 4;
+    int64_t until_us = mono_us() + DEADLINE_MS * INT64_C(1000) / 4;
     while (planned.count < 2 && mono_us() < until_us) {
         assert_ok(hf_read(scene->bus, NULL, 100, 100, &planned.cursor, look_at_planned, &planned));
     }

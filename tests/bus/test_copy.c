@@ -136,7 +136,7 @@ static void consumers_go_on_where_they_were(void **state)
     assert_ok(hf_subscription_create(scene->bus, "shared", all, 1, &options, NULL));
     assert_ok(hf_claim(scene->bus, "shared", NULL, &batch));
     hf_batch_free(batch);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     for (int i = 0; i < 3; i++) {
         publish(scene->bus, "a", "k", "{}");
     }
@@ -144,11 +144,11 @@ static void consumers_go_on_where_they_were(void **state)
     copy_all(scene->url, there);
     copy_all(there, back);
 
-    opening.timeout_ms = PATIENCE_MS;
+    opening.timeout_ms = DEADLINE_MS;
     assert_ok(hf_open(back, &opening, &bus));
     assert_ok(hf_subscribe(bus, "s", "*", recorder_handle, after, NULL, NULL));
     assert_ok(hf_start(bus));
-    assert_ok(hf_wait(bus, "s", -1, PATIENCE_MS));
+    assert_ok(hf_wait(bus, "s", -1, DEADLINE_MS));
     assert_ok(hf_claim(bus, "shared", NULL, &batch));
     assert_int_equal(hf_batch_count(batch), 8);
     hf_batch_free(batch);
@@ -170,7 +170,7 @@ static int copy_part(int argc, char **argv)
         return 2;
     }
     options.no_namespace = 1;
-    options.timeout_ms = PATIENCE_MS;
+    options.timeout_ms = DEADLINE_MS;
     if (hf_open(argv[0], &options, &from) != HF_OK || hf_open(argv[1], &options, &to) != HF_OK) {
         return 3;
     }
@@ -379,7 +379,7 @@ static void publish_to(const char *url, const char *namespace_name)
     hf_options options = HF_OPTIONS_INIT;
     hf_bus *bus = NULL;
 
-    options.timeout_ms = PATIENCE_MS;
+    options.timeout_ms = DEADLINE_MS;
     options.namespace_name = namespace_name;
     assert_ok(hf_open(url, &options, &bus));
     publish(bus, "a", NULL, "{}");
@@ -406,7 +406,7 @@ static void a_copy_that_is_refused_while_it_marks_removes_its_marks(void **state
             point_reset();
             point_arm("copy_checked", 1, POINT_STOP_THREAD);
             assert_int_equal(pthread_create(&thread, NULL, copy_in_thread, &copy), 0);
-            assert_true(point_wait_blocked("copy_checked", PATIENCE_MS));
+            assert_true(point_wait_blocked("copy_checked", DEADLINE_MS));
             publish_to(urls[i], names[n]);
             point_release("copy_checked");
             assert_int_equal(pthread_join(thread, NULL), 0);
@@ -671,10 +671,10 @@ static void of_two_copies_that_have_marked_the_source_the_later_goes_on(void **s
     close_bus(scene);
     point_arm("copy_marked", 1, POINT_STOP_THREAD);
     assert_int_equal(pthread_create(&threads[0], NULL, copy_in_thread, &earlier), 0);
-    assert_true(point_wait_blocked("copy_marked", PATIENCE_MS));
+    assert_true(point_wait_blocked("copy_marked", DEADLINE_MS));
     point_arm("copy_mid_clear", 1, POINT_STOP_THREAD);
     assert_int_equal(pthread_create(&threads[1], NULL, copy_in_thread, &later), 0);
-    assert_true(point_wait_blocked("copy_mid_clear", PATIENCE_MS));
+    assert_true(point_wait_blocked("copy_mid_clear", DEADLINE_MS));
     point_release("copy_marked");
     assert_int_equal(pthread_join(threads[0], NULL), 0);
     point_release("copy_mid_clear");

@@ -185,7 +185,7 @@ static void numbers_that_the_target_has_used_are_not_used_again(void **state)
     int64_t used[COUNTED(urls)];
     hf_bus *bus = NULL;
 
-    other.timeout_ms = PATIENCE_MS;
+    other.timeout_ms = DEADLINE_MS;
     other.namespace_name = "other";
     for (size_t i = 0; i < COUNTED(urls); i++) {
         assert_ok(hf_open(urls[i], &other, &bus));

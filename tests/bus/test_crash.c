@@ -81,7 +81,7 @@ static int work_until_settled(struct scene *scene)
     int starts = 0;
     pid_t pid = 0;
     bool settled = false;
-    int64_t end_us = mono_us() + 2 * PATIENCE_MS * 1000;
+    int64_t end_us = mono_us() + 2 * DEADLINE_MS * 1000;
 
     while (!settled && starts < STARTS_MAX && mono_us() < end_us) {
         if (pid == 0) {

@@ -111,7 +111,7 @@ static void with_block_key_its_key_waits_behind_a_damaged_event(void **state)
     options.on_poison = HF_POISON_BLOCK_KEY;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
-    assert_ok(hf_wait(scene->bus, "a", other.position, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", other.position, DEADLINE_MS));
     assert_true(wait_until(is_in_state, &(struct search){scene->bus, before.id, HF_STATE_DONE}));
     assert_true(wait_until(is_in_state, &(struct search){scene->bus, behind.id, HF_STATE_HELD}));
     later = *publish(scene->bus, "x", "k", "4");

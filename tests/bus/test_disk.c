@@ -87,7 +87,7 @@ static hf_bus *prepare(const char *url, hf_batch **ret_batch)
     hf_claim_options claim = HF_CLAIM_OPTIONS_INIT;
     hf_options patient = HF_OPTIONS_INIT;
 
-    patient.timeout_ms = PATIENCE_MS; /* that there is no space is known before */
+    patient.timeout_ms = DEADLINE_MS; /* that there is no space is known before */
     if (hf_open(url, &patient, &bus) != HF_OK ||
         hf_subscribe(bus, "a", "*", count_call, NULL, &options, NULL) != HF_OK) {
         return NULL;
@@ -147,15 +147,15 @@ static int try_without_space(hf_bus *bus, hf_batch *batch, void (*make_space)(vo
     diary_write(diary, "letters %d", letters);
     tell("get", hf_subscription_get(bus, "a", ignore_info, NULL));
     tell("start", hf_start(bus));
-    tell("deliver", hf_wait(bus, "a", -1, PATIENCE_MS));
+    tell("deliver", hf_wait(bus, "a", -1, DEADLINE_MS));
     diary_write(diary, "handled %d", atomic_load(&handled) - acknowledged);
     make_space();
-    end_us = mono_us() + PATIENCE_MS * INT64_C(1000);
+    end_us = mono_us() + DEADLINE_MS * INT64_C(1000);
     do {
         status = publish_large(bus);
     } while (status && mono_us() < end_us);
     tell("resumed", status);
-    tell("deliver_again", hf_wait(bus, "a", -1, PATIENCE_MS));
+    tell("deliver_again", hf_wait(bus, "a", -1, DEADLINE_MS));
     diary_write(diary, "handled_again %d", atomic_load(&handled) - acknowledged - 1);
     hf_batch_free(batch);
     tell("close", hf_close(&bus));
@@ -298,7 +298,7 @@ static void expect_no_space(const char *path)
 {
     expect_line(path, "publish HF_NOSPACE\n");
     expect_line(path, "again HF_NOSPACE\n");
-    assert_in_range(diary_number(path, "took_ms ", 0), 0, PATIENCE_MS / 2);
+    assert_in_range(diary_number(path, "took_ms ", 0), 0, DEADLINE_MS / 2);
     expect_line(path, "read HF_OK\n");
     expect_line(path, "seen 0\n");
     expect_line(path, "ack HF_OK\n");

@@ -33,7 +33,7 @@ static int forget_answers(void **state)
 
 static void *shut_down(void *ctx)
 {
-    return (void *)(intptr_t)hf_shutdown(ctx, PATIENCE_MS);
+    return (void *)(intptr_t)hf_shutdown(ctx, DEADLINE_MS);
 }
 
 static void *shut_down_now(void *ctx)
@@ -175,8 +175,8 @@ static void a_transactional_handler_publishes_while_a_shutdown_waits_for_it(void
     void *status;
 
     options.transactional = HF_ON;
-    options.tx_max_ms = PATIENCE_MS;
-    options.handler_timeout_ms = PATIENCE_MS;
+    options.tx_max_ms = DEADLINE_MS;
+    options.handler_timeout_ms = DEADLINE_MS;
     recorder = stand_at_the_door(scene, publish_in_transaction, &options);
     assert_int_equal(pthread_create(&thread, NULL, shut_down, scene->bus), 0);
     assert_true(wait_until(is_refused, scene->bus));
@@ -254,7 +254,7 @@ static void a_refused_publish_uses_no_attempt_although_the_dispatcher_is_late(vo
     /* The dispatcher waits for the store, so it takes the turn of no handler at the deadline. */
     faulty_stop(FAULTY_STANDING, 1);
     publish(scene->bus, "y", NULL, "2");
-    assert_true(faulty_stopped(FAULTY_STANDING, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_STANDING, DEADLINE_MS));
     assert_int_equal(pthread_create(&thread, NULL, shut_down_now, scene->bus), 0);
     pthread_join(thread, &status);
     assert_status((hf_status)(intptr_t)status, HF_TIMEOUT);
@@ -297,7 +297,7 @@ static void a_handler_that_registers_one_is_refused_if_the_bus_is_closed_meanwhi
     recorder = stand_at_the_door(scene, register_another, &options);
     faulty_stop(FAULTY_SUBSCRIPTION, 1);
     door_open(recorder->extra);
-    assert_true(faulty_stopped(FAULTY_SUBSCRIPTION, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_SUBSCRIPTION, DEADLINE_MS));
     assert_status(hf_close(&scene->bus), HF_TIMEOUT);
     faulty_go(FAULTY_SUBSCRIPTION);
     assert_true(recorder_wait(recorder, 1));

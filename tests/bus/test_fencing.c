@@ -100,7 +100,7 @@ static hf_status subscribe_kind(hf_bus *bus, const struct kind *kind)
 static void hold_before_tx(void)
 {
 #ifdef HF_FAULTS
-    if (!point_wait_blocked("before_tx", PATIENCE_MS)) {
+    if (!point_wait_blocked("before_tx", DEADLINE_MS)) {
         return;
     }
     diary_write(diary, "I %s", self);

@@ -69,7 +69,7 @@ static int look_at(const hf_event *event, void *ctx)
 /* Waits for one event more than there were. */
 static bool wait_for_more(hf_bus *bus, struct seen_log *seen)
 {
-    int64_t until_us = mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = mono_us() + DEADLINE_MS * INT64_C(1000);
     int64_t before = seen->count;
 
     while (seen->count == before && mono_us() < until_us) {

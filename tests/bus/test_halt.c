@@ -94,12 +94,12 @@ static void nothing_begins_while_the_pause_is_read(struct scene *scene, hf_mode 
     }
     point_arm(settled, 1, POINT_STOP_THREAD);
     assert_ok(hf_start(scene->bus));
-    assert_true(point_wait_blocked(settled, PATIENCE_MS));
+    assert_true(point_wait_blocked(settled, DEADLINE_MS));
     assert_true(door_wait_inside(recorder->extra, 1));
     assert_true(is_paused(scene->bus));
     point_arm("after_refresh", 1, POINT_STOP_THREAD);
     point_release(settled);
-    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    assert_true(point_wait_blocked("after_refresh", DEADLINE_MS));
     door_open(recorder->extra);
     assert_true(recorder_wait(recorder, 2));
     usleep(50000); /* time for one that begins to show itself */

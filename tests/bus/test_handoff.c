@@ -54,7 +54,7 @@ static void publishers_start(struct publishers *publishers, hf_bus *bus, int eac
 
 static void publishers_wait_for(struct publishers *publishers, int count)
 {
-    int64_t end_us = mono_us() + PATIENCE_MS * 1000;
+    int64_t end_us = mono_us() + DEADLINE_MS * 1000;
 
     while (atomic_load(&publishers->published) < count && mono_us() < end_us) {
         usleep(500);

@@ -201,7 +201,7 @@ static void no_hostile_key_waits_for_another(void **state)
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(others_are_done, &wait));
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), wait.others + 1);
     assert_int_equal(info_of(scene->bus, "a").retrying, 1);
     assert_int_equal(info_of(scene->bus, "a").held, EACH - 1);

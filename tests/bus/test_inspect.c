@@ -292,7 +292,7 @@ static void the_life_of_a_shared_delivery_can_be_followed(void **state)
     assert_in_range(kept.next_us, before_us, wall_us() + 1000000);
 
     hf_claim_options patient = HF_CLAIM_OPTIONS_INIT;
-    patient.wait_ms = PATIENCE_MS;
+    patient.wait_ms = DEADLINE_MS;
     assert_ok(hf_claim(scene->bus, "s", &patient, &batch));
     assert_ok(hf_event_states(scene->bus, id, keep_state, &kept));
     assert_int_equal(kept.state, HF_STATE_PROCESSING);
@@ -338,8 +338,8 @@ static void a_blocked_key_shows_held_events_and_says_what_frees_it(void **state)
     memcpy(behind, publish(scene->bus, "a.b", "k", "1")->id, sizeof behind);
     publish(scene->bus, "a.b", "other", "2");
     assert_ok(hf_start(scene->bus));
-    assert_ok(hf_wait(scene->bus, "s", 3, PATIENCE_MS));
-    assert_ok(hf_wait(scene->bus, "s", 1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "s", 3, DEADLINE_MS));
+    assert_ok(hf_wait(scene->bus, "s", 1, DEADLINE_MS));
     assert_status(hf_wait(scene->bus, "s", -1, 200), HF_TIMEOUT);
     assert_int_equal(state_of(scene->bus, "s", poison, NULL), HF_STATE_DEAD);
     assert_int_equal(state_of(scene->bus, "s", behind, NULL), HF_STATE_HELD);
@@ -458,7 +458,7 @@ static void *read_tail(void *ctx)
 {
     (void)ctx;
     tail.status =
-        hf_read(tail.bus, "a", 10, PATIENCE_MS, &tail.cursor, keep_position, &tail.positions);
+        hf_read(tail.bus, "a", 10, DEADLINE_MS, &tail.cursor, keep_position, &tail.positions);
     return NULL;
 }
 
@@ -538,6 +538,42 @@ static void subscriptions_are_listed_by_name(void **state)
     assert_int_equal(names.count, 0);
 }
 
+/* Counts those of which pending is neither exact nor a lower limit that says so. */
+struct looked {
+    int count;
+    int exact;
+    int wrong;
+};
+
+static int look_at_pending(const hf_subscription_info *info, void *ctx)
+{
+    struct looked *looked = ctx;
+    looked->count++;
+    looked->exact += info->pending == 2 && !info->pending_more;
+    looked->wrong += info->pending > 2 || (info->pending < 2 && !info->pending_more);
+    return 0;
+}
+
+static void thousands_that_are_behind_are_listed_with_lower_limits(void **state)
+{
+    struct scene *scene = *state;
+    struct looked looked = {0};
+    hf_stats stats = {.size = sizeof stats};
+    for (int i = 0; i < LIST_LOOKS_MAX + 5; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d", i);
+        create(scene->bus, name, NULL);
+    }
+    publish(scene->bus, "a.b", NULL, NULL);
+    publish(scene->bus, "a.b", NULL, NULL);
+    assert_ok(hf_subscription_list(scene->bus, look_at_pending, &looked));
+    assert_int_equal(looked.count, LIST_LOOKS_MAX + 5);
+    assert_true(looked.exact >= LIST_LOOKS_MAX);
+    assert_int_equal(looked.wrong, 0);
+    assert_ok(hf_stats_get(scene->bus, &stats));
+    assert_true(stats.oldest_waiting_us > 0);
+}
+
 static void a_new_subscription_shows_all_its_fields(void **state)
 {
     struct scene *scene = *state;
@@ -602,7 +638,7 @@ static void a_subscription_with_only_retries_left_reports_that(void **state)
     assert_why(scene->bus, NULL); /* the other is being handled */
     assert_ok(hf_ack(scene->bus, "s", hf_batch_lease(batch), NULL, 0));
     hf_batch_free(batch);
-    assert_why(scene->bus, "1 failed event waits for the next attempt");
+    assert_why(scene->bus, "1 event waits for its next attempt");
     assert_why(scene->bus, "; it is due at 2");
     assert_ok(hf_pause(scene->bus, "s", "lunch"));
     assert_why(scene->bus, "it was paused at ");
@@ -740,6 +776,7 @@ int main(void)
         scene_test(reading_waits_for_what_is_published),
         scene_test(bad_reads_are_refused),
         scene_test(subscriptions_are_listed_by_name),
+        scene_test(thousands_that_are_behind_are_listed_with_lower_limits),
         scene_test(a_new_subscription_shows_all_its_fields),
         scene_test(an_ordered_subscription_without_a_process_says_so),
         scene_test(a_subscription_with_only_retries_left_reports_that),

@@ -127,7 +127,7 @@ static void begin(struct scene *scene, struct recorder *recorder)
     publish(scene->bus, "other", NULL, "1");
     point_arm(COMMITTED, 2, POINT_STOP_THREAD);
     assert_ok(hf_start(scene->bus));
-    assert_true(point_wait_blocked(COMMITTED, PATIENCE_MS));
+    assert_true(point_wait_blocked(COMMITTED, DEADLINE_MS));
     wait_for_state(scene, failing, HF_STATE_RETRYING);
 }
 
@@ -167,10 +167,10 @@ static void events_held_while_a_retry_commits_are_not_overtaken(void **state)
     point_arm("before_settle", 1, POINT_STOP_THREAD);
     point_release(COMMITTED);
     assert_true(door_wait_inside(door, 1));
-    assert_true(point_wait_blocked("before_settle", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_settle", DEADLINE_MS));
     point_arm(COMMITTED, 1, POINT_STOP_THREAD);
     door_open(door);
-    assert_true(point_wait_blocked(COMMITTED, PATIENCE_MS));
+    assert_true(point_wait_blocked(COMMITTED, DEADLINE_MS));
     point_release("before_settle");
     wait_for_state(scene, third, HF_STATE_HELD);
     publish(scene->bus, "x", "k", "4");
@@ -264,12 +264,12 @@ static void held_events_are_not_stored_before_the_failure_that_holds_them(void *
     assert_true(door_wait_inside(doors[FAILING_DOOR], 1));
     point_arm("before_marks", 1, POINT_STOP_THREAD);
     publish(scene->bus, "news", NULL, "5");
-    assert_true(point_wait_blocked("before_marks", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_marks", DEADLINE_MS));
     door_open(doors[FAILING_DOOR]);
     assert_true(recorder_wait(recorder, 2)); /* "last", too: so the worker has passed "x" */
     point_arm("before_settle", 2, POINT_STOP_THREAD);
     point_release("before_marks");
-    assert_true(point_wait_blocked("before_settle", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_settle", DEADLINE_MS));
     assert_int_equal(state_of(scene->bus, "a", behind, NULL), HF_STATE_HELD);
     point_release("before_settle");
     door_open(doors[SLOW_DOOR]);
@@ -293,7 +293,7 @@ static void held_events_come_in_order_when_the_answer_is_lost(void **state)
     wait_for_state(scene, failing, HF_STATE_RETRYING);
     point_arm("before_settle", 1, POINT_STOP_THREAD);
     publish(scene->bus, "x", "k", "2");
-    assert_true(point_wait_blocked("before_settle", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_settle", DEADLINE_MS));
     struct calls calls = {FAULTY_APPLY, faulty_calls(FAULTY_APPLY)};
     faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
     point_release("before_settle");

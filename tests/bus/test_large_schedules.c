@@ -119,7 +119,7 @@ static void large_schedules_that_are_due_together_fire_once_each(void **state)
                             "SET next_at = date_trunc('second', clock_timestamp())");
     assert_ok(hf_start(scene->bus));
     assert_ok(hf_start(other));
-    int64_t until_us = mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = mono_us() + DEADLINE_MS * INT64_C(1000);
     while (fired.count < SCHEDULES) {
         assert_true(mono_us() < until_us);
         assert_ok(hf_read(scene->bus, NULL, 100, 100, &fired.cursor, note, &fired));
@@ -152,7 +152,7 @@ static void large_schedules_that_cannot_be_read_delay_no_others(void **state)
                      "interval '1 us' * (name = 's05')::integer, "
                      "zone = CASE name WHEN 's05' THEN zone ELSE 'No/Where' END");
     assert_ok(hf_start(scene->bus));
-    int64_t until_us = mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = mono_us() + DEADLINE_MS * INT64_C(1000);
     while (fired.count < 1) {
         assert_true(mono_us() < until_us);
         assert_ok(hf_read(scene->bus, NULL, 100, 100, &fired.cursor, note, &fired));

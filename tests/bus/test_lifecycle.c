@@ -93,7 +93,7 @@ static void a_stop_cancels_running_handlers(void **state)
     receipt = *publish(scene->bus, "x", NULL, "1");
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait_begun(recorder, 1));
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), 1);
     assert_int_not_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DONE);
 }
@@ -142,7 +142,7 @@ static struct obstacle lock_database(struct scene *scene, const char *tables)
     }
     assert_int_equal(sqlite3_open(scene->path, &obstacle.db), SQLITE_OK);
     sqlite3_db_config(obstacle.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    sqlite3_busy_timeout(obstacle.db, PATIENCE_MS); /* the bus may be writing just now */
+    sqlite3_busy_timeout(obstacle.db, DEADLINE_MS); /* the bus may be writing just now */
     assert_int_equal(sqlite3_exec(obstacle.db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     return obstacle;
 }
@@ -185,7 +185,7 @@ static void stop_while_locked(struct scene *scene, hf_mode mode, bool others)
     assert_status(stopped, HF_TIMEOUT);
     assert_true(took_us < 20000000);
     if (others) { /* the bus stays open, but has nothing any more that others need */
-        assert_ok(hf_stop(bus, PATIENCE_MS));
+        assert_ok(hf_stop(bus, DEADLINE_MS));
         subscribe(scene->bus, "a", "*", recorder, NULL);
         assert_ok(hf_start(scene->bus));
     } else {
@@ -229,7 +229,7 @@ static void many_subscriptions_that_cannot_be_given_back_take_no_longer_than_one
     assert_status(first, HF_TIMEOUT);
     assert_status(second, HF_TIMEOUT);
     assert_true(took_us < SUBSCRIPTIONS * 1000000 / 2);
-    assert_ok(hf_stop(bus, PATIENCE_MS));
+    assert_ok(hf_stop(bus, DEADLINE_MS));
     scene_close(scene, bus);
 }
 
@@ -250,7 +250,7 @@ static void closing_with_nothing_in_hand_does_not_wait_for_a_locked_database(voi
     int64_t begin_us, took_us;
     hf_bus *bus = NULL;
 
-    bus_options.timeout_ms = bus_options.shutdown_ms = PATIENCE_MS;
+    bus_options.timeout_ms = bus_options.shutdown_ms = DEADLINE_MS;
     assert_ok(hf_open(scene->url, &bus_options, &bus));
     subscribe(bus, "a", "*", recorder, &options);
     publish(bus, "x", NULL, "1");
@@ -263,7 +263,7 @@ static void closing_with_nothing_in_hand_does_not_wait_for_a_locked_database(voi
     took_us = mono_us() - begin_us;
     unlock_database(&obstacle);
     assert_status(closed, HF_OK);
-    assert_true(took_us < PATIENCE_MS * 1000 / 2);
+    assert_true(took_us < DEADLINE_MS * 1000 / 2);
     subscribe(scene->bus, "a", "*", recorder, NULL);
     publish(scene->bus, "x", NULL, "2");
     assert_ok(hf_start(scene->bus));
@@ -529,7 +529,7 @@ static void a_close_that_times_out_frees_when_the_handler_returns(void **state)
     recorder = scene_recorder(scene, NULL);
     subscribe(scene->bus, "a", "*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
-    assert_ok(hf_wait(scene->bus, "a", receipt.position, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", receipt.position, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), 1);
 }
 

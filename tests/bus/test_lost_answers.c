@@ -143,7 +143,7 @@ static void an_edited_payload_survives_an_answer_that_is_lost_while_stopping(voi
     assert_ok(hf_dead_retry(scene->bus, dead.dead_id, "\"edited\"", HF_AUTO_LENGTH));
     assert_true(recorder_wait_begun(recorder, 2));
     faulty_lose(FAULTY_APPLY, 1, 1, HF_UNKNOWN);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     faulty_reset();
     assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
     assert_string_equal(dead.payload, "\"edited\"");

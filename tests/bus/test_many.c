@@ -13,9 +13,11 @@
 
 #include "base/point.h"
 #include "bus/bus.h"
+#include "bus/deliver/tail.h"
 
 #define NAMES 40      /* of each mode */
 #define THREADS_MAX 8 /* of the whole process, while no handler runs */
+#define ALONE 50      /* events for one of them */
 #define STARTING 250  /* subscriptions that start at once */
 #define SLOW_MS 20    /* what a call of a slow store takes: longer than DISPATCHERS_LATE_US */
 
@@ -180,6 +182,36 @@ static void a_stop_ends_the_threads_of_all_subscriptions(void **state)
     }
 }
 
+static bool all_rest(void *ctx)
+{
+    const struct scene *scene = ctx;
+    return tail_resting(scene->bus->tail) == NAMES;
+}
+
+/* The others do not get a turn for it. */
+static void an_event_is_looked_at_only_by_those_that_it_is_for(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_handler_id ids[2 * NAMES];
+
+    assert_ok(hf_start(scene->bus));
+    subscribe_many(scene, recorder, HF_MODE_ORDERED, ids);
+    for (int i = 0; i < 3; i++) { /* until then they look by themselves */
+        publish(scene->bus, "all", NULL, "1");
+        assert_true(recorder_wait(recorder, (i + 1) * NAMES));
+    }
+    assert_true(wait_until(all_rest, scene));
+    int64_t turns = point_hits("dispatch_taken");
+    for (int i = 0; i < ALONE; i++) {
+        publish(scene->bus, "own.7", NULL, "1");
+        assert_true(recorder_wait(recorder, 3 * NAMES + i + 1));
+    }
+    turns = point_hits("dispatch_taken") - turns;
+    print_message("# %lld turns\n", (long long)turns);
+    assert_true(turns < ALONE * NAMES / 2);
+}
+
 /* ---- Starting -------------------------------------------------------------------------------- */
 
 /* Counts the dispatcher threads of a bus again and again. (By their names more would be found: a
@@ -217,7 +249,7 @@ static void start_many(struct scene *scene, hf_mode mode)
     counter = (struct counter){.dispatchers = &scene->bus->dispatchers};
     /* A machine that is busy must not look like a store that does not answer. */
     pthread_mutex_lock(&counter.dispatchers->mutex);
-    counter.dispatchers->stuck_us = PATIENCE_MS * INT64_C(1000);
+    counter.dispatchers->stuck_us = DEADLINE_MS * INT64_C(1000);
     pthread_mutex_unlock(&counter.dispatchers->mutex);
     assert_int_equal(pthread_create(&counter.thread, NULL, count_dispatchers, &counter), 0);
     hf_status started = hf_start(scene->bus);
@@ -349,6 +381,7 @@ static const struct part parts[] = {{"hang", hang_until_killed}};
 static const struct CMUnitTest tests[] = {
     scene_test(many_subscriptions_have_few_threads),
     scene_test(a_stop_ends_the_threads_of_all_subscriptions),
+    scene_test(an_event_is_looked_at_only_by_those_that_it_is_for),
     trouble_test(many_ordered_subscriptions_start_with_few_threads),
     trouble_test(many_shared_subscriptions_start_with_few_threads),
     scene_test(many_subscriptions_start_with_few_threads_at_full_speed),

@@ -21,7 +21,7 @@ static int stay(int argc, char **argv)
     hf_bus *bus = NULL;
 
     options.heartbeat_ms = 1000;
-    options.timeout_ms = PATIENCE_MS;
+    options.timeout_ms = DEADLINE_MS;
     options.node_id = argc > 2 ? argv[1] : NULL;
     if (argc < 3 || hf_open(argv[0], &options, &bus) != HF_OK) {
         return 1;
@@ -51,7 +51,7 @@ static int work(int argc, char **argv)
     hf_bus *bus = NULL;
 
     options.node_id = argc > 2 ? argv[1] : NULL;
-    options.timeout_ms = PATIENCE_MS;
+    options.timeout_ms = DEADLINE_MS;
     if (argc < 3 || hf_open(argv[0], &options, &bus) != HF_OK ||
         hf_subscribe(bus, "a", "*", never_end, argv[2], &subscription, NULL) != HF_OK ||
         hf_start(bus) != HF_OK) {

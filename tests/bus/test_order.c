@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-/* Between attempts of what is healed later: a hundred of them take longer than all patience. */
+/* Between attempts of what is healed later: a hundred of them take longer than any test waits. */
 #define HEALING_MS 1000
 
 static atomic_bool healed;
@@ -225,7 +225,7 @@ static void a_failing_event_holds_back_only_its_own_key(void **state)
     }
     bad[2] = *publish(scene->bus, "x", "bad", "3");
     assert_ok(hf_start(scene->bus));
-    assert_ok(hf_wait(scene->bus, "a", good, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", good, DEADLINE_MS));
     assert_true(wait_until(is_held, &(struct held_search){scene->bus, bad[1].id}));
     assert_true(wait_until(is_held, &(struct held_search){scene->bus, bad[2].id}));
     assert_int_equal(info_of(scene->bus, "a").held, 2);
@@ -394,8 +394,8 @@ static hf_receipt block_a_key(struct scene *scene, struct recorder *recorder, hf
     bad = *publish(scene->bus, "x", "k", "\"bad\"");
     *ret_held = *publish(scene->bus, "x", "k", "1");
     other = publish(scene->bus, "x", "free", "1")->position;
-    assert_ok(hf_wait(scene->bus, "a", bad.position, PATIENCE_MS));
-    assert_ok(hf_wait(scene->bus, "a", other, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", bad.position, DEADLINE_MS));
+    assert_ok(hf_wait(scene->bus, "a", other, DEADLINE_MS));
     assert_true(wait_until(is_held, &(struct held_search){scene->bus, ret_held->id}));
     assert_int_equal(state_of(scene->bus, "a", bad.id, NULL), HF_STATE_DEAD);
     assert_int_equal(recorder_calls(recorder, ret_held->position, NULL), 0);
@@ -436,7 +436,7 @@ static void with_block_key_the_key_waits_until_the_dead_letter_is_resolved(void 
 
     assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
     assert_ok(hf_dead_resolve(scene->bus, dead.dead_id, "me", "by hand"));
-    assert_ok(hf_wait(scene->bus, "a", held.position, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", held.position, DEADLINE_MS));
     assert_int_equal(recorder_calls(recorder, held.position, NULL), 1);
     assert_int_equal(recorder_calls(recorder, bad.position, NULL), 2);
     assert_int_equal(info_of(scene->bus, "a").blocked, 0);
@@ -455,7 +455,7 @@ static void a_blocked_key_stays_blocked_over_a_restart(void **state)
     assert_ok(hf_start(scene->bus));
     later = *publish(scene->bus, "x", "k", "1");
     other = *publish(scene->bus, "x", "free", "1");
-    assert_ok(hf_wait(scene->bus, "a", other.position, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", other.position, DEADLINE_MS));
     assert_true(wait_until(is_held, &(struct held_search){scene->bus, later.id}));
     assert_int_equal(recorder_calls(recorder, held.position, NULL), 0);
     assert_int_equal(recorder_calls(recorder, later.position, NULL), 0);

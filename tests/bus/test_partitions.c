@@ -113,7 +113,7 @@ static void a_poison_key_among_a_thousand_holds_back_only_itself(void **state)
     assert_ok(hf_start(scene->bus));
     assert_true(wait_until(healthy_are_done, recorder));
     assert_int_equal(recorder_calls(recorder, 0, "k3"), 1);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_int_equal(info_of(scene->bus, "a").checkpoint, 2000);
     assert_int_equal(info_of(scene->bus, "a").retrying, 1);
     assert_int_equal(info_of(scene->bus, "a").held, 1);
@@ -216,7 +216,7 @@ static void two_processes_share_the_partitions_and_keep_every_key_in_order(void 
     subscribe(pair.other, "a", "*", pair.two, &options);
     assert_ok(hf_start(pair.other));
     assert_true(wait_until(both_work, &pair));
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     mates_publish(pair.other, 20, 5);
     pair.published += 100;
     settle_all(pair.other, "a");

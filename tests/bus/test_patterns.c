@@ -97,7 +97,7 @@ static void wider_patterns_reach_a_process_that_already_runs(void **state)
     publish(scene->bus, "order.created", NULL, "2");
     receipt = *publish(scene->bus, "user.created", NULL, "3");
     assert_ok(hf_start(other));
-    assert_ok(hf_wait(other, "a", receipt.position, PATIENCE_MS));
+    assert_ok(hf_wait(other, "a", receipt.position, DEADLINE_MS));
     assert_int_equal(recorder_count(new), 2);
     assert_int_equal(recorder_count(old), 1);
 }

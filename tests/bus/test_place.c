@@ -205,7 +205,7 @@ static void a_replay_that_is_stopped_goes_on_with_all_that_is_left(void **state)
     door_open(about.door);
     assert_true(wait_until(second_pass_runs, recorder));
     assert_int_equal(recorder_calls(recorder, 3, NULL), 1);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
 
     recorder->decide = NULL;
     assert_ok(hf_start(scene->bus));
@@ -292,14 +292,14 @@ static void seeking_drops_retries_and_keeps_dead_letters(void **state)
     publish(scene->bus, "dead", NULL, "1");
     retried = *publish(scene->bus, "retry", NULL, "1");
     assert_true(recorder_wait(failing, 1));
-    assert_ok(hf_wait(scene->bus, "a", 1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", 1, DEADLINE_MS));
     assert_ok(hf_stop(scene->bus, -1));
     assert_int_equal(state_of(scene->bus, "a", retried.id, NULL), HF_STATE_RETRYING);
     assert_ok(hf_seek(scene->bus, "a", (hf_place){HF_PLACE_NOW, -1}, HF_OFF, NULL));
     assert_int_equal(info_of(scene->bus, "a").retrying, 0);
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
     assert_int_equal(info_of(scene->bus, "a").lag, 0);
-    assert_ok(hf_wait(scene->bus, "a", -1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", -1, DEADLINE_MS));
 }
 
 static void a_dry_seek_changes_nothing(void **state)
@@ -386,7 +386,7 @@ static void pausing_lets_the_running_handler_finish(void **state)
     assert_true(door_wait_inside(recorder->door, 1));
     assert_ok(hf_pause(scene->bus, "a", NULL));
     door_open(recorder->door);
-    assert_ok(hf_wait(scene->bus, "a", first.position, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", first.position, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), 1);
     assert_int_equal(state_of(scene->bus, "a", first.id, NULL), HF_STATE_DONE);
 }
@@ -411,7 +411,7 @@ static void a_pause_holds_for_every_handle_and_over_a_restart(void **state)
     assert_status(hf_wait(other, "a", receipt.position, 100), HF_TIMEOUT);
     assert_int_equal(recorder_count(recorder), 0);
     assert_ok(hf_resume(other, "a"));
-    assert_ok(hf_wait(other, "a", receipt.position, PATIENCE_MS));
+    assert_ok(hf_wait(other, "a", receipt.position, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), 1);
 }
 
@@ -434,18 +434,18 @@ static void a_pause_holds_for_a_process_that_begins_at_that_moment(void **state)
     subscribe(scene->bus, "a", "*", recorder, NULL);
     point_arm("after_refresh", 1, POINT_STOP_THREAD);
     assert_ok(hf_start(scene->bus));
-    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    assert_true(point_wait_blocked("after_refresh", DEADLINE_MS));
     assert_ok(hf_pause(other, "a", "stop"));
     receipt = *publish(other, "x", NULL, "1");
     point_arm("after_step", 1, POINT_STOP_THREAD);
     point_release("after_refresh");
-    assert_true(point_wait_blocked("after_step", PATIENCE_MS));
+    assert_true(point_wait_blocked("after_step", DEADLINE_MS));
     assert_status(hf_wait(other, "a", receipt.position, 500), HF_TIMEOUT);
     point_release("after_step");
     assert_status(hf_wait(other, "a", receipt.position, 500), HF_TIMEOUT);
     assert_int_equal(recorder_count(recorder), 0);
     assert_ok(hf_resume(other, "a"));
-    assert_ok(hf_wait(other, "a", receipt.position, PATIENCE_MS));
+    assert_ok(hf_wait(other, "a", receipt.position, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), 1);
 }
 

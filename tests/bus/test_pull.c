@@ -73,7 +73,7 @@ static size_t claim_soon(hf_bus *bus, int32_t *ret_attempt, char lease[HF_LEASE_
 {
     hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
     hf_batch *batch = NULL;
-    options.wait_ms = PATIENCE_MS;
+    options.wait_ms = DEADLINE_MS;
     assert_ok(hf_claim(bus, "s", &options, &batch));
     size_t count = hf_batch_count(batch);
     *ret_attempt = count ? hf_batch_attempt(batch, 0) : -1;
@@ -223,12 +223,12 @@ static void a_publish_wakes_a_waiting_claim(void **state)
 {
     struct scene *scene = *state;
     create(scene->bus, "s", NULL);
-    start_waiting(scene->bus, PATIENCE_MS);
+    start_waiting(scene->bus, DEADLINE_MS);
     publish_jobs(scene_open(scene, NULL), 1);
     pthread_join(waiting.thread, NULL);
     assert_int_equal(waiting.status, HF_OK);
     assert_int_equal(waiting.count, 1);
-    assert_true(waiting.took_us < PATIENCE_MS * 1000 / 2);
+    assert_true(waiting.took_us < DEADLINE_MS * 1000 / 2);
 }
 
 static void a_claim_waits_its_time_for_nothing(void **state)
@@ -253,11 +253,11 @@ static void a_waiting_claim_sees_a_retry_become_due(void **state)
     assert_int_equal(claim_lease(scene->bus, -1, lease), 1);
     int64_t begin_us = mono_us();
     assert_ok(hf_nack(scene->bus, "s", lease, NULL, 0, 200, "later"));
-    start_waiting(scene->bus, PATIENCE_MS);
+    start_waiting(scene->bus, DEADLINE_MS);
     pthread_join(waiting.thread, NULL);
     assert_int_equal(waiting.count, 1);
     assert_true(mono_us() - begin_us >= 200000);
-    assert_true(waiting.took_us < PATIENCE_MS * 1000 / 2);
+    assert_true(waiting.took_us < DEADLINE_MS * 1000 / 2);
 }
 
 static void shutdown_ends_a_waiting_claim(void **state)
@@ -266,11 +266,11 @@ static void shutdown_ends_a_waiting_claim(void **state)
     create(scene->bus, "s", NULL);
     hf_batch *batch = claim(scene->bus);
     hf_batch_free(batch);
-    start_waiting(scene->bus, PATIENCE_MS);
+    start_waiting(scene->bus, DEADLINE_MS);
     assert_ok(hf_shutdown(scene->bus, -1));
     pthread_join(waiting.thread, NULL);
     assert_int_equal(waiting.status, HF_CLOSED);
-    assert_true(waiting.took_us < PATIENCE_MS * 1000 / 2);
+    assert_true(waiting.took_us < DEADLINE_MS * 1000 / 2);
 }
 
 /* ---- Settling -------------------------------------------------------------------------------- */
@@ -581,7 +581,7 @@ static void an_event_whose_leases_all_expire_is_buried_unseen(void **state)
     assert_int_equal(claim_soon(scene->bus, &attempt, lease), 1);
     assert_int_equal(attempt, 2);
     /* The second lease runs out; the next claim buries the event and finds the new one. */
-    start_waiting(scene->bus, PATIENCE_MS);
+    start_waiting(scene->bus, DEADLINE_MS);
     struct dead dead;
     while (dead_of(scene->bus, "s", &dead, 1) == 0) {
         usleep(1000);
@@ -702,7 +702,7 @@ static void events_settled_while_a_nack_was_under_way_stay_settled(void **state)
     assert_int_equal(claim_lease(scene->bus, -1, nacking.lease), 3);
     point_arm("lease_read_before_settle", 1, POINT_STOP_THREAD);
     assert_int_equal(pthread_create(&thread, NULL, nack_all, &nacking), 0);
-    assert_true(point_wait_blocked("lease_read_before_settle", PATIENCE_MS));
+    assert_true(point_wait_blocked("lease_read_before_settle", DEADLINE_MS));
     assert_ok(hf_ack(scene->bus, "s", nacking.lease, two, 1));
     point_release("lease_read_before_settle");
     pthread_join(thread, NULL);

@@ -102,7 +102,7 @@ static void go_down_and_come_back(struct scene *scene, hf_subscription_options o
     diary_write(diary_path, "GO");
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     pid = actor_start("work", scene->url, diary_path, NULL);
-    if (hf_wait(scene->bus, "a", -1, PATIENCE_MS) != HF_OK) {
+    if (hf_wait(scene->bus, "a", -1, DEADLINE_MS) != HF_OK) {
         actor_kill(pid);
     }
     diary_write(diary_path, "END");
@@ -202,7 +202,7 @@ static void keep_order_over_a_reboot(struct scene *scene, hf_subscription_option
     diary_write(diary_path, "GO");
     assert_ok(hf_open(scene->url, &scene->options, &scene->bus));
     pid = actor_start("work", scene->url, diary_path, NULL);
-    if (hf_wait(scene->bus, "a", -1, PATIENCE_MS) != HF_OK) {
+    if (hf_wait(scene->bus, "a", -1, DEADLINE_MS) != HF_OK) {
         actor_kill(pid);
     }
     diary_write(diary_path, "END");

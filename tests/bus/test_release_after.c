@@ -65,14 +65,14 @@ static void releasing_for_later_counts_no_attempt_and_forgets_none(void **state)
     create(scene->bus);
     publish(scene->bus, "job.new", NULL, "{}");
     for (int i = 0; i < 5; i++) { /* more often than attempts_max */
-        assert_int_equal(claim(scene->bus, PATIENCE_MS, &attempt, lease), 1);
+        assert_int_equal(claim(scene->bus, DEADLINE_MS, &attempt, lease), 1);
         assert_int_equal(attempt, 1);
         assert_ok(hf_release_after(scene->bus, "s", lease, NULL, 0, i));
     }
-    assert_int_equal(claim(scene->bus, PATIENCE_MS, &attempt, lease), 1);
+    assert_int_equal(claim(scene->bus, DEADLINE_MS, &attempt, lease), 1);
     assert_ok(hf_nack(scene->bus, "s", lease, NULL, 0, 0, "once"));
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(claim(scene->bus, PATIENCE_MS, &attempt, lease), 1);
+        assert_int_equal(claim(scene->bus, DEADLINE_MS, &attempt, lease), 1);
         assert_int_equal(attempt, 2);
         assert_ok(hf_release_after(scene->bus, "s", lease, NULL, 0, 1));
     }

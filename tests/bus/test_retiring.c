@@ -235,7 +235,7 @@ static struct recorder *retire_until_the_end(struct scene *scene)
     settle_all(scene->bus, "a");
     point_arm("before_finish", 1, POINT_STOP_THREAD);
     assert_ok(hf_unsubscribe(scene->bus, id));
-    assert_true(point_wait_blocked("before_finish", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_finish", DEADLINE_MS));
     return recorder;
 }
 
@@ -268,10 +268,10 @@ static void a_subscription_that_gets_handlers_before_its_workers_end_goes_on(voi
     publish(scene->bus, "x", NULL, "2"); /* for a second worker */
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
-    assert_true(point_wait_blocked("worker_begins", PATIENCE_MS));
+    assert_true(point_wait_blocked("worker_begins", DEADLINE_MS));
     point_arm("before_drain", 1, POINT_STOP_THREAD);
     assert_ok(hf_unsubscribe(scene->bus, id));
-    assert_true(point_wait_blocked("before_drain", PATIENCE_MS));
+    assert_true(point_wait_blocked("before_drain", DEADLINE_MS));
     subscribe(scene->bus, "a", "*", recorder, NULL);
     point_release("worker_begins");
     point_release("before_drain");
@@ -288,7 +288,7 @@ static void a_stop_waits_for_a_subscription_that_is_being_given_back(void **stat
 
     assert_status(hf_stop(scene->bus, 0), HF_TIMEOUT);
     point_release("before_finish");
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     other = scene_open(scene, NULL);
     subscribe(other, "a", "*", recorder, NULL);
     publish(other, "x", NULL, "2");
@@ -370,7 +370,7 @@ static void a_stop_waits_for_a_handler_that_has_unsubscribed_itself(void **state
     assert_true(door_wait_inside(recorder->extra, 1));
     assert_status(hf_stop(scene->bus, 0), HF_TIMEOUT);
     door_open(recorder->extra);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_true(recorder_get(recorder, 0).end_us > 0);
     assert_ok(hf_close(&scene->bus));
     assert_true(mem_live() <= live);
@@ -459,7 +459,7 @@ static void two_subscriptions_unsubscribed_at_once_are_both_taken_out(void **sta
     leaver.id = subscribe(scene->bus, "b", "*", recorder, NULL);
     point_arm("reaped", 1, POINT_STOP_THREAD);
     assert_int_equal(pthread_create(&thread, NULL, leave, &leaver), 0);
-    assert_true(point_wait_blocked("reaped", PATIENCE_MS));
+    assert_true(point_wait_blocked("reaped", DEADLINE_MS));
     assert_ok(hf_unsubscribe(scene->bus, id));
     point_release("reaped");
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -485,7 +485,7 @@ static void a_lease_that_becomes_shorter_meanwhile_is_not_forgotten(void **state
     id = subscribe(scene->bus, "c", "*", recorder, &options);
     point_arm("leases_looked_at", 1, POINT_STOP_THREAD);
     assert_int_equal(pthread_create(&thread, NULL, leave, &leaver), 0);
-    assert_true(point_wait_blocked("leases_looked_at", PATIENCE_MS));
+    assert_true(point_wait_blocked("leases_looked_at", DEADLINE_MS));
     watch_lease(scene->bus, 400);
     point_release("leases_looked_at");
     assert_int_equal(pthread_join(thread, NULL), 0);

@@ -380,7 +380,7 @@ static void the_pause_counts_from_the_end_of_the_attempt(void **state)
 
     recorder->door = scene_door(scene);
     options.attempts_max = 2;
-    options.handler_timeout_ms = 10 * PATIENCE_MS;
+    options.handler_timeout_ms = 10 * DEADLINE_MS;
     options.retry_base_ms = LATE_MS;
     options.retry_max_ms = LATE_MS;
     options.retry_jitter_percent = 0;
@@ -390,7 +390,7 @@ static void the_pause_counts_from_the_end_of_the_attempt(void **state)
     assert_true(door_wait_inside(recorder->door, 1));
     point_arm("after_refresh", 1, POINT_STOP_THREAD);
     publish(scene->bus, "y", NULL, "1");
-    assert_true(point_wait_blocked("after_refresh", PATIENCE_MS));
+    assert_true(point_wait_blocked("after_refresh", DEADLINE_MS));
     stopped_us = mono_us();
     reports = point_hits("before_report");
     assert_true(wait_until(is_late, &stopped_us));
@@ -437,7 +437,7 @@ static void a_waiting_retry_occupies_no_worker(void **state)
     bad = *publish(scene->bus, "x", "bad", "\"bad\"");
     for (int i = 0; i < 10; i++) {
         assert_ok(
-            hf_wait(scene->bus, "a", publish(scene->bus, "x", "k", "1")->position, PATIENCE_MS));
+            hf_wait(scene->bus, "a", publish(scene->bus, "x", "k", "1")->position, DEADLINE_MS));
     }
     assert_int_equal(state_of(scene->bus, "a", bad.id, &attempts), HF_STATE_RETRYING);
     assert_int_equal(attempts, 1);

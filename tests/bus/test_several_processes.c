@@ -203,7 +203,7 @@ static void in_single_mode_the_newest_process_takes_over_without_asking(void **s
     owned = wait_until(second_owns, scene->bus);
     publish(scene->bus, "x", NULL, "2");
     publish(scene->bus, "x", NULL, "3");
-    settled = hf_wait(scene->bus, "a", -1, PATIENCE_MS);
+    settled = hf_wait(scene->bus, "a", -1, DEADLINE_MS);
     actor_kill(first);
     actor_kill(second);
     assert_true(owned);
@@ -224,7 +224,7 @@ static void in_single_mode_the_older_process_gives_up(void **state)
     owned &= wait_until(second_owns, scene->bus);
     for (int i = 0; i < 20 && settled == HF_OK; i++) {
         publish(scene->bus, "x", NULL, "1");
-        settled = hf_wait(scene->bus, "a", -1, PATIENCE_MS);
+        settled = hf_wait(scene->bus, "a", -1, DEADLINE_MS);
         still &= second_owns(scene->bus);
         usleep(50000); /* long enough for the other to want it back */
     }

@@ -66,7 +66,7 @@ static void any_number_of_events_pass_a_slow_one(void **state)
     options.concurrency = 2;
     options.batch = 5;
     options.inflight_max = 10;
-    options.handler_timeout_ms = 10 * PATIENCE_MS;
+    options.handler_timeout_ms = 10 * DEADLINE_MS;
     subscribe(scene->bus, "a", "*", recorder, &options);
     for (int i = 0; i < EVENTS; i++) {
         publish(scene->bus, "x", NULL, "1");

@@ -209,7 +209,7 @@ static void waiting_for_everything_includes_retries(void **state)
     subscribe(scene->bus, "s", "a.*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
     publish_some(scene->bus, 3);
-    assert_ok(hf_wait(scene->bus, "s", -1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "s", -1, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), 9);
     assert_int_equal(info_of(scene->bus, "s").lag, 0);
 }
@@ -222,18 +222,18 @@ static void waiting_for_one_event_does_not_wait_for_later_ones(void **state)
     subscribe(scene->bus, "s", "a.*", recorder, NULL);
     assert_ok(hf_start(scene->bus));
     publish_some(scene->bus, 1);
-    assert_ok(hf_wait(scene->bus, "s", 1, PATIENCE_MS));
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "s", 1, DEADLINE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     recorder->door = door;
     assert_ok(hf_start(scene->bus));
     publish_some(scene->bus, 1);
     assert_true(door_wait_inside(door, 1));
-    assert_ok(hf_wait(scene->bus, "s", 1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "s", 1, DEADLINE_MS));
     assert_status(hf_wait(scene->bus, "s", 2, 50), HF_TIMEOUT);
     assert_status(hf_wait(scene->bus, NULL, 2, 0), HF_TIMEOUT);
     assert_said("1 subscription has not got that far");
     door_open(door);
-    assert_ok(hf_wait(scene->bus, "s", 2, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "s", 2, DEADLINE_MS));
 }
 
 static void waiting_counts_dead_and_unmatched_events_as_settled(void **state)

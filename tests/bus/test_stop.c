@@ -28,7 +28,7 @@ static void start_without_scheduler(struct scene *scene)
 {
     faulty_stop(FAULTY_TIMERS, 1);
     assert_ok(hf_start(scene->bus));
-    assert_true(faulty_stopped(FAULTY_TIMERS, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_TIMERS, DEADLINE_MS));
 }
 
 /* Starts, lets the first event be handled, and has the dispatcher wait for the store. */
@@ -39,7 +39,7 @@ static void start_until_the_dispatcher_waits(struct scene *scene, struct recorde
     assert_int_equal(recorder_count(recorder), 1);
     faulty_stop(FAULTY_STANDING, 1);
     publish(scene->bus, "x", NULL, "2");
-    assert_true(faulty_stopped(FAULTY_STANDING, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_STANDING, DEADLINE_MS));
 }
 
 static void stop_without_an_answer(struct scene *scene, int64_t timeout_ms)
@@ -64,7 +64,7 @@ static void a_stop_cancels_handlers_although_the_scheduler_waits_for_the_store(v
     assert_int_equal(recorder_count(recorder), 1);
     assert_true(recorder_get(recorder, 0).end_us > 0);
     faulty_go(FAULTY_TIMERS);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
 }
 
 static void a_dispatcher_that_waits_for_the_store_is_not_waited_for(void **state)
@@ -79,7 +79,7 @@ static void a_dispatcher_that_waits_for_the_store_is_not_waited_for(void **state
     stop_without_an_answer(scene, 0);
     stop_without_an_answer(scene, 0);
     faulty_go(FAULTY_STANDING);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     /* The bus stays open, but has nothing any more that others need. */
     healthy = scene_open(scene, NULL);
     subscribe(healthy, "a", "*", next, NULL);
@@ -122,10 +122,10 @@ static void a_worker_that_waits_for_its_transaction_is_not_waited_for(void **sta
     publish(scene->bus, "x", NULL, "1");
     faulty_stop(FAULTY_TX_BEGIN, 1);
     assert_ok(hf_start(scene->bus));
-    assert_true(faulty_stopped(FAULTY_TX_BEGIN, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_TX_BEGIN, DEADLINE_MS));
     stop_without_an_answer(scene, 0);
     faulty_go(FAULTY_TX_BEGIN);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
     assert_ok(hf_start(scene->bus));
     settle_all(scene->bus, "a");
     assert_true(recorder_count(recorder) >= 1);
@@ -194,7 +194,7 @@ static void *shut_down(void *ctx)
 {
     struct scene *scene = ctx;
 
-    return (void *)(intptr_t)hf_shutdown(scene->bus, PATIENCE_MS);
+    return (void *)(intptr_t)hf_shutdown(scene->bus, DEADLINE_MS);
 }
 
 static void a_stop_cancels_handlers_while_asynchronous_publishes_are_stored(void **state)
@@ -213,7 +213,7 @@ static void a_stop_cancels_handlers_while_asynchronous_publishes_are_stored(void
     assert_true(recorder_wait_begun(recorder, 1));
     faulty_stop(FAULTY_APPLY, 1);
     assert_ok(hf_publish_async(scene->bus, &event, count_answer, NULL));
-    assert_true(faulty_stopped(FAULTY_APPLY, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_APPLY, DEADLINE_MS));
     assert_int_equal(pthread_create(&thread, NULL, shut_down, scene), 0);
     told = recorder_wait(recorder, 1);
     faulty_go(FAULTY_APPLY);
@@ -239,7 +239,7 @@ static void a_stop_tries_once_to_store_results(void **state)
     assert_status(hf_stop(scene->bus, 100), HF_TIMEOUT);
     assert_int_equal(point_hits("finish") - before, 1);
     faulty_fail(FAULTY_APPLY, 1, 0, HF_OK);
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
 }
 
 /* The first event is done, every other waits until it is cancelled. */
@@ -262,12 +262,12 @@ static void after_a_stop_that_leaves_a_dispatcher_behind_handlers_still_time_out
     settle_all(scene->bus, "a");
     faulty_stop(FAULTY_STANDING, 1);
     publish(scene->bus, "x", NULL, "1");
-    assert_true(faulty_stopped(FAULTY_STANDING, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_STANDING, DEADLINE_MS));
     assert_status(hf_stop(scene->bus, 0), HF_TIMEOUT);
     faulty_go(FAULTY_STANDING);
     assert_ok(hf_start(scene->bus));
     assert_true(recorder_wait_begun(recorder, 3)); /* the second was cancelled, and comes again */
-    assert_ok(hf_stop(scene->bus, PATIENCE_MS));
+    assert_ok(hf_stop(scene->bus, DEADLINE_MS));
 }
 
 static const struct CMUnitTest tests[] = {

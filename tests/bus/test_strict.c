@@ -102,7 +102,7 @@ static int64_t block_all(struct scene *scene, struct recorder *recorder)
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish_four(scene->bus);
     assert_ok(hf_start(scene->bus));
-    assert_ok(hf_wait(scene->bus, "a", 1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "a", 1, DEADLINE_MS));
     assert_true(wait_until(are_held, &(struct held_search){scene->bus, 3}));
     assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
     return dead.dead_id;
@@ -216,7 +216,7 @@ static void events_behind_a_failing_one_are_not_stored_as_held(void **state)
     }
     if (recorder_count(recorder) == 1) { /* the second attempt has not come yet */
         assert_true(info_of(scene->bus, "a").held <= 8);
-        assert_true(strstr(info_of(scene->bus, "a").not_moving, "1 failed event waits") ||
+        assert_true(strstr(info_of(scene->bus, "a").not_moving, "1 event waits for its") ||
                     recorder_count(recorder) > 1);
     }
     settle_all(scene->bus, "a");

@@ -38,7 +38,7 @@ static void every_follower_gets_every_event_once(void **state)
         chance_seed(&chance, seed);
         struct store *store = fixture_open(*state, "one");
         struct tail *tail;
-        must_answer(HF_OK, tail_new(store, &tail));
+        must_answer(HF_OK, tail_new(store, NULL, &tail));
         struct taker takers[TAKERS];
         begin(tail, takers, TAKERS);
         for (int step = 0; step < STEPS; step++) {
@@ -71,7 +71,7 @@ static void a_follower_that_was_slow_reads_alone_until_it_has_caught_up(void **s
     struct store *store = fixture_open(*state, "one");
     struct tail *tail;
     struct taker takers[TAKERS];
-    must_answer(HF_OK, tail_new(store, &tail));
+    must_answer(HF_OK, tail_new(store, NULL, &tail));
     begin(tail, takers, TAKERS);
     must_hold(follower_is_at_tail(takers[0].follower));
     for (int i = 0; i < MORE_THAN_IS_KEPT; i += 500) {
@@ -97,7 +97,7 @@ static void few_followers_read_alone(void **state)
     struct store *store = fixture_open(*state, "one");
     struct tail *tail;
     struct taker takers[TAIL_FOLLOWERS_MIN];
-    must_answer(HF_OK, tail_new(store, &tail));
+    must_answer(HF_OK, tail_new(store, NULL, &tail));
     begin(tail, takers, TAIL_FOLLOWERS_MIN);
     must_hold(follower_is_at_tail(takers[0].follower));
     taker_end(&takers[TAIL_FOLLOWERS_MIN - 1]);
@@ -128,7 +128,7 @@ static void followers_that_look_for_the_same_news_make_the_store_be_read_once(vo
     struct store *store = open_faulty(*state);
     struct tail *tail;
     struct taker takers[TAKERS];
-    must_answer(HF_OK, tail_new(store, &tail));
+    must_answer(HF_OK, tail_new(store, NULL, &tail));
     begin(tail, takers, TAKERS);
     append_count(store, "a", 1);
     int64_t reads = faulty_calls(FAULTY_READER_NEXT);
@@ -149,7 +149,7 @@ static void a_read_that_the_store_refuses_is_repeated_by_the_next_follower(void 
     struct tail *tail;
     struct taker takers[TAKERS];
     bool more;
-    must_answer(HF_OK, tail_new(store, &tail));
+    must_answer(HF_OK, tail_new(store, NULL, &tail));
     begin(tail, takers, TAKERS);
     append_count(store, "a", 2);
     faulty_fail(FAULTY_READER_NEXT, 1, 1, HF_UNAVAILABLE);
@@ -168,7 +168,7 @@ static void all_followers_are_stale_when_their_reader_is(void **state)
     struct tail *tail;
     struct taker takers[TAKERS];
     bool more;
-    must_answer(HF_OK, tail_new(store, &tail));
+    must_answer(HF_OK, tail_new(store, NULL, &tail));
     begin(tail, takers, TAKERS);
     append_count(store, "a", 2);
     faulty_fail(FAULTY_READER_NEXT, 1, 1, HF_STALE);
@@ -203,7 +203,7 @@ static void a_follower_is_closed_while_another_one_waits_for_the_store(void **st
     struct store *store = open_faulty(*state);
     struct tail *tail;
     struct taker takers[TAKERS];
-    must_answer(HF_OK, tail_new(store, &tail));
+    must_answer(HF_OK, tail_new(store, NULL, &tail));
     begin(tail, takers, TAKERS);
     append_count(store, "a", 1);
     faulty_stop(FAULTY_READER_NEXT, 1);

@@ -126,7 +126,7 @@ static hf_verdict obey_cancel(const hf_event *event, hf_delivery *delivery,
     if (hf_delivery_attempt(delivery) > 1) {
         return HF_ACK;
     }
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
+    for (int i = 0; i < DEADLINE_MS && !hf_delivery_cancelled(delivery); i++) {
         usleep(1000);
     }
     atomic_store((atomic_bool *)recorder->extra, hf_delivery_cancelled(delivery) == 1);
@@ -156,7 +156,7 @@ static hf_verdict obey_without_dispatcher(const hf_event *event, hf_delivery *de
 {
     if (hf_delivery_attempt(delivery) == 1) {
         point_arm("after_refresh", 1, POINT_STOP_THREAD);
-        point_wait_blocked("after_refresh", PATIENCE_MS);
+        point_wait_blocked("after_refresh", DEADLINE_MS);
     }
     return obey_cancel(event, delivery, recorder);
 }
@@ -229,7 +229,7 @@ static void too_many_stuck_handlers_pause_the_subscription_with_a_reason(void **
     recorder = scene_recorder(scene, NULL);
     subscribe(scene->bus, "b", "*", recorder, NULL);
     next = *publish(scene->bus, "x", NULL, "2");
-    assert_ok(hf_wait(scene->bus, "b", next.position, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "b", next.position, DEADLINE_MS));
     assert_int_equal(recorder_count(recorder), 11);
 }
 
@@ -273,7 +273,7 @@ static void timeouts_are_the_subscriptions_own(void **state)
     hasty->extra = patient->extra = scene_door(scene);
     options.attempts_max = 100;
     subscribe(scene->bus, "hasty", "*", hasty, &options);
-    options.handler_timeout_ms = 2 * PATIENCE_MS;
+    options.handler_timeout_ms = 2 * DEADLINE_MS;
     subscribe(scene->bus, "patient", "*", patient, &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "\"slow\"");

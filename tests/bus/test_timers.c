@@ -3,8 +3,8 @@
  * happens, and without a short wait_period_ms, nothing wakes it up by chance.
  *
  * Everything is published before the bus starts, so that what a start makes known is over when the
- * moment comes that counts. There are no limits of time but the patience of all tests: who misses
- * his moment sleeps for an hour.
+ * moment comes that counts. There are no limits of time but the one of all tests: a thread that
+ * misses its moment sleeps for an hour.
  */
 #include "support_scene.h"
 

@@ -672,7 +672,7 @@ static void handlers_that_deadlock_both_get_through(void **state)
     recorder->extra = door;
     options.attempts_max = 1;
     options.concurrency = 2;
-    options.tx_max_ms = PATIENCE_MS;
+    options.tx_max_ms = DEADLINE_MS;
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", "x", "1");
     publish(scene->bus, "y", "y", "1");

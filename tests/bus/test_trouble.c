@@ -204,7 +204,7 @@ static void delivery_goes_on_after_a_long_outage(void **state)
     }
     assert_status(hf_wait(healthy, "a", 21, 300), HF_TIMEOUT);
     faulty_reset();
-    assert_ok(hf_wait(healthy, "a", 21, PATIENCE_MS));
+    assert_ok(hf_wait(healthy, "a", 21, DEADLINE_MS));
     for (int64_t position = 1; position <= 21; position++) {
         assert_true(recorder_calls(recorder, position, NULL) >= 1);
     }

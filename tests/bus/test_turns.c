@@ -69,7 +69,7 @@ static hf_subscription_options turns_options(int32_t concurrency)
 
     options.from.kind = HF_PLACE_START;
     options.concurrency = concurrency;
-    options.handler_timeout_ms = 10 * PATIENCE_MS;
+    options.handler_timeout_ms = 10 * DEADLINE_MS;
     return options;
 }
 
@@ -249,10 +249,10 @@ static void short_timeouts_do_not_make_the_dispatcher_read(void **state)
     hf_subscription_options options = turns_options(1);
 
     options.handler_timeout_ms = 10;
-    options.retry_base_ms = 10 * PATIENCE_MS;
-    options.retry_max_ms = 10 * PATIENCE_MS;
+    options.retry_base_ms = 10 * DEADLINE_MS;
+    options.retry_max_ms = 10 * DEADLINE_MS;
     options.breaker = HF_ON;
-    options.breaker_pause_ms = 10 * PATIENCE_MS;
+    options.breaker_pause_ms = 10 * DEADLINE_MS;
     subscribe(scene->bus, "a", "*", scene_recorder(scene, fail_always), &options);
     for (int i = 0; i < 200; i++) {
         publish(scene->bus, "x", NULL, "1");
@@ -292,7 +292,7 @@ static void an_open_breaker_without_events_makes_no_queries(void **state)
     hf_subscription_options options = turns_options(1);
     struct rest rest = {-1, 0};
 
-    options.wait_period_ms = 10 * PATIENCE_MS;
+    options.wait_period_ms = 10 * DEADLINE_MS;
     options.attempts_max = 1;
     options.breaker = HF_ON;
     options.breaker_events = 1;
@@ -330,7 +330,7 @@ static int64_t begin_to_ask(struct scene *scene)
     struct rest rest = {-1, 0};
     int64_t asked;
 
-    options.wait_period_ms = 10 * PATIENCE_MS;
+    options.wait_period_ms = 10 * DEADLINE_MS;
     subscribe(scene->bus, "a", "x", scene_recorder(scene, NULL), &options);
     assert_ok(hf_start(scene->bus));
     publish(scene->bus, "x", NULL, "1");
@@ -358,7 +358,7 @@ static void an_idle_subscription_does_not_ask_a_slow_server_again_and_again(void
 
     asked = begin_to_ask(*state);
     point_arm("after_nudge", 1, POINT_STOP_THREAD);
-    assert_true(point_wait_blocked("after_nudge", PATIENCE_MS));
+    assert_true(point_wait_blocked("after_nudge", DEADLINE_MS));
     for (bool again = true; again && times < ASKED_MAX; times++) {
         asked = faulty_calls(FAULTY_STANDING);
         answer_late();
@@ -398,8 +398,8 @@ static void held_events_of_a_lost_partition_keep_no_dispatcher_awake(void **stat
 
     door = scene_door(scene);
     recorder->extra = scene_door(scene);
-    options.retry_base_ms = 10 * PATIENCE_MS;
-    options.retry_max_ms = 10 * PATIENCE_MS;
+    options.retry_base_ms = 10 * DEADLINE_MS;
+    options.retry_max_ms = 10 * DEADLINE_MS;
     publish(scene->bus, "slow", "k", "1");
     publish(scene->bus, "bad", "l", "1");
     publish(scene->bus, "bad", "l", "1");

@@ -86,7 +86,7 @@ static hf_verdict write_late_without_dispatcher(const hf_event *event, hf_delive
     }
     if (strcmp(event->type, "x") == 0 && hf_delivery_attempt(delivery) == 1) {
         point_arm("after_refresh", 1, POINT_STOP_THREAD);
-        for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
+        for (int i = 0; i < DEADLINE_MS && !hf_delivery_cancelled(delivery); i++) {
             usleep(1000);
         }
         door_pass(slow->door);
@@ -154,7 +154,7 @@ static hf_verdict time_the_cancelling(const hf_event *event, hf_delivery *delive
     int64_t begin_us = mono_us();
 
     (void)event;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(delivery); i++) {
+    for (int i = 0; i < DEADLINE_MS && !hf_delivery_cancelled(delivery); i++) {
         usleep(1000);
     }
     if (mono_us() - begin_us < atomic_load(&hasty->shortest_us)) {
@@ -198,7 +198,7 @@ static void outlast(sqlite3_context *context, int count, sqlite3_value **values)
 {
     (void)count;
     (void)values;
-    for (int i = 0; i < PATIENCE_MS && !hf_delivery_cancelled(sqlite3_user_data(context)); i++) {
+    for (int i = 0; i < DEADLINE_MS && !hf_delivery_cancelled(sqlite3_user_data(context)); i++) {
         usleep(1000);
     }
     usleep(20000); /* so that the rollback is tried meanwhile: it cannot succeed */
@@ -293,7 +293,7 @@ static void a_statement_that_outlasts_a_stop_is_undone_when_it_ends(void **state
     effects_make(scene);
     standing = (struct standing){scene_door(scene), scene_door(scene)};
     recorder->extra = &standing;
-    options.tx_max_ms = options.handler_timeout_ms = PATIENCE_MS;
+    options.tx_max_ms = options.handler_timeout_ms = DEADLINE_MS;
     other = scene_open(scene, NULL);
     subscribe(scene->bus, "a", "*", recorder, &options);
     publish(scene->bus, "x", NULL, "1");

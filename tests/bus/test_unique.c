@@ -97,7 +97,7 @@ static void of_asynchronous_publishes_with_one_unique_key_one_is_stored(void **s
         assert_ok(hf_publish_async(scene->bus, &event, count_answer, &answers));
         key[0] = 'x';
     }
-    assert_ok(hf_flush(scene->bus, PATIENCE_MS));
+    assert_ok(hf_flush(scene->bus, DEADLINE_MS));
     assert_int_equal(answers.stored, 1);
     assert_int_equal(answers.seconds, MANY - 1);
 }
@@ -191,7 +191,7 @@ static void a_publish_that_a_handler_rolls_back_takes_no_unique_key(void **state
         hf_subscribe(scene->bus, "s", "job.*", publish_and_fail_once, &receipt, &options, NULL));
     publish(scene->bus, "job.new", NULL, "{}");
     assert_ok(hf_start(scene->bus));
-    assert_ok(hf_wait(scene->bus, "s", -1, PATIENCE_MS));
+    assert_ok(hf_wait(scene->bus, "s", -1, DEADLINE_MS));
     assert_int_equal(failures_left, -1);
     assert_int_equal(receipt.duplicate, 0);
     hf_new_event again = unique_event("made", HOUR_MS);

@@ -171,12 +171,12 @@ static void the_descriptor_becomes_readable_when_something_is_published(void **s
     assert_int_equal(fd, again);
     for (int i = 0; i < 3; i++) {
         fd_set readable;
-        struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
+        struct timeval timeout = {.tv_sec = DEADLINE_MS / 1000};
 
         publish(i % 2 ? scene->bus : other, "x", NULL, "1");
         FD_ZERO(&readable);
         FD_SET(fd, &readable);
-        assert_int_equal(select(fd + 1, &readable, NULL, NULL, &patience), 1);
+        assert_int_equal(select(fd + 1, &readable, NULL, NULL, &timeout), 1);
         assert_int_equal(read(fd, &number, sizeof number), sizeof number);
     }
 }
@@ -348,7 +348,7 @@ static void a_subscription_that_is_being_made_delays_no_wakeup(void **state)
     making.recorder = scene_recorder(scene, NULL);
     faulty_stop(FAULTY_NOW, 1);
     assert_int_equal(pthread_create(&thread, NULL, subscribe_b, &making.status), 0);
-    assert_true(faulty_stopped(FAULTY_NOW, PATIENCE_MS));
+    assert_true(faulty_stopped(FAULTY_NOW, DEADLINE_MS));
     making.nudges = point_hits("after_nudge");
     publish(other, "x", NULL, "2");
     making.woken = wait_until(nudged_again, NULL);

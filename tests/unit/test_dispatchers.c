@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 20000
+#define DEADLINE_MS 20000
 #define SEATS 300
 
 /* A seat, and what its turns do. */
@@ -91,10 +91,15 @@ static _Atomic int64_t
     kept_us; /* when it was looked for handlers that are over their time; 0: never */
 static _Atomic int64_t keep_next_us = INT64_MAX; /* what the next look answers, once */
 
+static atomic_bool keeping_lasts; /* a look does not return before the last seat has left */
+
 static int64_t keep_time(void *ctx)
 {
     (void)ctx;
     atomic_store(&kept_us, clock_mono_us());
+    while (atomic_load(&keeping_lasts) && dispatchers_seats(&dispatchers) > 0) {
+        usleep(500);
+    }
     return atomic_exchange(&keep_next_us, INT64_MAX);
 }
 
@@ -128,7 +133,7 @@ static void set_blocks(struct subject *subject, bool blocks)
 /* Until it has had so many turns and seen so many calls. */
 static bool await(struct subject *subject, int turns, int seen)
 {
-    struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+    struct deadline deadline = deadline_after_ms(DEADLINE_MS);
     bool in_time = true;
     pthread_mutex_lock(&subject->mutex);
     while ((subject->turns < turns || subject->seen < seen) && in_time) {
@@ -140,7 +145,7 @@ static bool await(struct subject *subject, int turns, int seen)
 
 static bool is_idle(struct subject *subject)
 {
-    struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+    struct deadline deadline = deadline_after_ms(DEADLINE_MS);
     while (atomic_load(&subject->seat.state) != SEAT_IDLE && !deadline_passed(deadline)) {
         usleep(500);
     }
@@ -157,7 +162,7 @@ static int threads_now(void)
 
 static bool come_down_to(int threads)
 {
-    struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+    struct deadline deadline = deadline_after_ms(DEADLINE_MS);
     while (threads_now() > threads && !deadline_passed(deadline)) {
         usleep(10000);
     }
@@ -166,7 +171,7 @@ static bool come_down_to(int threads)
 
 static void leave(struct subject *subject)
 {
-    struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+    struct deadline deadline = deadline_after_ms(DEADLINE_MS);
     bool in_time = true;
     pthread_mutex_lock(&subject->mutex);
     subject->leaves = true;
@@ -186,7 +191,7 @@ static void leave(struct subject *subject)
 /* All seats have left: so have the threads. */
 static void end(void)
 {
-    struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+    struct deadline deadline = deadline_after_ms(DEADLINE_MS);
     dispatchers_join(&dispatchers);
     assert_int_equal(dispatchers.threads, 0);
     while (atomic_load(&references) > 0 && !deadline_passed(deadline)) {
@@ -459,7 +464,7 @@ static void a_burst_of_calls_calls_few_of_many_idle_threads(void **state)
 
 static bool is_kept_after(int64_t at_us)
 {
-    struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+    struct deadline deadline = deadline_after_ms(DEADLINE_MS);
     while (atomic_load(&kept_us) < at_us && !deadline_passed(deadline)) {
         usleep(500);
     }
@@ -477,7 +482,7 @@ static void the_time_of_handlers_is_kept_while_turns_are_stuck(void **state)
     assert_ok(dispatchers_add(&dispatchers, &subject.seat));
     assert_true(await(&subject, 1, 0));
     assert_true(is_kept_after(1)); /* when the supervisor begins */
-    int64_t later_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t later_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
     int64_t due_us = clock_mono_us() + 30000;
     dispatchers_expect(&dispatchers, later_us);
     dispatchers_expect(&dispatchers, due_us); /* the earlier one counts */
@@ -526,6 +531,36 @@ static void *call_many(void *ctx)
     return NULL;
 }
 
+static bool is_supervised(void)
+{
+    pthread_mutex_lock(&dispatchers.mutex);
+    bool supervised = dispatchers.supervised;
+    pthread_mutex_unlock(&dispatchers.mutex);
+    return supervised;
+}
+
+static void the_last_seat_may_leave_while_the_time_of_handlers_is_kept(void **state)
+{
+    (void)state;
+    struct subject subject;
+    struct deadline deadline = deadline_after_ms(DEADLINE_MS);
+    begin();
+    subject_init(&subject);
+    atomic_store(&keeping_lasts, true);
+    atomic_store(&kept_us, 0);
+    assert_ok(dispatchers_add(&dispatchers, &subject.seat));
+    while (atomic_load(&kept_us) == 0 && !deadline_passed(deadline)) {
+        usleep(500);
+    }
+    leave(&subject);
+    atomic_store(&keeping_lasts, false);
+    while (is_supervised() && !deadline_passed(deadline)) {
+        usleep(500);
+    }
+    assert_false(is_supervised());
+    end();
+}
+
 /* Every call is followed by a turn that sees it, whatever the threads do. */
 static void no_call_is_lost_in_a_crowd(void **state)
 {
@@ -548,7 +583,7 @@ static void no_call_is_lost_in_a_crowd(void **state)
     }
     int seen = 0;
     for (int i = 0; i < SEATS; i++) {
-        struct deadline deadline = deadline_after_ms(PATIENCE_MS);
+        struct deadline deadline = deadline_after_ms(DEADLINE_MS);
         while (atomic_load(&subjects[i].wanted) > 0 && !deadline_passed(deadline)) {
             usleep(500);
         }
@@ -587,7 +622,7 @@ static void a_call_between_the_turn_and_the_wait_is_not_lost(void **state)
     subject_init(&subject);
     point_arm("dispatch_turned", 1, POINT_STOP_THREAD);
     assert_ok(dispatchers_add(&dispatchers, &subject.seat));
-    assert_true(point_wait_blocked("dispatch_turned", PATIENCE_MS));
+    assert_true(point_wait_blocked("dispatch_turned", DEADLINE_MS));
     call(&subject);
     assert_int_equal(atomic_load(&subject.seat.state), SEAT_RUNNING_AGAIN);
     point_release("dispatch_turned");
@@ -606,7 +641,7 @@ static void a_call_before_the_turn_begins_is_not_lost(void **state)
     subject_init(&subject);
     point_arm("dispatch_taken", 1, POINT_STOP_THREAD);
     assert_ok(dispatchers_add(&dispatchers, &subject.seat));
-    assert_true(point_wait_blocked("dispatch_taken", PATIENCE_MS));
+    assert_true(point_wait_blocked("dispatch_taken", DEADLINE_MS));
     call(&subject);
     point_release("dispatch_taken");
     assert_true(await(&subject, 1, 1));
@@ -636,7 +671,7 @@ static void a_call_and_the_clock_at_once_are_not_two_places_in_the_queue(void **
     assert_true(is_idle(&subject));
     point_arm("dispatch_call_idle", 1, POINT_STOP_THREAD);
     assert_int_equal(pthread_create(&caller, NULL, call_one, &subject), 0);
-    assert_true(point_wait_blocked("dispatch_call_idle", PATIENCE_MS));
+    assert_true(point_wait_blocked("dispatch_call_idle", DEADLINE_MS));
     set_blocks(&subject, true); /* the turn that the clock begins lasts, and sees what was noted */
     clock_fake_advance(5000);
     assert_true(await(&subject, 2, 1));
@@ -668,7 +703,7 @@ static void a_seat_that_comes_while_the_last_one_leaves_is_served(void **state)
     first.leaves = true;
     pthread_mutex_unlock(&first.mutex);
     call(&first);
-    assert_true(point_wait_blocked("dispatch_left", PATIENCE_MS));
+    assert_true(point_wait_blocked("dispatch_left", DEADLINE_MS));
     assert_ok(dispatchers_add(&dispatchers, &second.seat));
     assert_true(await(&second, 1, 0));
     call(&second);
@@ -695,6 +730,7 @@ int main(void)
         cmocka_unit_test(a_burst_of_calls_calls_few_of_many_idle_threads),
         cmocka_unit_test(the_time_of_handlers_is_kept_while_turns_are_stuck),
         cmocka_unit_test(all_threads_end_with_the_last_seat),
+        cmocka_unit_test(the_last_seat_may_leave_while_the_time_of_handlers_is_kept),
         cmocka_unit_test(no_call_is_lost_in_a_crowd),
 #ifdef HF_FAULTS
         cmocka_unit_test(without_memory_a_seat_stays_away),

@@ -208,10 +208,10 @@ static void while_syncs_fail_nothing_is_acknowledged(void **state)
     }
     faults_off();
     /* The id resolves what was unknown. */
-    must_answer(HF_OK, store_run(store, &append.change, deadline_after_ms(PATIENCE_MS)));
+    must_answer(HF_OK, store_run(store, &append.change, deadline_after_ms(DEADLINE_MS)));
     must_hold(event.position > 0);
     int64_t position = event.position;
-    must_answer(HF_OK, store_run(store, &append.change, deadline_after_ms(PATIENCE_MS)));
+    must_answer(HF_OK, store_run(store, &append.change, deadline_after_ms(DEADLINE_MS)));
     must_equal(position, event.position);
     must_hold(event.duplicate);
 }
@@ -278,8 +278,8 @@ static void files_that_may_not_grow_stop_publishing_but_not_settling(void **stat
         struct new_event event = event_of("t", "k");
         struct append append = append_of(&event, 1);
         int64_t begun_ms = mono_ms();
-        status = store_run(store, &append.change, deadline_after_ms(PATIENCE_MS));
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2); /* not at its deadline */
+        status = store_run(store, &append.change, deadline_after_ms(DEADLINE_MS));
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS / 2); /* not at its deadline */
         published++;
     }
     int settled = 0;

@@ -199,7 +199,7 @@ static void a_directory_in_place_of_the_spare_is_not_taken_for_a_full_disk(void 
     int64_t begun_ms = mono_ms();
     do {
         status = append_event(store, &event);
-    } while (status == HF_DENIED && mono_ms() - begun_ms < PATIENCE_MS);
+    } while (status == HF_DENIED && mono_ms() - begun_ms < DEADLINE_MS);
     must_answer(HF_OK, status);
 }
 
@@ -216,7 +216,7 @@ static void a_truncated_bell_kills_no_process_and_rings_again(void **state)
         must_equal(0, truncate(beside(f, "-bell"), lengths[i]));
         uint64_t seen = store_news(far);
         append_one(near, "t", NULL);
-        must_hold(store_wait(far, seen, PATIENCE_MS) != seen);
+        must_hold(store_wait(far, seen, DEADLINE_MS) != seen);
         must_equal(0, truncate(beside(f, "-bell"), lengths[i]));
         store_wait(far, store_news(far), 20);
         seen = store_news(far);
@@ -327,7 +327,7 @@ static void a_frozen_store_without_a_live_file_is_succeeded_after_its_lease(void
     hf_status status;
     do {
         status = try_to_take(&rivals, SHORT_LEASE_MS);
-    } while (status == HF_BUSY && mono_ms() - begun_ms < PATIENCE_MS);
+    } while (status == HF_BUSY && mono_ms() - begun_ms < DEADLINE_MS);
     must_answer(HF_OK, status);
     must_hold(mono_ms() - begun_ms >= SHORT_LEASE_MS);
     must_answer(HF_STALE, settle(&rivals.owned, 1, NULL, 0));

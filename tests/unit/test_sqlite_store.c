@@ -32,7 +32,7 @@ static void foreign_run(struct fixture *f, const char *sql)
 {
     sqlite3 *db;
     must_equal(SQLITE_OK, sqlite3_open(fixture_path(f), &db));
-    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_busy_timeout(db, DEADLINE_MS);
     sqlite3_wal_autocheckpoint(db, 0);
     must_equal(SQLITE_OK, sqlite3_exec(db, sql, NULL, NULL, NULL));
     must_equal(SQLITE_OK, sqlite3_close(db));
@@ -195,8 +195,8 @@ static void a_write_of_a_foreign_program_ends_a_wait(void **state)
     uint64_t seen = store_news(store);
     foreign_run(f, "CREATE TABLE own (x)");
     int64_t begun_ms = mono_ms();
-    must_hold(store_wait(store, seen, PATIENCE_MS) != seen);
-    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+    must_hold(store_wait(store, seen, DEADLINE_MS) != seen);
+    must_hold(mono_ms() - begun_ms < DEADLINE_MS / 2);
 }
 
 static void a_lost_bell_only_makes_waits_longer(void **state)
@@ -208,8 +208,8 @@ static void a_lost_bell_only_makes_waits_longer(void **state)
     uint64_t seen = store_news(store);
     append_one(other, "t", NULL);
     int64_t begun_ms = mono_ms();
-    must_hold(store_wait(store, seen, PATIENCE_MS) != seen);
-    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+    must_hold(store_wait(store, seen, DEADLINE_MS) != seen);
+    must_hold(mono_ms() - begun_ms < DEADLINE_MS / 2);
 }
 
 static void a_foreign_lock_is_a_timeout_and_never_a_raw_error(void **state)
@@ -256,7 +256,7 @@ static void a_store_that_only_reads_opens_beside_a_long_transaction_of_ours(void
     struct store *store = fixture_open(f, "n");
     append_one(store, "t", NULL);
     struct tx *tx = NULL;
-    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(DEADLINE_MS), &tx));
     struct store_options options = fixture_options(f, "reader");
     options.timeout_ms = 500;
     struct store *reader = fixture_open_with(f, &options);
@@ -331,7 +331,7 @@ static void a_read_that_never_ends_is_ended_at_its_limit(void **state)
     sqlite3_stmt *endless;
     bool row = true;
     must_answer(HF_OK, conn_open(&conn, fixture_path(f), CONN_READER, false,
-                                 deadline_after_ms(PATIENCE_MS)));
+                                 deadline_after_ms(DEADLINE_MS)));
     must_equal(SQLITE_OK, sqlite3_prepare_v2(conn.db,
                                              "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "
                                              "SELECT i + 1 FROM n) SELECT i FROM n WHERE i < 0",
@@ -397,12 +397,12 @@ static void a_namespace_that_is_being_removed_cannot_be_opened_beside_the_gate(v
     point_arm("namespace_counted", 1, POINT_STOP_THREAD);
     point_arm("opened_beside", 1, POINT_STOP_THREAD);
     must_equal(0, pthread_create(&removing, NULL, remove_namespace, &remover));
-    must_hold(point_wait_blocked("namespace_counted", PATIENCE_MS));
+    must_hold(point_wait_blocked("namespace_counted", DEADLINE_MS));
     must_equal(0, pthread_create(&opening, NULL, open_namespace, &opener));
-    must_hold(point_wait_blocked("opened_beside", PATIENCE_MS));
+    must_hold(point_wait_blocked("opened_beside", DEADLINE_MS));
     point_arm("door_is_locked", 1, POINT_STOP_THREAD);
     point_release("opened_beside");
-    bool waits = point_wait_blocked("door_is_locked", PATIENCE_MS);
+    bool waits = point_wait_blocked("door_is_locked", DEADLINE_MS);
     point_release("namespace_counted");
     must_equal(0, pthread_join(removing, NULL));
     point_release("door_is_locked");

@@ -15,7 +15,7 @@ static void scene_begin(struct scene *scene)
 {
     *scene = (struct scene){0};
     assert_int_equal(window_init(&scene->window, SLOTS, 2, true, 1), HF_OK);
-    scene->window.patient = true;
+    scene->window.lingers = true;
     assert_true(window_fail_lane(&scene->window, FAILING, 0));
 }
 
@@ -156,7 +156,7 @@ static void no_event_passes_a_held_one_that_is_stored_at_once(void **state)
     struct scene scene;
     (void)state;
     scene_begin(&scene);
-    scene.window.patient = false; /* units: held ones are stored at once */
+    scene.window.lingers = false; /* units: held ones are stored at once */
     hold_one(&scene);
     assert_int_equal(scene.window.log.count, 4);
     scene_end(&scene);

@@ -50,6 +50,7 @@ struct job {
     hf_published_fn done; /* may be NULL */
     void *ctx;
     int64_t bytes;
+    int64_t accepted_us; /* monotonic */
     struct new_event event;
     char texts[];
 };
@@ -103,7 +104,7 @@ static struct job *job_new(const struct new_event *event, hf_published_fn done, 
     if (!job) {
         return NULL;
     }
-    *job = (struct job){.done = done, .ctx = ctx, .event = *event};
+    *job = (struct job){.done = done, .ctx = ctx, .accepted_us = clock_mono_us(), .event = *event};
     job->bytes = (int64_t)(sizeof *job + texts);
     char *at = job->texts;
     job->event.type = copy_text(event->type, &at);
@@ -215,6 +216,7 @@ static void tell(struct async *async, const struct job *job, const struct new_ev
 static void answer(struct async *async, size_t from, size_t to, hf_status status,
                    const char *message)
 {
+    int64_t now_us = clock_mono_us();
     for (size_t i = from; i < to; i++) {
         struct job *job = async->share[i];
         pthread_mutex_lock(&async->mutex);
@@ -225,6 +227,7 @@ static void answer(struct async *async, size_t from, size_t to, hf_status status
         }
         pthread_mutex_unlock(&async->mutex);
 
+        meters_publish(&async->bus->meters, status, now_us - job->accepted_us);
         tell(async, job, &async->events_of_share[i], status, message);
         mem_free(job);
 

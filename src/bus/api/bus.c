@@ -26,7 +26,9 @@
 #include "base/text/buf.h"
 #include "base/text/glob.h"
 #include "base/thread.h"
+#include "base/time/clock.h"
 #include "bus/api/async.h"
+#include "bus/api/claimed.h"
 #include "bus/api/definition_cache.h"
 #include "bus/api/node.h"
 #include "bus/deliver/attempt.h"
@@ -172,6 +174,9 @@ void bus_unreference(hf_bus *bus)
     scheduler_free(bus);
     retention_free(bus);
     definition_cache_free(bus->definition_cache);
+    claimed_free(bus->claimed);
+    meters_release(&bus->meters);
+    set64_release(&bus->entries);
     tail_free(bus->tail);
     bool poisoned = store_poisoned(bus->store);
     store_close(bus->store);
@@ -322,7 +327,7 @@ static hf_status init_dispatchers(hf_bus *bus)
 /* What only a bus with a namespace has. If it fails the store is closed. */
 static hf_status begin_namespace(hf_bus *bus)
 {
-    hf_status status = tail_new(bus->store, &bus->tail);
+    hf_status status = tail_new(bus->store, &bus->dispatchers, &bus->tail);
     if (!status) {
         status = watch_begin(bus);
     }
@@ -331,6 +336,12 @@ static hf_status begin_namespace(hf_bus *bus)
         store_close(bus->store);
     }
     return status;
+}
+
+static hf_status make_caches(hf_bus *bus)
+{
+    hf_status status = definition_cache_new(&bus->definition_cache);
+    return status ? status : claimed_new(&bus->claimed);
 }
 
 static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
@@ -345,6 +356,7 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
     bus->payload_bytes_max = options->payload_bytes_max;
     bus->queue_events_max = options->queue_events_max;
     bus->queue_bytes_max = options->queue_bytes_max;
+    set64_init(&bus->entries, INT32_MAX);
     hf_status status = make_names(bus, options);
     if (!status) {
         status = mutex_init(&bus->mutex);
@@ -368,7 +380,7 @@ static hf_status make(hf_bus *bus, const char *url, const hf_options *options)
         status = init_dispatchers(bus);
     }
     if (!status) {
-        status = definition_cache_new(&bus->definition_cache);
+        status = make_caches(bus);
     }
     if (!status) {
         status = assignments_init(&bus->assignments);
@@ -403,6 +415,7 @@ hf_status hf_open(const char *url, const hf_options *options, hf_bus **ret_bus)
     status = make(bus, url, &own);
     if (status) {
         definition_cache_free(bus->definition_cache);
+        claimed_free(bus->claimed);
         mem_free(bus->node_name);
         mem_free(bus->namespace_name);
         mem_free(bus);
@@ -459,6 +472,29 @@ hf_status hf_check(hf_bus *bus)
                                       "and open it again");
     }
     return status;
+}
+
+hf_status hf_ping(hf_bus *bus, int64_t timeout_ms)
+{
+    hf_status status = bus_check_open(bus);
+    if (!status && timeout_ms < -1) {
+        status = fail(HF_INVALID, "timeout_ms is %" PRId64 "; it must be -1 or more", timeout_ms);
+    }
+    if (!status) {
+        status = hf_check(bus);
+    }
+    if (status) {
+        return status;
+    }
+    struct release nothing = {
+        .change = {.kind = CHANGE_RELEASE, .relaxed = true, .now_us = clock_wall_us()},
+    };
+    struct deadline deadline = timeout_ms == -1 ? bus_deadline(bus) : deadline_after_ms(timeout_ms);
+    status = store_run(bus->store, &nothing.change, deadline);
+    if (status == HF_UNKNOWN) { /* there was nothing to be stored */
+        status = fail(HF_UNAVAILABLE, "%s", err_message());
+    }
+    return status == HF_DENIED ? HF_OK : status; /* a role that may only consume was answered */
 }
 
 hf_status hf_start(hf_bus *bus)

@@ -41,6 +41,7 @@ struct telling {
     struct definition definition;
     struct progress progress;
     struct pending pending;
+    int64_t looks; /* at the log, so far */
     const char *patterns[HF_PATTERNS_MAX];
     char event_id[UUID_TEXT_BYTES];
     struct buf sentence;
@@ -50,6 +51,7 @@ struct telling {
 static void telling_init(struct telling *telling)
 {
     definition_init(&telling->definition);
+    telling->looks = 0;
     buf_init(&telling->sentence, SENTENCE_BYTES_MAX);
 }
 
@@ -123,8 +125,9 @@ static void say_blocked(const hf_subscription_info *info, struct buf *out)
 
 static void say_retrying(const hf_subscription_info *info, int64_t next_attempt_us, struct buf *out)
 {
-    buf_printf(out, "%" PRId64 " failed %s for the next attempt", info->retrying,
-               info->retrying == 1 ? "event waits" : "events wait");
+    /* Whether they failed is not said: some were only released for later. */
+    buf_printf(out, "%" PRId64 " %s next attempt", info->retrying,
+               info->retrying == 1 ? "event waits for its" : "events wait for their");
     if (info->held > 0) {
         buf_printf(out, ", and %" PRId64 " behind %s", info->held,
                    info->retrying == 1 ? "it" : "them");
@@ -417,7 +420,7 @@ static void tell_progress(struct telling *telling, hf_subscription_info *info)
 }
 
 /* Why nothing is said: partitions that no process may take, a position that may still come. */
-static hf_status say_rest(hf_bus *bus, struct telling *telling, const hf_subscription_info *info)
+static hf_status say_rest(hf_bus *bus, struct telling *telling, hf_subscription_info *info)
 {
     const struct definition *definition = &telling->definition;
     hf_status status = HF_OK;
@@ -429,10 +432,29 @@ static hf_status say_rest(hf_bus *bus, struct telling *telling, const hf_subscri
         struct gap_facts gaps;
         status = store_gaps(bus->store, definition->id, &gaps);
         if (!status) {
+            info->holes = gaps.count;
             say_gaps(&gaps, info->options.order == HF_ORDER_STRICT, &telling->sentence);
         }
     }
     return status;
+}
+
+/* What is pending of a subscription that is not at the end of the log. Of a list the first
+ * LIST_LOOKS_MAX of them are looked at as one alone would be, the others briefly. */
+static hf_status look_for_pending(hf_bus *bus, struct telling *telling)
+{
+    struct pending_query query = {
+        .subscription_id = telling->definition.id,
+        .filter = definition_filter(&telling->definition),
+        .max = HF_PENDING_MAX,
+        .brief = telling->looks >= LIST_LOOKS_MAX,
+    };
+    telling->pending = (struct pending){.first_at_us = -1};
+    if (telling->progress.head <= telling->progress.checkpoint) {
+        return HF_OK;
+    }
+    telling->looks++;
+    return store_pending(bus->store, &query, &telling->pending);
 }
 
 /* The definition and the progress are loaded. */
@@ -441,12 +463,7 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
 {
     const struct definition *definition = &telling->definition;
     hf_subscription_info *info = &telling->info;
-    struct pending_query query = {
-        .subscription_id = definition->id,
-        .filter = definition_filter(definition),
-        .max = HF_PENDING_MAX,
-    };
-    hf_status status = store_pending(bus->store, &query, &telling->pending);
+    hf_status status = look_for_pending(bus, telling);
     if (status) {
         return status;
     }
@@ -467,6 +484,7 @@ static hf_status tell(hf_bus *bus, struct telling *telling, int64_t now_us,
         telling->patterns[i] = definition->patterns[i].bytes;
     }
     tell_progress(telling, info);
+    info->holes = info->lag == 0 || !store_has_gaps(bus->store) ? 0 : -1;
     tell_pending(telling, info);
     tell_breaker(definition, now_us, info);
     buf_clear(&telling->sentence);

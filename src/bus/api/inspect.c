@@ -28,6 +28,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/set64.h"
 #include "base/text/glob.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
@@ -499,23 +500,34 @@ static void note_oldest(hf_stats *stats, int64_t at_us)
     }
 }
 
+/* Adding up. */
+struct adding {
+    hf_stats *stats;
+    struct set64 behind; /* ids of subscriptions that are not at the end of the log */
+    hf_status status;
+};
+
 static int add_progress(int64_t subscription_id, const struct progress *progress, void *ctx)
 {
-    (void)subscription_id;
-    hf_stats *stats = ctx;
+    struct adding *adding = ctx;
+    hf_stats *stats = adding->stats;
+    if (progress->head > progress->checkpoint) {
+        adding->status = set64_put(&adding->behind, (uint64_t)subscription_id, 1);
+    }
     stats->subscriptions++;
     stats->retrying += progress->retrying;
     stats->held += progress->held;
     stats->in_flight += progress->in_flight;
     stats->lease_ended += progress->lease_ended;
     note_oldest(stats, progress->oldest_open_us);
-    return 0;
+    return adding->status != HF_OK;
 }
 
-/* The first pending event of each subscription. */
+/* The first pending event of each subscription that is behind. */
 struct oldest {
     hf_bus *bus;
-    hf_stats *stats;
+    const struct adding *adding;
+    int64_t looks;
     struct definition definition;
     hf_status status;
 };
@@ -523,26 +535,30 @@ struct oldest {
 static int see_oldest(const struct subscription_row *row, void *ctx)
 {
     struct oldest *oldest = ctx;
+    if (!set64_get(&oldest->adding->behind, (uint64_t)row->id, NULL)) {
+        return 0;
+    }
     oldest->status = definition_parse(row, &oldest->definition);
     struct pending_query query = {
         .subscription_id = row->id,
         .filter = definition_filter(&oldest->definition),
         .max = 1,
+        .brief = oldest->looks++ >= LIST_LOOKS_MAX,
     };
     struct pending pending = {.first_at_us = -1};
     if (!oldest->status) {
         oldest->status = store_pending(oldest->bus->store, &query, &pending);
     }
-    note_oldest(oldest->stats, pending.first_at_us);
+    note_oldest(oldest->adding->stats, pending.first_at_us);
     if (oldest->status == HF_NOTFOUND) {
         oldest->status = HF_OK; /* removed while we look */
     }
     return oldest->status != HF_OK;
 }
 
-static hf_status find_oldest(hf_bus *bus, hf_stats *stats)
+static hf_status find_oldest(hf_bus *bus, const struct adding *adding)
 {
-    struct oldest oldest = {.bus = bus, .stats = stats};
+    struct oldest oldest = {.bus = bus, .adding = adding};
     definition_init(&oldest.definition);
     hf_status status = store_subscription_list(bus->store, see_oldest, &oldest);
     definition_release(&oldest.definition);
@@ -581,16 +597,20 @@ static hf_status read_subscriptions(hf_bus *bus, int64_t now_us, hf_stats *stats
         .after_dead_id = -1,
         .limit = -1,
     };
+    struct adding adding = {.stats = stats};
     struct subscription_ids ids;
     subscription_ids_init(&ids);
+    set64_init(&adding.behind, SIZE_MAX);
     hf_status status = subscription_ids_load(bus, &ids);
     if (!status) {
-        status = store_progress_each(bus->store, ids.ids, ids.count, now_us, add_progress, stats);
+        status = store_progress_each(bus->store, ids.ids, ids.count, now_us, add_progress, &adding);
+        status = status ? status : adding.status;
     }
     subscription_ids_release(&ids);
     if (!status) {
-        status = find_oldest(bus, stats);
+        status = find_oldest(bus, &adding);
     }
+    set64_release(&adding.behind);
     if (!status) {
         status = store_dead_count(bus->store, &open, &stats->dead);
     }

@@ -14,6 +14,11 @@ hf_state inspect_state(const struct definition *definition, int64_t position, st
 /* Every partition of an ordered subscription, by number. (partitions.c) */
 hf_status partitions_look(hf_bus *bus, int64_t subscription_id, hf_partition_fn found, void *ctx);
 
+/* Of subscriptions that are behind a call that asks about all looks at the log of so many as it
+ * would for one alone, and of the others briefly (struct pending_query): so thousands of them take
+ * bounded time. */
+#define LIST_LOOKS_MAX 200
+
 /* Ids of subscriptions. */
 struct subscription_ids {
     int64_t *ids;

@@ -20,9 +20,11 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/text/glob.h"
+#include "base/text/hex.h"
 #include "base/time/clock.h"
 #include "base/time/retry.h"
 #include "base/uuid.h"
+#include "bus/api/claimed.h"
 #include "bus/api/definition_cache.h"
 #include "bus/deliver/verdict.h"
 
@@ -30,20 +32,12 @@
 
 void lease_format(const uint8_t lease[STORE_TOKEN_BYTES], char out[HF_LEASE_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
-        out[2 * i] = digits[lease[i] >> 4];
-        out[2 * i + 1] = digits[lease[i] & 15];
-    }
-    out[HF_LEASE_BYTES - 1] = '\0';
+    *hex_write(out, lease, STORE_TOKEN_BYTES) = '\0';
 }
 
-static int hex_value(char c)
+static int lower_digit(char c)
 {
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= 'A' && c <= 'F' ? -1 : hex_digit(c);
 }
 
 hf_status lease_parse(const char *text, uint8_t ret_lease[STORE_TOKEN_BYTES])
@@ -55,8 +49,8 @@ hf_status lease_parse(const char *text, uint8_t ret_lease[STORE_TOKEN_BYTES])
     }
     uint8_t lease[STORE_TOKEN_BYTES];
     for (size_t i = 0; i < STORE_TOKEN_BYTES; i++) {
-        int high = hex_value(text[2 * i]);
-        int low = hex_value(text[2 * i + 1]);
+        int high = lower_digit(text[2 * i]);
+        int low = lower_digit(text[2 * i + 1]);
         if (high < 0 || low < 0) {
             return fail(HF_INVALID, "lease has no lower-case hexadecimal digit at byte %zu",
                         high < 0 ? 2 * i : 2 * i + 1);
@@ -202,6 +196,14 @@ static hf_status target_init(hf_bus *bus, const char *subscription, const char *
     return status;
 }
 
+/* How the call has ended, for the metrics. */
+static void note_settled(hf_bus *bus, const char *subscription, const struct target *target,
+                         enum outcome_kind kind, hf_status status)
+{
+    struct claimed_part part = {target->lease, target->positions, target->count, target->all};
+    claimed_settled(bus, subscription, &part, kind, status);
+}
+
 static struct settle_lease settle_of(const struct target *target, int64_t now_us, bool relaxed)
 {
     struct settle_lease settle = {
@@ -245,8 +247,12 @@ static hf_status settle_named(hf_bus *bus, const char *subscription, const char 
         if (!status) {
             status = settle_plain(bus, &target, kind);
         }
+        bool over = !target.remembered || (status != HF_STALE && status != HF_NOTFOUND);
+        if (over) {
+            note_settled(bus, subscription, &target, kind, status);
+        }
         target_release(&target);
-        if (!target.remembered || (status != HF_STALE && status != HF_NOTFOUND)) {
+        if (over) {
             return status;
         }
         definition_cache_forget(bus, subscription);
@@ -350,6 +356,7 @@ static hf_status settle_failed(hf_bus *bus, const struct target *target,
         status = bus_run(bus, &settle.change);
     }
     for (size_t i = 0; !status && ending->verdict != HF_ACK && i < left->count; i++) {
+        meter_outcome(meters_of(&bus->meters, definition->name.bytes), &settle.outcomes[i]);
         verdict_log(&bus->log, definition->name.bytes, &definition->options, &left->entries[i],
                     &settle.outcomes[i], ending->error.bytes, now_us);
     }
@@ -396,6 +403,10 @@ static hf_status settle_with_story(hf_bus *bus, const char *subscription, const 
     }
     if (!status) {
         status = settle_failed(bus, &target, &definition, ending, &left);
+    }
+    if (!status || status == HF_STALE) {
+        note_settled(bus, subscription, &target,
+                     ending->verdict == HF_ACK ? OUTCOME_RELEASE : OUTCOME_RETRY, status);
     }
     batch_release(&left);
     definition_release(&definition);

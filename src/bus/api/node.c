@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/text/glob.h"
+#include "base/text/hex.h"
 #include "base/text/json_check.h"
 #include "base/text/utf8.h"
 #include "base/uuid.h"
@@ -82,8 +83,8 @@ static void sanitise(const char *given, char out[HF_NODE_ID_BYTES_MAX + 1])
         size_t room = HF_NODE_ID_BYTES_MAX - MARK_DIGITS - 1;
         hash_md5(from.bytes, from.length, hash);
         length = length < room ? length : room;
-        snprintf(out + length, MARK_DIGITS + 2, "-%02x%02x%02x%02x", hash[0], hash[1], hash[2],
-                 hash[3]);
+        out[length] = '-';
+        *hex_write(out + length + 1, hash, MARK_DIGITS / 2) = '\0';
     }
 }
 

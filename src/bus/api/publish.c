@@ -81,6 +81,15 @@ static void count_published(hf_bus *bus, const struct append *append)
     atomic_fetch_add_explicit(&bus->published, stored, memory_order_relaxed);
 }
 
+/* Stores it, and notes how long that took. */
+static hf_status publish_run(hf_bus *bus, struct change *change)
+{
+    int64_t begun_us = clock_mono_us();
+    hf_status status = bus_run(bus, change);
+    meters_publish(&bus->meters, status, clock_mono_us() - begun_us);
+    return status;
+}
+
 /* Through the handler's transaction if the thread is in one, else through the group. */
 static hf_status carry(hf_bus *bus, void *ctx, struct append *append)
 {
@@ -89,7 +98,7 @@ static hf_status carry(hf_bus *bus, void *ctx, struct append *append)
     if (tx) {
         return tx_append(tx, append);
     }
-    hf_status status = bus_run(bus, &append->change);
+    hf_status status = publish_run(bus, &append->change);
     if (!status) {
         count_published(bus, append);
     }
@@ -196,7 +205,7 @@ static hf_status publish_later(hf_bus *bus, struct new_event *event, int64_t now
     if (attempt_tx(bus)) {
         return fail(HF_MISUSE, "an event with deliver_at_us cannot join a handler's transaction");
     }
-    return receipt_of(bus_run(bus, &delay.change), event, ret_receipt);
+    return receipt_of(publish_run(bus, &delay.change), event, ret_receipt);
 }
 
 /* Is it for later? What is wrong with it is found when it is published. */

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
+#include "bus/api/claimed.h"
 #include "bus/api/definition_cache.h"
 #include "bus/api/lease.h"
 #include "bus/deliver/verdict.h"
@@ -149,6 +150,10 @@ static hf_status weed_out(hf_bus *bus, const struct definition *definition, hf_b
     if (!status) {
         status = bus_run(bus, &settle.change);
     }
+    struct meter *meter = meters_of(&bus->meters, definition->name.bytes);
+    for (size_t i = 0; !status && i < settle.count; i++) {
+        meter_outcome(meter, &outcomes[i]);
+    }
     if (status) {
         log_about(
             &bus->log, HF_LOG_WARN, definition->name.bytes,
@@ -259,6 +264,8 @@ static hf_status claim_granted(hf_bus *bus, const struct definition *definition,
         }
         if (status) {
             status = give_back(bus, definition, batch, claim.change.now_us, status);
+        } else if (batch->batch.count > 0) {
+            claimed_add(bus, definition->name.bytes, batch->lease, &batch->batch);
         }
     }
     ret_found->again = weeds || (claim.ret_more && !claim.ret_paused);

@@ -32,6 +32,7 @@
 #include "base/point.h"
 #include "base/text/glob.h"
 #include "bus/deliver/runner.h"
+#include "bus/deliver/tail.h"
 #include "bus/options.h"
 #include "bus/watch.h"
 
@@ -43,6 +44,7 @@ struct subscription {
     int64_t id;
     struct handlers *handlers; /* counted; the runner has its own reference */
     struct runner *runner;     /* counted; NULL: the durable subscription was removed */
+    bool nudged;               /* its runner is to be called; see nudge */
 };
 
 /* ---- The durable part ------------------------------------------------------------------------ */
@@ -172,9 +174,10 @@ static bool merge_patterns(const struct request *request, const struct definitio
     return count != definition->pattern_count;
 }
 
-/* Changes what differs. HF_CONFLICT with *ret_again: another process changed it meanwhile. */
+/* Changes what differs, if anything does (*ret_changed). HF_CONFLICT with *ret_again: another
+ * process changed it meanwhile. */
 static hf_status update(hf_bus *bus, const struct request *request,
-                        const struct definition *definition, bool *ret_again)
+                        const struct definition *definition, bool *ret_changed, bool *ret_again)
 {
     hf_status status = check_unchangeable(request, definition);
     if (status) {
@@ -194,6 +197,7 @@ static hf_status update(hf_bus *bus, const struct request *request,
     bool differs = merge_patterns(request, definition, patterns, &count);
     differs |= !options_equal(&options, &definition->options);
     differs |= definition->wanted > 0 && options.partitions != definition->wanted;
+    *ret_changed = differs;
     if (!differs) {
         return HF_OK;
     }
@@ -223,6 +227,7 @@ static hf_status realise(hf_bus *bus, const struct request *request, struct defi
                          bool *ret_created)
 {
     hf_status status = HF_OK;
+    bool changed = true;
     *ret_created = false;
     pthread_mutex_lock(&bus->making);
     for (int i = 0; i < UPDATE_TRIES; i++) {
@@ -230,17 +235,18 @@ static hf_status realise(hf_bus *bus, const struct request *request, struct defi
         status = definition_load(bus, request->name, definition);
         if (status == HF_NOTFOUND) {
             bool created = false;
+            changed = true;
             status = create(bus, request, &created);
             *ret_created = created;
             again = status == HF_CONFLICT;
         } else if (!status) {
-            status = update(bus, request, definition, &again);
+            status = update(bus, request, definition, &changed, &again);
         }
         if (!again) {
             break;
         }
     }
-    if (!status) {
+    if (!status && changed) {
         status = definition_load(bus, request->name, definition);
     }
     if (!status && definition->wanted > 0) {
@@ -321,13 +327,19 @@ hf_status hf_subscription_remove(hf_bus *bus, const char *name)
 
 /* ---- Handlers -------------------------------------------------------------------------------- */
 
-static struct subscription *find(hf_bus *bus, int64_t id)
+/* The entry that has a runner for the subscription. bus->mutex is held. */
+static struct subscription *find(const hf_bus *bus, int64_t id)
 {
-    struct subscription *subscription = bus->subscriptions;
-    while (subscription && (subscription->id != id || !subscription->runner)) {
-        subscription = subscription->next;
+    int64_t entry;
+    return set64_get(&bus->entries, (uint64_t)id, &entry) ? (struct subscription *)entry : NULL;
+}
+
+/* It is not to be found any more: it loses its runner, or leaves the list. bus->mutex is held. */
+static void hide(hf_bus *bus, const struct subscription *subscription)
+{
+    if (find(bus, subscription->id) == subscription) {
+        set64_remove(&bus->entries, (uint64_t)subscription->id);
     }
-    return subscription;
 }
 
 static void entry_free(struct subscription *subscription)
@@ -352,10 +364,12 @@ static hf_status enlist(hf_bus *bus, const struct definition *definition, struct
         mem_free(subscription);
         return status;
     }
-    if (bus->started) {
+    status = set64_put(&bus->entries, (uint64_t)definition->id, (int64_t)subscription);
+    if (!status && bus->started) {
         status = runner_start(subscription->runner);
     }
     if (status) {
+        hide(bus, subscription);
         runner_unreference(subscription->runner);
         mem_free(subscription);
         return status;
@@ -560,6 +574,7 @@ static struct subscription *take_runner(hf_bus *bus, struct runner *runner)
         at = &(*at)->next;
     }
     struct subscription *subscription = *at;
+    hide(bus, subscription);
     if (subscription->handlers->count > 0) {
         subscription->runner = NULL;
         runner_unreference(runner); /* the dispatcher has another one */
@@ -622,6 +637,7 @@ void subscriptions_reap(hf_bus *bus)
             continue;
         }
         *at = subscription->next;
+        hide(bus, subscription);
         subscription->next = gone;
         gone = subscription;
     }
@@ -671,6 +687,7 @@ void subscriptions_stop_begin(hf_bus *bus, struct deadline deadline)
             runner_stop_begin(at->runner, deadline);
         }
     }
+    bus->not_idle = bus->subscriptions;
     pthread_mutex_unlock(&bus->mutex);
 }
 
@@ -684,13 +701,15 @@ static struct subscription *first_of(hf_bus *bus)
     return first;
 }
 
+/* What was idle stays so, because nothing begins any more: it is not looked at again. */
 static bool are_idle(hf_bus *bus)
 {
-    bool idle = true;
-    for (struct subscription *at = first_of(bus); at && idle; at = at->next) {
-        idle = !at->runner || runner_is_idle(at->runner);
+    struct subscription *at = bus->not_idle;
+    while (at && (!at->runner || runner_is_idle(at->runner))) {
+        at = at->next;
     }
-    return idle;
+    bus->not_idle = at;
+    return !at;
 }
 
 void subscriptions_leave(hf_bus *bus, const struct stop_deadlines *stop_deadlines)
@@ -727,6 +746,7 @@ void subscriptions_free(hf_bus *bus)
     pthread_mutex_lock(&bus->mutex);
     struct subscription *all = bus->subscriptions;
     bus->subscriptions = NULL;
+    set64_clear(&bus->entries);
     pthread_mutex_unlock(&bus->mutex);
     while (all) {
         struct subscription *subscription = all;
@@ -735,15 +755,13 @@ void subscriptions_free(hf_bus *bus)
     }
 }
 
-void subscriptions_nudge(hf_bus *bus, enum news news)
+/* Calls the runners. Without `resting` those are left out that rest at the tail. */
+static void nudge(hf_bus *bus, uint32_t needs, bool resting)
 {
-    if (news == NEWS_NONE && dispatchers_seats(&bus->dispatchers) >= RUNNERS_MANY) {
-        return;
-    }
-    uint32_t needs = news == NEWS_EVENTS ? NEED_LOG : NEEDS_OF_NEWS;
     pthread_mutex_lock(&bus->mutex);
     for (struct subscription *at = bus->subscriptions; at; at = at->next) {
-        if (at->runner) {
+        at->nudged = at->runner && (resting || !atomic_load(&at->runner->rests));
+        if (at->nudged) {
             pthread_mutex_lock(&at->runner->mutex);
             runner_need(at->runner, needs | NEED_TURN);
             pthread_mutex_unlock(&at->runner->mutex);
@@ -751,11 +769,27 @@ void subscriptions_nudge(hf_bus *bus, enum news news)
     }
     dispatchers_hold(&bus->dispatchers);
     for (struct subscription *at = bus->subscriptions; at; at = at->next) {
-        if (at->runner) {
+        if (at->nudged) {
             dispatchers_call_held(&bus->dispatchers, &at->runner->seat);
         }
     }
     dispatchers_let_go(&bus->dispatchers);
     pthread_mutex_unlock(&bus->mutex);
+}
+
+void subscriptions_nudge(hf_bus *bus, enum news news)
+{
+    if (news == NEWS_NONE && dispatchers_seats(&bus->dispatchers) >= RUNNERS_MANY) {
+        return;
+    }
+    /* Who waits for a checkpoint waits for those, too, that no event is for. */
+    if (news != NEWS_EVENTS || atomic_load(&bus->waiters) > 0) {
+        nudge(bus, news == NEWS_EVENTS ? NEED_LOG : NEEDS_OF_NEWS, true);
+    } else {
+        tail_news(bus->tail);
+        if (tail_resting(bus->tail) < dispatchers_seats(&bus->dispatchers)) {
+            nudge(bus, NEED_LOG, false);
+        }
+    }
     HF_POINT("after_nudge");
 }

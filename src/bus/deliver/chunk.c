@@ -56,6 +56,7 @@
 #include "base/mem.h"
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
+#include "store/timers.h"
 
 #define TURN_TAKEN UINT64_MAX
 #define TURN(index, limit) ((uint64_t)(limit) << 32 | (uint64_t)(index))
@@ -184,19 +185,31 @@ static bool is_piecemeal(const struct chunk *chunk)
     return !chunk->transactional;
 }
 
+static int64_t report_time(const struct chunk *chunk)
+{
+    return store_time(chunk->runner->bus->store, clock_wall_us());
+}
+
 /* Reports the first `done`, if that can be told before the chunk is over. */
 static void report_done(struct chunk *chunk, size_t done)
 {
-    for (; is_piecemeal(chunk) && chunk->reported < done; chunk->reported++) {
+    if (!is_piecemeal(chunk) || chunk->reported >= done) {
+        return;
+    }
+    int64_t now_us = report_time(chunk);
+    for (; chunk->reported < done; chunk->reported++) {
         size_t i = chunk->reported;
+        chunk->results[i].at_us = now_us;
         chunk_end(chunk, &chunk->units[i], &chunk->results[i]);
     }
 }
 
 void chunk_report(struct chunk *chunk, size_t done, bool undone)
 {
+    int64_t now_us = report_time(chunk);
     for (size_t i = chunk->reported; i < chunk->count; i++) {
         struct chunk_result *result = &chunk->results[i];
+        result->at_us = now_us;
         bool kept = !undone || (done == 1 && result->verdict != HF_ACK);
         if (i < done && kept) {
             chunk_end(chunk, &chunk->units[i], result);

@@ -30,6 +30,7 @@ struct chunk_result {
     int64_t wait_ms;  /* the least wait before the next attempt (hf_delivery_retry_in) */
     bool lane_busy;   /* transactional: see tx_leave */
     bool before;      /* transactional: it was settled before, and has not run */
+    int64_t at_us;    /* the store's clock; when it was reported */
 };
 
 struct chunk {

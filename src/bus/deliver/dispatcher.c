@@ -24,6 +24,7 @@
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
+#include "bus/deliver/tail.h"
 #include "bus/options.h"
 #include "store/membership.h"
 
@@ -361,6 +362,7 @@ struct seat_next runner_turn(struct seat *seat, bool by_clock)
 {
     struct runner *runner = (struct runner *)((char *)seat - offsetof(struct runner, seat));
     bool works = runner->phase == PHASE_WORK;
+    tail_serve(runner->bus->tail);
     struct turn turn = begin_turn(runner, by_clock && works);
     struct plan next;
     for (;;) {

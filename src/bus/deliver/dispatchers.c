@@ -483,6 +483,9 @@ static void *supervise(void *ctx)
     while (dispatchers->seats > 0) {
         dispatchers->alarm_us = 0; /* no thread need wake it */
         keep_time(dispatchers);
+        if (dispatchers->seats == 0) {
+            continue; /* the last one left meanwhile: its signal came before the wait */
+        }
         int64_t mono_us = clock_mono_us();
         promote(dispatchers, mono_us);
         if (dispatchers->first) {

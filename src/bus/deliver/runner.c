@@ -94,10 +94,11 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
         return status;
     }
     runner->bus = bus;
+    runner->meter = meters_of(&bus->meters, runner->name);
     bus_reference(bus);
     runner->handlers = handlers;
     runner->batched = handlers_batched(handlers);
-    runner->window.patient = ordered && !runner->batched;
+    runner->window.lingers = ordered && !runner->batched;
     *ret_runner = runner;
     return HF_OK;
 }

@@ -86,9 +86,11 @@ struct runner {
     const struct runner_mode *mode;
     atomic_int references;        /* the subscription, its seat, every worker */
     char *name;                   /* of the subscription */
+    struct meter *meter;          /* of the subscription; the bus' */
     struct definition definition; /* changed only by the dispatcher, under the mutex */
     struct seat seat;             /* among the dispatchers of the bus */
-    struct runner *timed_next;    /* in the timekeeper's list */
+    struct runner *timed_next;    /* in the timekeeper's list ... */
+    struct runner **timed_at;     /* what points to it there */
 
     pthread_mutex_t mutex;             /* guards what follows */
     pthread_cond_t changed;            /* a stop waits here: for the end of its turns, and of
@@ -104,6 +106,7 @@ struct runner {
     int32_t idle;                  /* workers that wait for work, or are about to look for it */
     bool present;                  /* it has turns, or will have: its seat is not AWAY */
     _Atomic uint32_t needs;        /* enum need; see plan.h */
+    atomic_bool rests;             /* ordered: it rests at the tail (tail.h) */
     uint32_t bars;                 /* enum bar, those that were raised; runner_bars has all */
     enum course course;            /* BAR_STOPPING, unless it is to work */
     struct deadline stop_deadline; /* then running handlers are given up */

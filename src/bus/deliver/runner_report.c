@@ -55,7 +55,7 @@ uint32_t runner_bars(const struct runner *runner)
 bool runner_is_urgent(const struct runner *runner)
 {
     const struct window *window = &runner->window;
-    return window->ended > (window->patient ? window->held : 0);
+    return window->ended > (window->lingers ? window->held : 0);
 }
 
 int64_t runner_rate_left(const struct runner *runner)
@@ -232,6 +232,17 @@ static void release_lane(struct runner *runner, const struct slot *slot,
     runner_call(runner, NEED_RETRIES);
 }
 
+static void count_ended(const struct runner *runner, const struct slot *slot,
+                        const struct chunk_result *result)
+{
+    bool ok = result->verdict == HF_ACK;
+    atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
+    if (ok && !result->before) { /* else it was counted when it ran */
+        meter_count(&runner->meter->delivered, 1);
+        timing_add(&runner->meter->end_to_end, result->at_us - slot->entry->event.entered_at_us);
+    }
+}
+
 void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_result *result,
                        bool in_tx)
 {
@@ -239,7 +250,7 @@ void runner_slot_ended(struct runner *runner, struct slot *slot, struct chunk_re
     bool ok = result->verdict == HF_ACK;
     bool dies = is_last(runner, slot, result->verdict);
     bool halts = dies && runner->definition.options.on_poison == HF_POISON_HALT;
-    atomic_fetch_add(ok ? &runner->bus->delivered : &runner->bus->failed, 1);
+    count_ended(runner, slot, result);
     note_attempt(runner, slot, result->verdict);
     slot->ending = ENDED_VERDICT;
     slot->verdict = result->verdict;

@@ -86,13 +86,17 @@ hf_status settlement_judge(struct settlement *settlement, struct runner *runner,
     return HF_OK;
 }
 
-void settlement_log(const struct settlement *settlement, const struct runner *runner)
+void settlement_told(const struct settlement *settlement, const struct runner *runner)
 {
     size_t at = 0;
     for (size_t i = 0; i < settlement->count; i++) {
-        if (!slot_is(settlement->slots[i], TRAIT_IN_TX)) {
-            runner_log_failure(runner, settlement->slots[i], &settlement->outcomes[at++],
-                               settlement->judged_us);
+        const struct slot *slot = settlement->slots[i];
+        if (!slot_is(slot, TRAIT_IN_TX)) {
+            const struct outcome *outcome = &settlement->outcomes[at++];
+            runner_log_failure(runner, slot, outcome, settlement->judged_us);
+            if (slot->ending != ENDED_HELD) { /* it has not run */
+                meter_outcome(runner->meter, outcome);
+            }
         }
     }
 }

@@ -41,7 +41,7 @@ void settlement_add(struct settlement *settlement, struct slot *slot);
 /* Makes the outcomes; the pause before another attempt is counted from now. Clears *relaxed if one
  * of them must not be lost: a dead letter. The mutex is not held. */
 hf_status settlement_judge(struct settlement *settlement, struct runner *runner, bool *relaxed);
-/* They are stored: tells the log of every failed attempt. */
-void settlement_log(const struct settlement *settlement, const struct runner *runner);
+/* They are stored: tells the log of every failed attempt, and counts them. */
+void settlement_told(const struct settlement *settlement, const struct runner *runner);
 
 #endif

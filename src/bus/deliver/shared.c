@@ -228,7 +228,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         runner_settle_worked(runner);
         runner_need(runner, text_is_absent(settle.pause.reason) ? 0 : NEED_DEFINITION);
         if (!settle.all) { /* all are done */
-            settlement_log(&runner->shared->settlement, runner);
+            settlement_told(&runner->shared->settlement, runner);
         }
     }
     close_slots(runner, lease);
@@ -250,6 +250,7 @@ static void release_ready(struct runner *runner, const struct lease *lease)
  * before another worker looks. */
 void lease_lose(struct runner *runner, struct lease *lease)
 {
+    meter_count(&runner->meter->leases_lost, !lease->lost);
     lease->lost = true;
     lease->doubtful = true; /* perhaps only an answer was lost, and the lease is still ours */
     release_ready(runner, lease);

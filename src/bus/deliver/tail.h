@@ -9,13 +9,19 @@
 #ifndef HF_BUS_DELIVER_TAIL_H
 #define HF_BUS_DELIVER_TAIL_H
 
+#include <stdatomic.h>
+
+#include "bus/deliver/dispatchers.h"
 #include "store/store.h"
 
-#define TAIL_FOLLOWERS_MIN 4 /* fewer read alone: the store then sends only what they want */
+#define TAIL_FOLLOWERS_MIN 4   /* fewer read alone: the store then sends only what they want */
+#define TAIL_PASSED_US 2000000 /* see tail_sweep */
+#define TAIL_SWEPT_MAX 256     /* so many are called at once */
 
 struct tail;
 
-hf_status tail_new(struct store *store, struct tail **ret_tail);
+/* Those that rest are called among these. */
+hf_status tail_new(struct store *store, struct dispatchers *dispatchers, struct tail **ret_tail);
 /* Nothing follows any more. NULL is allowed. */
 void tail_free(struct tail *tail);
 
@@ -34,6 +40,35 @@ hf_status follower_next(struct follower *follower, const struct filter *filter, 
                         struct batch *batch, int64_t *ret_floor, bool *ret_more);
 /* NULL is allowed. */
 void follower_close(struct follower *follower);
+
+/*
+ * Resting: a follower that has taken everything, and has an owner, is not called for news of events
+ * any more. The thread that reads the tail next matches what it brings with the patterns of those
+ * that rest, and calls the owners of those that want some of it; the others are behind it without
+ * having looked. Any call of follower_next ends the rest.
+ */
+struct follower_owner {
+    struct seat *seat; /* gets a turn, which calls tail_serve first */
+    /* There may be something to take, or its floor has moved. With the tail's mutex, before the
+     * seat is called. */
+    void (*look)(void *ctx);
+    void *ctx;
+    atomic_bool *rests; /* false: it is to be called for news as before */
+};
+/* Before the first follower_next. The owner is there until the follower is closed. */
+void follower_own(struct follower *follower, struct follower_owner owner);
+
+/* There is news: one of those that rest gets a turn, if any does, to read the tail for all. */
+void tail_news(struct tail *tail);
+/* How many rest. Costs one load. */
+int32_t tail_resting(const struct tail *tail);
+/* At the begin of a turn: reads the tail if that is wanted. Costs one load if not. */
+void tail_serve(struct tail *tail);
+/* Calls those that have rested for TAIL_PASSED_US and that events have passed, so that their
+ * checkpoints can move: as many as TAIL_SWEPT_MAX. To be called every second or so; does not wait
+ * for the store. */
+void tail_sweep(struct tail *tail);
+
 /* Does it take its events from the tail at the moment? For tests. */
 bool follower_is_at_tail(const struct follower *follower);
 

@@ -42,6 +42,10 @@ void timekeeper_add(struct timekeeper *timekeeper, struct runner *runner)
 {
     pthread_mutex_lock(&timekeeper->mutex);
     runner->timed_next = timekeeper->runners;
+    runner->timed_at = &timekeeper->runners;
+    if (timekeeper->runners) {
+        timekeeper->runners->timed_at = &runner->timed_next;
+    }
     timekeeper->runners = runner;
     pthread_mutex_unlock(&timekeeper->mutex);
 }
@@ -49,11 +53,10 @@ void timekeeper_add(struct timekeeper *timekeeper, struct runner *runner)
 void timekeeper_remove(struct timekeeper *timekeeper, struct runner *runner)
 {
     pthread_mutex_lock(&timekeeper->mutex);
-    struct runner **at = &timekeeper->runners;
-    while (*at != runner) {
-        at = &(*at)->timed_next;
+    *runner->timed_at = runner->timed_next;
+    if (runner->timed_next) {
+        runner->timed_next->timed_at = runner->timed_at;
     }
-    *at = runner->timed_next;
     pthread_mutex_unlock(&timekeeper->mutex);
 }
 

@@ -296,7 +296,7 @@ enum taken {
 };
 
 /* Tells the dispatcher that a unit waits for it to read on. Once: if it cannot now, because the
- * store is away, it will when it can, and who goes on asking only keeps it busy. */
+ * store is away, it will when it can, and asking again only keeps it busy. */
 static void ask_for_more(struct runner *runner)
 {
     if (!runner_needs(runner, NEED_READ_ON)) {

@@ -36,8 +36,6 @@
 #include "bus/options.h"
 #include "store/story.h"
 
-#define REASON_LEASE "lease" /* the last allowed attempt ended with its lease */
-
 static struct text general_error(hf_verdict verdict)
 {
     switch (verdict) {

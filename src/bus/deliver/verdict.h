@@ -15,6 +15,7 @@
 #define REASON_DECODE "decode"         /* the payload could not be understood */
 #define REASON_NO_HANDLER "no_handler" /* outside the patterns, and the subscription asks for it */
 #define REASON_CORRUPT "corrupt"       /* it is not the event that was published */
+#define REASON_LEASE "lease"           /* the last allowed attempt ended with its lease */
 
 #define ERROR_CORRUPT                                                                              \
     "the event is damaged: its checksum does not match what is stored. No handler has seen it; "   \

@@ -531,7 +531,7 @@ static void reap_log(struct window *window, struct batch_pool *batch_pool)
         if (slot->state == SLOT_SETTLED) {
             note_reaped(window, slot);
             slot_release(window, slot, batch_pool);
-        } else if (held && window->patient) {
+        } else if (held && window->lingers) {
             if (!slot_is(slot, TRAIT_ASIDE)) {
                 set_aside(window, slot, batch_pool);
             }

@@ -139,7 +139,7 @@ struct window {
     struct set64 running;  /* lane -> how many of it are RUNNING */
     struct set64 owners;   /* lane -> who runs them */
     bool lanes;            /* ordered: lanes count */
-    bool patient;          /* held ones may wait for each other before they are stored */
+    bool lingers;          /* held ones may wait for each other before they are stored */
     bool lanes_full;       /* more lanes fail than can be known: the log is not read */
     int64_t bytes;         /* of the events in hand */
     int64_t ready;

@@ -233,6 +233,17 @@ static void note_end(struct worker *worker)
     }
 }
 
+/* A handler has run for so long. Only what belongs to the worker is looked at: the turn may have
+ * been taken away. */
+static void count_attempt(struct worker *worker, int64_t took_us)
+{
+    struct meter *meter = worker->runner->meter;
+    timing_add(&meter->handler, took_us);
+    if (worker->delivery.attempt > 1) {
+        meter_count(&meter->retries, 1);
+    }
+}
+
 /* Runs one delivery. False: the turn was taken away meanwhile. */
 static bool run_one(struct worker *worker, size_t i)
 {
@@ -254,9 +265,14 @@ static bool run_one(struct worker *worker, size_t i)
     bool several = unit->count > 1; /* if the turn is taken away it is another's */
     note_begin(worker, unit);
     HF_POINT("before_handler");
-    chunk_begin(chunk, clock_mono_us());
+    int64_t begun_us = clock_mono_us();
+    chunk_begin(chunk, begun_us);
     bool ran = attempt_run(delivery, worker->handlers, chunk->cargo.events,
                            chunk->cargo.event_count, chunk->cargo.picked, &result->verdict);
+    worker->ended_us = clock_mono_us();
+    if (ran) {
+        count_attempt(worker, worker->ended_us - begun_us);
+    }
     HF_POINT("after_handler_before_settle");
     if (result->verdict != HF_ACK && delivery->error[0]) {
         result->error = mem_dup(delivery->error, strlen(delivery->error));
@@ -327,8 +343,9 @@ static bool run_deliveries(struct worker *worker)
         if (!run_one(worker, i)) {
             return false;
         }
+        int64_t now_us = worker->tx ? clock_mono_us() : worker->ended_us;
         go_on = !worker->tx_status && !worker->unmatched && chunk->results[i].verdict == HF_ACK &&
-                clock_mono_us() - began_us <= CHUNK_US && !atomic_load(&worker->cancelled) &&
+                now_us - began_us <= CHUNK_US && !atomic_load(&worker->cancelled) &&
                 atomic_load(&worker->runner->handlers_version) == worker->handlers_version;
     }
     note_end(worker);

@@ -32,6 +32,7 @@ struct worker {
     bool prerecord;            /* the attempt of that unit is recorded before it runs */
     uint32_t handlers_version; /* of the list it runs */
     int64_t took_us;           /* the whole chunk */
+    int64_t ended_us;          /* monotonic; when the last handler has returned */
     struct handlers *handlers; /* counted, while a chunk is in hand */
     struct tx *tx;
     char tx_message[128]; /* in words */

@@ -117,16 +117,16 @@ static void mind_the_clock(struct scheduler *scheduler, int64_t now_us, int64_t 
 static int64_t take_turn(struct scheduler *scheduler)
 {
     hf_bus *bus = scheduler->bus;
-    struct turn turn = {.bus = bus, .now_us = clock_wall_us(), .stopping = &scheduler->stopping};
+    int64_t now_us = clock_wall_us();
     int64_t due_us;
-    int64_t at_us = store_time(bus->store, turn.now_us);
+    int64_t at_us = store_time(bus->store, now_us);
     if (store_timers_due(bus->store, &due_us) != HF_OK) {
         log_about(&bus->log, HF_LOG_WARN, NULL, "%s", err_message());
         return FAILED_MS;
     }
     int64_t longest_ms = store_look_ms(bus->store) > 0 ? SLEEP_REMOTE_MS : SLEEP_MS;
     if (due_us != STORE_NEVER) {
-        mind_the_clock(scheduler, turn.now_us, at_us);
+        mind_the_clock(scheduler, now_us, at_us);
     }
     if (due_us == STORE_NEVER || due_us > at_us) {
         scheduler->beaten_ms = 0;
@@ -140,6 +140,7 @@ static int64_t take_turn(struct scheduler *scheduler)
     if (atomic_load(&scheduler->stopping)) {
         return 0; /* each call may take as long as the store does not answer: no further one */
     }
+    struct turn turn = {.bus = bus, .now_us = now_us, .stopping = &scheduler->stopping};
     do_what_is_due(scheduler, &turn);
     return pause_after(scheduler, &turn);
 }

@@ -85,6 +85,15 @@ static void collect(struct turn *turn)
     }
 }
 
+static void count_fired(struct turn *turn, const struct fire *fire)
+{
+    struct meters *meters = &turn->bus->meters;
+    meter_count(&meters->schedules_fired, (int64_t)fire->count);
+    for (size_t i = 0; i < fire->count; i++) {
+        timing_add(&meters->schedule_late, turn->at_us - fire->planned_us[i]);
+    }
+}
+
 /* Together, so that one commit carries many of them: a thousand may be due in the same second. */
 static void fire_all(struct turn *turn)
 {
@@ -98,6 +107,7 @@ static void fire_all(struct turn *turn)
         if (!changes[i]->status) {
             turn->done++;
             turn->fired += (int64_t)due->fire.count;
+            count_fired(turn, &due->fire);
         } else if (changes[i]->status != HF_STALE) { /* then another process is at it */
             char message[sizeof turn->message];
             snprintf(message, sizeof message, "schedule %" TEXT_PRI ": %s", TEXT_ARG(due->name),
@@ -135,6 +145,7 @@ static void bring(struct turn *turn)
         return;
     }
     turn->fired += bring.ret_fired;
+    meter_count(&turn->bus->meters.schedules_fired, bring.ret_fired);
     turn->released += bring.ret_released;
     turn->done += bring.ret_fired + bring.ret_released;
     expect(turn, bring.ret_next_us);

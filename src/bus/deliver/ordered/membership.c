@@ -92,6 +92,7 @@ void membership_lose(struct runner *runner, int32_t partition)
     struct part *part = ordered_part(runner->ordered, partition);
     if (part && part->state != PART_LOST) {
         part_close(runner, part, PART_LOST);
+        meter_count(&runner->meter->leases_lost, 1);
         runner_call(runner, 0);
     }
 }
@@ -290,6 +291,15 @@ static hf_status take(struct runner *runner, int32_t partition, bool force, int6
     return status;
 }
 
+/* The runner's follower rested, and there is something for it. */
+static void look_at_log(void *ctx)
+{
+    struct runner *runner = ctx;
+    pthread_mutex_lock(&runner->mutex);
+    runner_need(runner, NEED_LOG | NEED_TURN);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
 /*
  * The reader must begin at the lowest floor, also if that is its own: above a gap it has passed
  * events of the partition that is new. What it has handed up above a partition's floor is not to be
@@ -324,6 +334,8 @@ static hf_status open_reader(struct runner *runner)
         return status;
     }
     follower_close(ordered->follower);
+    follower_own(follower,
+                 (struct follower_owner){&runner->seat, look_at_log, runner, &runner->rests});
     ordered->follower = follower;
     ordered->floor = lowest;
     runner_need(runner, NEED_LOG);

@@ -130,7 +130,7 @@ static void settled(struct runner *runner, struct part *part, const struct settl
                     int64_t now_us)
 {
     struct settlement *settlement = &runner->ordered->settlement;
-    settlement_log(settlement, runner);
+    settlement_told(settlement, runner);
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < settlement->count; i++) {
         note_outcome(runner, settlement->slots[i], &settlement->outcomes[i], now_us);
@@ -170,6 +170,7 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
     if (status == HF_STALE && part) {
         membership_lose(runner, part->number);
     }
+    meter_count(&runner->meter->leases_lost, status == HF_STALE && !part);
     /* After HF_UNKNOWN it is not known what is stored: drop all, and load it again. */
     if (status == HF_NOTFOUND || status == HF_UNKNOWN || (status == HF_STALE && !part)) {
         runner_raise(runner, BAR_LOST);
@@ -241,8 +242,8 @@ bool ordered_is_answered(hf_status status)
 static bool is_pressing(const struct runner *runner, const struct part *part, bool move)
 {
     const struct window_share *share = &runner->window.shares[part->number];
-    int32_t patient = move && runner->window.patient ? share->held : 0;
-    return share->ended > patient && part->state != PART_LOST;
+    int32_t lingering = move && runner->window.lingers ? share->held : 0;
+    return share->ended > lingering && part->state != PART_LOST;
 }
 
 /* Stores what ended of every partition. */
@@ -366,7 +367,7 @@ static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
 {
     struct ordered *ordered = runner->ordered;
     const struct window *window = &runner->window;
-    if (window->held == 0 || !window->patient) {
+    if (window->held == 0 || !window->lingers) {
         ordered->held_us = 0;
         return false;
     }
