@@ -8,11 +8,11 @@
 doc=$root/docs/configuration.md
 sample=$root/examples/holdfast.yaml
 
-exits 0 "config keys lists the keys" config keys
-has "with default" out '^database\.url \(sqlite:holdfast\.db\)$'
-exits 0 "and as JSON" config keys --json
-json "one object a key" out
-true_that "more than thirty" test "$(wc -l <out)" -gt 30
+exits 0 "config keys lists the keys of the configuration file" config keys
+has "config keys prints a key with its default" out '^database\.url \(sqlite:holdfast\.db\)$'
+exits 0 "config keys takes the option --json" config keys --json
+json "config keys --json prints a JSON object per key" out
+true_that "config keys lists more than thirty keys" test "$(wc -l <out)" -gt 30
 sed '1s/^/[/; $!s/$/,/; $s/$/]/' out >keys.json
 
 # shellcheck disable=SC2016  # backquotes are Markdown's
@@ -25,15 +25,16 @@ sqlite3 :memory: "
            coalesce(', \`\$' || (value ->> 'environment') || '\`', '') || ' | ' ||
            (value ->> 'help') || ' |'
     FROM json_each(readfile('keys.json'))" >expected
-true_that "there is a line for each" test "$(wc -l <expected)" -eq "$(wc -l <out)"
+true_that "setup: there is an expected line of the document for each key" \
+    test "$(wc -l <expected)" -eq "$(wc -l <out)"
 # shellcheck disable=SC2016
-grep -E '^\| `(database|subscriptions\[\]|schedules\[\]|retention)\.' "$doc" >documented
-is "docs/configuration.md has exactly these lines" \
+grep -E '^\| `(database|subscriptions\[\]|schedules\[\]|retention|serve)\.' "$doc" >documented
+is "docs/configuration.md has exactly the lines of config keys" \
     "$(diff expected documented | sed -n 's/^[<>]/&/p')" ''
 
-exits 0 "the sample is right" config check "$sample"
+exits 0 "config check accepts examples/holdfast.yaml" config check "$sample"
 HOLDFAST_URL='' hf config show --config "$sample" --origin --json
-is "it can be shown" "$rc" 0
+is "config show accepts examples/holdfast.yaml" "$rc" 0
 cp out shown
 sqlite3 :memory: "SELECT value ->> 'key' FROM json_each(readfile('keys.json'))" |
     while read -r key; do
@@ -42,7 +43,7 @@ sqlite3 :memory: "SELECT value ->> 'key' FROM json_each(readfile('keys.json'))" 
     grep -q "\"path\":\"$path\",.*\"origin\":\"file\"" shown ||
         grep -qE "^ +# ${path##*.}: " "$sample" || echo "$key"
 done >missing
-is "every key is in the sample" "$(cat missing)" ''
+is "examples/holdfast.yaml has every key" "$(cat missing)" ''
 # shellcheck disable=SC2016
 sqlite3 :memory: \
     "SELECT value ->> 'default' || ' ' || (value ->> 'key') FROM json_each(readfile('keys.json'))
@@ -54,17 +55,18 @@ sqlite3 :memory: \
             grep -qE "^ +# ${key##*.}: $initial( |\$)" "$sample" ||
             echo "$key is not $initial in the second subscription"
     done >wrong
-is "the second subscription of the sample shows the defaults" "$(cat wrong)" ''
+is "the second subscription of examples/holdfast.yaml has the defaults" "$(cat wrong)" ''
 cp "$sample" holdfast.yaml
 hf publish user.created --db sqlite:shop.db --key ann
 hf publish order.placed --db sqlite:shop.db
 HOLDFAST_URL='' hf work --until-empty
-is "the sample works" "$rc" 0
-has "the first subscription" out '^mail for ann$'
-has "and the second" out '^booked order$'
+is "work runs with examples/holdfast.yaml" "$rc" 0
+has "the first subscription of examples/holdfast.yaml handles its event" out '^mail for ann$'
+has "the second subscription of examples/holdfast.yaml handles its event" out '^booked order$'
 hf schedule show report --db sqlite:shop.db
-has "its schedule is there" out '^zone: +Europe/Berlin$'
+has "work makes the schedule of examples/holdfast.yaml" out '^zone: +Europe/Berlin$'
 hf namespace show default --db sqlite:shop.db --json
-is "so is its retention" "$(field out 1 '$.retention_ms')" $((90 * 86400000))
+is "work sets the retention of examples/holdfast.yaml" \
+    "$(field out 1 '$.retention_ms')" $((90 * 86400000))
 
 finish

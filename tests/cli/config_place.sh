@@ -17,58 +17,76 @@ subscriptions:
 END
 
 # --- The file says where ---
-exits 0 "publish reads the url and the namespace of holdfast.yaml" publish user.created --key ann
-is "without a word about it" "$(cat err)" ''
-exits 0 "and work gets the event" work --until-empty
-is "it was the same database" "$(cat out)" 'mail ann'
+exits 0 "publish reads url and namespace of holdfast.yaml" publish user.created --key ann
+is "publish with holdfast.yaml prints nothing on stderr" "$(cat err)" ''
+exits 0 "work reads url and namespace of holdfast.yaml" work --until-empty
+is "work gets the event that publish put into the database of the file" "$(cat out)" 'mail ann'
 hf tail --json --from start
-is "tail reads it" "$(wc -l <out)" 1
+is "tail reads the database of holdfast.yaml" "$(wc -l <out)" 1
 hf sub list --json
-is "sub list, too" "$(field out 1 '$.name')" mailer
-exits 0 "and so does work with a command" work other --on 'user.*' --from start --exec true \
+is "sub list reads the database of holdfast.yaml" "$(field out 1 '$.name')" mailer
+exits 0 "work --exec reads the database of holdfast.yaml" \
+    work other --on 'user.*' --from start --exec true \
     --until-empty
-has "which names it" err 'Working for other on .*, namespace shop\.'
-true_that "no database was made beside it" test ! -e holdfast.db
+has "work --exec prints database and namespace of holdfast.yaml" \
+    err 'Working for other on .*, namespace shop\.'
+true_that "no command makes the default database beside holdfast.yaml" test ! -e holdfast.db
 
 # --- Who wins, and that it is said ---
-exits 0 "an option wins" publish user.created --db "$other"
-has "and a line says so" err '^holdfast\.yaml:2: not used: .*; --db is '
+exits 0 "publish takes --db beside holdfast.yaml" publish user.created --db "$other"
+has "publish says that --db wins over the url of holdfast.yaml" \
+    err '^holdfast\.yaml:2: not used: .*; --db is '
 export HOLDFAST_URL=$other
-exits 0 "so does the environment" publish user.created
+exits 0 "publish takes HOLDFAST_URL beside holdfast.yaml" publish user.created
 # shellcheck disable=SC2016
-has "with a line, too" err '^holdfast\.yaml:2: not used: .*; \$HOLDFAST_URL is '
-exits 0 "which --quiet leaves out" publish user.created --quiet
-is "as all messages" "$(cat err)" ''
+has "publish says that HOLDFAST_URL wins over the url of holdfast.yaml" \
+    err '^holdfast\.yaml:2: not used: .*; \$HOLDFAST_URL is '
+exits 0 "publish takes --quiet together with HOLDFAST_URL" publish user.created --quiet
+is "publish --quiet does not say which url wins" "$(cat err)" ''
 export HOLDFAST_URL=$named
-exits 0 "the same url is no difference" publish user.created
-is "and nothing is said" "$(cat err)" ''
+exits 0 "publish takes a HOLDFAST_URL that is the url of the file" publish user.created
+is "publish says nothing if HOLDFAST_URL is the url of the file" "$(cat err)" ''
 unset HOLDFAST_URL
-exits 0 "another namespace" publish user.created --namespace else
-has "is said" err '^holdfast\.yaml:3: not used: shop; --namespace is else\.$'
+exits 0 "publish takes --namespace beside holdfast.yaml" publish user.created --namespace else
+has "publish says that --namespace wins over the namespace of holdfast.yaml" \
+    err '^holdfast\.yaml:3: not used: shop; --namespace is else\.$'
 hf config show --origin --json
-is "config show says whose word counts" "$(grep -c '"key":"database.url".*"origin":"file"' out)" 1
-has "for the namespace, too" out \
+is "config show says that the url is that of the file" \
+    "$(grep -c '"key":"database.url".*"origin":"file"' out)" 1
+has "config show says that the namespace is that of the file" out \
     '"key":"database.namespace".*"value":"shop","origin":"file","file":"holdfast.yaml","line":3'
 hf config show --origin --json --db "$other"
-has "also if an option wins" out '"key":"database.url".*"origin":"flag"'
+has "config show says that the url is that of the flag" out '"key":"database.url".*"origin":"flag"'
 
 # --- A file that cannot be read ---
 cp holdfast.yaml good.yaml
 sed -i 's/on: user/onn: user/' holdfast.yaml
-exits 0 "mistakes in other sections do not keep publish from working" publish user.created
+exits 0 "publish succeeds with mistakes in other sections of holdfast.yaml" publish user.created
+sed 's/^database:/databse:/' good.yaml >holdfast.yaml
+exits 2 "publish refuses a file with a misspelt section" publish user.created
+has "the misspelt section is named with what was meant" err \
+    'holdfast\.yaml:1:1: databse: there is no such key; did you mean database\?'
+printf 'url: sqlite:here.db\n' | cat - good.yaml >holdfast.yaml
+exits 2 "publish refuses a key of the section database that stands outside" publish user.created
+has "the key is named with where it belongs" err \
+    'holdfast\.yaml:1:1: url: there is no such key; did you mean database\.url\?'
+true_that "a file with mistakes makes no database" test ! -e holdfast.db -a ! -e here.db
+sed 's/on: user/onn: user/' good.yaml >holdfast.yaml
 sed -i 's/url:/ulr:/' holdfast.yaml
-exits 2 "a mistake in its own section does" publish user.created
-has "with file and line" err \
+exits 2 "publish refuses a mistake in the section database of holdfast.yaml" publish user.created
+has "the refusal of publish names file, line and the right key" err \
     'holdfast\.yaml:2:3: database\.ulr: there is no such key; did you mean url'
-true_that "and no other database is used" test ! -e holdfast.db
-exits 0 "work --config names another file" work --config good.yaml --until-empty
-exits 0 "commands without a database do not read it" version
+true_that "publish with a mistake in holdfast.yaml uses no other database" test ! -e holdfast.db
+exits 0 "work --config reads another file instead of holdfast.yaml" \
+    work --config good.yaml --until-empty
+exits 0 "version does not read holdfast.yaml" version
 mv good.yaml holdfast.yaml
 printf 'database: {url: "%s"}\n' "$named" >holdfast.yaml
-exits 0 "a file may name the database alone" publish user.created
+exits 0 "publish takes a holdfast.yaml that has only the database" publish user.created
 rm holdfast.yaml
-exits 0 "without a file config show tells the database" config show --origin --db "$named"
-has "and whose word it is" out '^database\.url .*flag --db'
-hasnt "and no more" out '^retention'
+exits 0 "config show succeeds without a file" config show --origin --db "$named"
+has "config show without a file says that the url is that of the flag" \
+    out '^database\.url .*flag --db'
+hasnt "config show without a file prints no retention" out '^retention'
 
 finish

@@ -22,14 +22,18 @@ hf schedule run yearly
 hf publish a.later --delay 1d
 
 exits 2 "copy needs two databases" copy "$HOLDFAST_URL"
-exits 3 "a source that is not there is not found" copy sqlite:none.db sqlite:there.db
-exits 2 "a database is not copied onto itself" copy "$HOLDFAST_URL" "$HOLDFAST_URL"
-exits 3 "nor a namespace that is not there" copy "$HOLDFAST_URL" sqlite:there.db --namespace none
-is "refused because of the source, it makes no target" "$(ls there.db* 2>/dev/null)" ""
-exits 0 "copy" copy "$HOLDFAST_URL" sqlite:there.db
-has "says what it did" err '^2 namespaces copied and verified: 8 events, '
-exits 4 "a target that is not empty is refused" copy "$HOLDFAST_URL" sqlite:there.db
-has "by name" err 'of the target is not empty'
+exits 3 "copy of a source that does not exist exits with not found" \
+    copy sqlite:none.db sqlite:there.db
+exits 2 "copy of a database onto itself is refused" copy "$HOLDFAST_URL" "$HOLDFAST_URL"
+exits 3 "copy of a namespace that does not exist exits with not found" \
+    copy "$HOLDFAST_URL" sqlite:there.db --namespace none
+is "copy that is refused because of its source makes no target" "$(ls there.db* 2>/dev/null)" ""
+exits 0 "copy into a new database succeeds" copy "$HOLDFAST_URL" sqlite:there.db
+has "copy prints how many namespaces and events it copied and verified" \
+    err '^2 namespaces copied and verified: 8 events, '
+exits 4 "copy into a namespace that is not empty exits with a conflict" \
+    copy "$HOLDFAST_URL" sqlite:there.db
+has "the conflict of copy says that the target is not empty" err 'of the target is not empty'
 
 # A refused copy leaves the target as it was: whichever namespace is not empty, the other one is not
 # made, and if it is there it can be used.
@@ -38,13 +42,16 @@ for full in default "$odd"; do
     [ "$full" = default ] || other=default
     target=$(empty "refused_${#full}")
     hf publish --db "$target" --namespace "$full" x
-    exits 4 "(a target with one namespace that is not empty)" copy "$HOLDFAST_URL" "$target"
+    exits 4 "copy exits with a conflict if one namespace of the target is not empty" \
+        copy "$HOLDFAST_URL" "$target"
     hf namespace list --db "$target" --json
-    is "refused, it makes no namespace" "$(field out 1 '$.name') $(wc -l <out)" "$full 1"
+    is "a refused copy makes no namespace" "$(field out 1 '$.name') $(wc -l <out)" "$full 1"
     hf namespace create "$other" --db "$target"
-    exits 4 "(and another one that is)" copy "$HOLDFAST_URL" "$target"
-    has "refused, it says why" err 'of the target is not empty'
-    exits 0 "and the empty one can be published to" publish --db "$target" --namespace "$other" x
+    exits 4 "copy exits with a conflict beside an empty namespace of the target" \
+        copy "$HOLDFAST_URL" "$target"
+    has "the conflict of copy says which target is not empty" err 'of the target is not empty'
+    exits 0 "a namespace that was empty at a refused copy can be published to" \
+        publish --db "$target" --namespace "$other" x
 done
 
 # dump FILE: everything in it but who it is.
@@ -56,18 +63,20 @@ forget_arrival() {
         SELECT total(span) FROM holdfast_partitions"
 }
 back=$(empty back)
-exits 0 "to another one" copy sqlite:there.db "$back" --json
-json "in JSON" out
-is "says that it is complete" \
+exits 0 "copy --json into another database succeeds" copy sqlite:there.db "$back" --json
+json "copy --json prints JSON objects" out
+is "copy --json says at the end that the copy is complete" \
     "$(field out "$(wc -l <out)" '$.complete') $(field out "$(wc -l <out)" '$.later')" '1 0'
-exits 0 "and from there" copy "$back" sqlite:last.db
+exits 0 "copy of a copy succeeds" copy "$back" sqlite:last.db
 for file in there.db last.db; do
-    is "its partitions have just come" "$(forget_arrival "$file")" 0.0
+    is "partitions of $file have their time of arrival from the copy" \
+        "$(forget_arrival "$file")" 0.0
 done
-is "the file is the same, row by row" "$(cmp <(dump there.db) <(dump last.db) && echo same)" same
-true_that "which has rows" test "$(dump last.db | grep -c INSERT)" -gt 20
+is "a copy of a copy is the same, row by row" \
+    "$(cmp <(dump there.db) <(dump last.db) && echo same)" same
+true_that "setup: the copies have more than 20 rows" test "$(dump last.db | grep -c INSERT)" -gt 20
 for url in sqlite:there.db "$back"; do
-    exits 0 "nothing is wrong with the copy" verify --db "$url"
+    exits 0 "verify finds nothing wrong with a copy" verify --db "$url"
 done
 
 # told URL NAME: what the commands say of a database.
@@ -81,8 +90,8 @@ told() {
 }
 told "$HOLDFAST_URL" >one
 told "$back" >two
-is "both tell the same" "$(diff one two && echo same)" same
-true_that "and have something to tell" test "$(wc -l <one)" -gt 12
+is "commands print the same of the source and of the copy" "$(diff one two && echo same)" same
+true_that "setup: the commands print more than 12 rows" test "$(wc -l <one)" -gt 12
 
 # --- Every column of every row ---
 # A file in which every column has something, by way of the engine into another file: what arrives
@@ -147,7 +156,7 @@ bare=$(patiently full.db \
         AND t.name NOT IN ('holdfast_members', 'holdfast_past_nodes', 'holdfast_types',
                            'holdfast_rates')" \
     | patiently full.db | sort)
-is "no column is empty but those that are not copied" "$bare" "holdfast_leases.claimed_at
+is "setup: no column is empty but those that are not copied" "$bare" "holdfast_leases.claimed_at
 holdfast_leases.owner
 holdfast_leases.owner_name
 holdfast_namespaces.copying
@@ -158,35 +167,45 @@ holdfast_partitions.owner_name
 holdfast_partitions.span_before
 holdfast_partitions.span_from"
 way=$(empty way)
-exits 0 "there" copy sqlite:full.db "$way"
-exits 0 "and back" copy "$way" sqlite:again.db
-is "partitions come anew" "$(forget_arrival again.db)" 0.0
-is "positions that were copied may have gaps" \
+exits 0 "copy of a file in which every column has a value succeeds" copy sqlite:full.db "$way"
+exits 0 "copy of such a copy back into a file succeeds" copy "$way" sqlite:again.db
+is "partitions of a copied file have their time of arrival from the copy" \
+    "$(forget_arrival again.db)" 0.0
+is "positions of a copied namespace may have gaps up to the last one" \
     "$(patiently again.db "SELECT gapless_after FROM holdfast_namespaces;
     UPDATE holdfast_namespaces SET gapless_after = 0")" 8
 rows() { dump "$1" | grep -v 'INTO sqlite_sequence '; }
 index() { patiently "$1" "SELECT type_index, types_through FROM holdfast_namespaces;
     SELECT type, position FROM holdfast_types;
     UPDATE holdfast_namespaces SET type_index = 0, types_through = 0; DELETE FROM holdfast_types"; }
-is "the index on types is complete" "$(index again.db | sed 1d)" \
+is "copy builds the whole index on types" "$(index again.db | sed 1d)" \
     "$(patiently full.db "SELECT type, place & 17592186044415 FROM holdfast_events ORDER BY 1")"
 index full.db >/dev/null
-is "all columns of all rows arrive" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
+is "copy takes all columns of all rows" "$(diff <(rows full.db) <(rows again.db) && echo same)" same
 
 # --- What a copy does with what it has ---
-exits 0 "an index on types that was being built" namespace show default --db "$way" --json
-is "is built in the copy" "$(field out 1 '$.type_index')" on
-exits 0 "a unique key of the source" publish x.once --unique u2 --unique-for 1h --json --db "$way"
-is "is one of the copy" "$(field out 1 '$.duplicate')" 1
-exits 0 "an event that waits with its key" publish x.later --delay 2d --unique u1 --replace --json \
+exits 0 "namespace show succeeds for a copy with an index on types" \
+    namespace show default --db "$way" --json
+is "an index on types that was being built is complete in the copy" \
+    "$(field out 1 '$.type_index')" on
+exits 0 "publish --unique succeeds in a copy" \
+    publish x.once --unique u2 --unique-for 1h --json --db "$way"
+is "a unique key of the source is taken in the copy" "$(field out 1 '$.duplicate')" 1
+exits 0 "publish --unique --replace succeeds in a copy" \
+    publish x.later --delay 2d --unique u1 --replace --json \
     --db "$way"
-is "can be replaced there" "$(field out 1 '$.replaced')" 1
-exits 0 "an index on types that only the target has" \
+is "an event that waits with a unique key can be replaced in the copy" \
+    "$(field out 1 '$.replaced')" 1
+exits 0 "setup: a target with an index on types is made" \
     namespace create default --type-index on --db sqlite:indexed.db
-exits 0 "(copied to)" copy "$HOLDFAST_URL" sqlite:indexed.db --namespace default
-exits 0 "is not there" namespace show default --db sqlite:indexed.db --json
-is "because the source has none" "$(field out 1 '$.type_index')" off
-exits 0 "(and it is sound)" verify --db sqlite:indexed.db
+exits 0 "copy into an empty namespace with an index on types succeeds" \
+    copy "$HOLDFAST_URL" sqlite:indexed.db --namespace default
+exits 0 "namespace show succeeds after a copy into an indexed namespace" \
+    namespace show default --db sqlite:indexed.db --json
+is "copy switches off an index on types that the source does not have" \
+    "$(field out 1 '$.type_index')" off
+exits 0 "verify finds nothing wrong after a copy into an indexed namespace" \
+    verify --db sqlite:indexed.db
 
 # --- A log that does not begin at 1 ---
 seq 3000 | sed 's/.*/{"type":"x","payload":&}/' >many
@@ -195,7 +214,7 @@ hf namespace set default --retain-bytes 20K --db sqlite:old.db
 hf retention run --db sqlite:old.db
 begins=
 short=$(empty short)
-exits 0 "a log whose beginning is gone" copy sqlite:old.db "$short"
+exits 0 "copy of a log whose beginning is gone succeeds" copy sqlite:old.db "$short"
 for url in sqlite:old.db "$short"; do
     hf sub create late --on x --from start --db "$url"
     hf stats --json --db "$url"
@@ -204,24 +223,31 @@ for url in sqlite:old.db "$short"; do
     begins="$begins $(field out 1 '$.lag')"
 done
 read -r first head lag there <<<"$begins"
-true_that "(it does not begin at 1)" test "$first" -gt 1 -a "$lag" -eq "$((head - first + 1))"
-is "begins there, too" "$there" "$first $head $lag"
+true_that "setup: the log does not begin at position 1" \
+    test "$first" -gt 1 -a "$lag" -eq "$((head - first + 1))"
+is "a copy of a log whose beginning is gone begins at the same position" \
+    "$there" "$first $head $lag"
 
 # --- One namespace, beside another ---
-exits 0 "one namespace" copy "$HOLDFAST_URL" sqlite:one.db --namespace "$odd"
+exits 0 "copy --namespace copies one namespace" \
+    copy "$HOLDFAST_URL" sqlite:one.db --namespace "$odd"
 hf namespace list --db sqlite:one.db --json
-is "and no other" "$(field out 1 '$.name') $(wc -l <out)" "$odd 1"
-exits 0 "another one beside it" copy "$HOLDFAST_URL" sqlite:one.db --namespace default
-is "the same as all at once" "$(told sqlite:one.db | diff - one && echo same)" same
+is "copy --namespace copies no other namespace" "$(field out 1 '$.name') $(wc -l <out)" "$odd 1"
+exits 0 "copy --namespace succeeds beside a namespace that was copied before" \
+    copy "$HOLDFAST_URL" sqlite:one.db --namespace default
+is "namespaces that are copied one by one are the same as all at once" \
+    "$(told sqlite:one.db | diff - one && echo same)" same
 
 # --- In use, and interrupted ---
 "$HOLDFAST" copy "$HOLDFAST_URL" sqlite:part.db --namespace "$odd" --live --json >/dev/full 2>err
-has "whose output fails stops, and says how to go on" err 'To go on: holdfast copy '
-has "with all options" err ' --live$'
+has "copy whose output fails stops and prints the command that goes on" \
+    err 'To go on: holdfast copy '
+has "the command that goes on has all options of copy" err ' --live$'
 eval "$(sed -n 's/.*To go on: holdfast/"$HOLDFAST"/p' err)" 2>err
-has "that command goes on" err '^1 namespace copied (.*) and verified'
+has "the command that copy prints goes on with the copy" err '^1 namespace copied (.*) and verified'
 hf namespace list --db sqlite:part.db --json
-is "with that namespace alone" "$(field out 1 '$.name') $(wc -l <out)" "$odd 1"
+is "a continued copy has only the namespace that was asked for" \
+    "$(field out 1 '$.name') $(wc -l <out)" "$odd 1"
 
 "$HOLDFAST" work "$odd" --exec true >work.out 2>work.err &
 pid=$!
@@ -230,8 +256,9 @@ in_use() {
     ! "$HOLDFAST" copy "$HOLDFAST_URL" sqlite:used.db 2>err && grep -q 'open in 1 process' err
 }
 until_true 60 in_use
-is "a source in use is refused" "$?" 0
-exits 0 "but for a live copy" copy "$HOLDFAST_URL" sqlite:live.db --live
+is "copy refuses a source that another process has open" "$?" 0
+exits 0 "copy --live takes a source that another process has open" \
+    copy "$HOLDFAST_URL" sqlite:live.db --live
 kill -TERM $pid
 wait $pid
 seq 60000 | sed 's/.*/{"type":"many","payload":&}/' >many
@@ -244,10 +271,10 @@ kill -TERM $pid # the shell lets what runs in the background ignore Ctrl-C
 wait $pid
 code=$?
 if [ "$code" -ne 0 ]; then # it may have been done already
-    has "interrupted, it says how to go on" err 'To go on: holdfast copy '
-    exits 0 "the same command goes on" copy "$HOLDFAST_URL" "$big"
+    has "copy that is interrupted prints the command that goes on" err 'To go on: holdfast copy '
+    exits 0 "copy with the same words goes on after an interruption" copy "$HOLDFAST_URL" "$big"
 fi
 hf stats --db "$big" --json
-is "all is there" "$(field out 1 '$.head')" \
+is "all events are in the copy after an interruption" "$(field out 1 '$.head')" \
     "$("$HOLDFAST" stats --json | grep -oE '"head":[0-9]+' | head -1 | cut -d: -f2)"
 finish

@@ -3,20 +3,20 @@
 . "$(dirname "$0")/lib.sh"
 man=$root/man/holdfast.1
 
-exits 2 "without a command the overview goes to stderr"
-has "and lists the commands" err '^  publish '
-is "stdout stays empty" "$(cat out)" ''
+exits 2 "holdfast without a command exits with a usage error"
+has "holdfast without a command lists the commands on stderr" err '^  publish '
+is "holdfast without a command prints nothing on stdout" "$(cat out)" ''
 exits 0 "help lists the commands on stdout" help
 cp out overview
-exits 0 "--help is the same" --help
-is "word for word" "$(cmp out overview && echo same)" same
-exits 0 "--version is version" --version
-has "it names the version" out '^holdfast [0-9]+\.[0-9]+\.[0-9]+$'
-exits 0 "version --json is an object" version --json
-json "a valid one" out
+exits 0 "holdfast takes --help without a command" --help
+is "holdfast --help prints the same as holdfast help" "$(cmp out overview && echo same)" same
+exits 0 "holdfast takes --version without a command" --version
+has "holdfast --version prints the version" out '^holdfast [0-9]+\.[0-9]+\.[0-9]+$'
+exits 0 "version takes the option --json" version --json
+json "version --json prints a JSON object" out
 
-has "the overview has sections" overview '^Commands for subscriptions:$'
-has "for what belongs together" overview '^Commands for dead letters:$'
+has "the overview has a section for subscriptions" overview '^Commands for subscriptions:$'
+has "the overview has a section for dead letters" overview '^Commands for dead letters:$'
 
 # --- Every command ---
 sed -n '/^Commands /,/^$/s/^  \([a-z0-9]*\( [a-z0-9]*\)\?\)  .*/\1/p' overview |
@@ -41,7 +41,7 @@ while read -r -a words; do
         grep -qE -- "Fl Fl ${option#--}( |\$)" "$man" || echo "$name $option"
     done >>missing
 done <commands
-is "every command has its help in three ways" "$(cat differ)" ''
+is "every command prints the same help in three ways" "$(cat differ)" ''
 is "every help leads with examples" "$(cat no_examples)" ''
 is "every command and option is in the manual" "$(sort -u missing)" ''
 while read -r -a words; do "$HOLDFAST" help "${words[@]}"; done <commands >all_help 2>/dev/null
@@ -50,65 +50,77 @@ grep -oE 'Fl Fl [a-z0-9-]+' "$man" | sed 's/Fl Fl //' | sort -u | while read -r 
 done >stale
 is "the manual has no option that does not exist" "$(cat stale)" ''
 is "no line of a help is wider than a terminal" "$(cat overview all_help | awk 'length > 80')" ''
-exits 0 "a group has a help" sub --help
-has "of its commands" out '^  sub seek '
-exits 0 "help of a group" help dlq
-has "lists them, too" out '^  dlq retry '
+exits 0 "a group of commands takes --help" sub --help
+has "the help of a group lists its commands" out '^  sub seek '
+exits 0 "help takes the name of a group" help dlq
+has "help of a group lists its commands" out '^  dlq retry '
 
 # --- Typos ---
 exits 2 "a mistyped command is refused" pubish
-has "with a suggestion" err "did you mean 'publish'"
+has "the refusal of a mistyped command suggests the right one" err "did you mean 'publish'"
 exits 2 "a mistyped command of a group is refused" sub lst
-has "with a suggestion, too" err "did you mean 'sub list'"
-exits 2 "a word of other programs is refused" namespace remove x
-has "and ours suggested, not the nearest" err "did you mean 'namespace rm'"
-exits 2 "also where it is near to nothing" schedule create x
-has "(the word for it is another there)" err "did you mean 'schedule add'"
+has "the refusal of a mistyped command of a group suggests the right one" \
+    err "did you mean 'sub list'"
+exits 2 "a command name of other programs is refused" namespace remove x
+has "the refusal of namespace remove suggests namespace rm" err "did you mean 'namespace rm'"
+exits 2 "a command name of other programs that is near to none of ours is refused" schedule create x
+has "the refusal of schedule create suggests schedule add" err "did you mean 'schedule add'"
 for pair in push:publish put:publish consume:work subscribe:work pull:claim reserve:claim \
     log:tail watch:tail backup:copy export:copy queue:sub subscriptions:sub dead-letters:dlq \
     cron:schedule status:stats ps:node fsck:verify health:doctor init:migrate delete:ack \
-    extend:touch reject:bury events:event topic:namespace settings:config benchmark:bench; do
-    exits 2 "what others call ${pair%:*} is refused" "${pair%:*}"
-    has "with our word for it" err "^holdfast: there is no command .*; did you mean '${pair#*:}'"
+    extend:touch reject:bury events:event topic:namespace settings:config benchmark:bench \
+    peek:tail monitor:top snooze:release requeue:release delay:later job:sub; do
+    exits 2 "the foreign word ${pair%:*} is no command" "${pair%:*}"
+    has "the refusal of ${pair%:*} suggests ${pair#*:}" \
+        err "^holdfast: there is no command .*; did you mean '${pair#*:}'"
 done
-exits 2 "a word that means two things is refused" consume
-has "with both" err "did you mean 'work' or 'claim'\?"
-exits 2 "a group needs a command" sub
-has "and shows them" err '^  sub list '
-exits 2 "something that is near nothing gets no suggestion" zzzzzz
-hasnt "none at all" err 'did you mean'
+for words in "dlq replay:retry" "dlq requeue:retry" "dlq delete:purge" "dlq rm:purge" \
+    "later rm:cancel" "later delete:cancel" "event abort:cancel" "lease kill:revoke"; do
+    # shellcheck disable=SC2086
+    exits 2 "the foreign words ${words%:*} are no command" ${words%:*}
+    has "the refusal of ${words%:*} suggests ${words#*:}" \
+        err "^holdfast: there is no command .*; did you mean '${words%% *} ${words#*:}'"
+done
+exits 2 "a foreign word that means two commands is refused" consume
+has "the refusal of consume suggests work and claim" err "did you mean 'work' or 'claim'\?"
+exits 2 "a group without a command is refused" sub
+has "the refusal of a group without a command lists its commands" err '^  sub list '
+exits 2 "a word that is near to no command is refused" zzzzzz
+hasnt "the refusal of a word that is near to no command suggests nothing" err 'did you mean'
 exits 2 "an option of another command is refused" stats --follow
-exits 2 "a mistyped choice is refused" sub create x --on '*' --from start --mode ordred
-has "with the choices and a suggestion" err 'ordered\|shared, not .ordred.; did you mean ordered'
-exits 2 "help of nothing is refused" help nothing
-exits 2 "help of a typo suggests" help pubish
-has "the command" err "did you mean 'publish'"
-exits 2 "also of a command of a group" help dlq retyr
-has "by its whole name" err "did you mean 'dlq retry'"
-exits 2 "and of a group" help dlqq
-has "by its name" err "did you mean 'dlq'"
-exits 2 "the time for the database has limits" stats --db-timeout 2d
-has "which are told" err '--db-timeout takes a time .* from 1ms to 1d, not .2d.'
-exits 2 "an option needs its value" tail --limit
-has "which is named" err -- '--limit N'
-exits 2 "a flag takes no value" tail --follow=yes
-exits 2 "a number is a number" tail --limit 5x
-has "within its limits" err 'a whole number from 0'
-exits 2 "a duration needs a unit" claim s --wait 5
-has "as the message shows" err '250ms, 30s, 5m'
-exits 2 "a place is a place" tail --from yesterday
-exits 2 "an unknown letter is refused" tail -z
-exits 2 "a missing word is named" sub show
-has "by its name in the usage" err 'SUB is missing'
-has "with the help to read" err "Try 'holdfast sub show --help'"
+exits 2 "a mistyped choice of an option is refused" sub create x --on '*' --from start --mode ordred
+has "the refusal of a mistyped choice lists the choices and suggests one" \
+    err 'ordered\|shared, not .ordred.; did you mean ordered'
+exits 2 "help of a command that does not exist is refused" help nothing
+exits 2 "help of a mistyped command is refused" help pubish
+has "help of a mistyped command suggests the right one" err "did you mean 'publish'"
+exits 2 "help of a mistyped command of a group is refused" help dlq retyr
+has "help of a mistyped command of a group suggests its whole name" err "did you mean 'dlq retry'"
+exits 2 "help of a mistyped group is refused" help dlqq
+has "help of a mistyped group suggests the right one" err "did you mean 'dlq'"
+exits 2 "a --db-timeout above its limit is refused" stats --db-timeout 2d
+has "the refusal of --db-timeout names its limits" \
+    err '--db-timeout takes a time .* from 1ms to 1d, not .2d.'
+exits 2 "an option without its value is refused" tail --limit
+has "the refusal of an option without its value names it" err '--limit N'
+exits 2 "a value for a flag is refused" tail --follow=yes
+exits 2 "a number with a letter is refused" tail --limit 5x
+has "the refusal of a number names its limits" err 'a whole number from 0'
+exits 2 "a duration without a unit is refused" claim s --wait 5
+has "the refusal of a duration gives examples with units" err '250ms, 30s, 5m'
+exits 2 "tail --from refuses a word that is no place of the log" tail --from yesterday
+exits 2 "an unknown letter of an option is refused" tail -z
+exits 2 "a missing word is refused" sub show
+has "the refusal of a missing word names it as the usage does" err 'SUB is missing'
+has "the refusal of a missing word names the help to read" err "Try 'holdfast sub show --help'"
 
 # --- Completion ---
-exits 2 "completion knows three shells" completion tcsh
+exits 2 "completion refuses a shell that it does not know" completion tcsh
 for shell in bash zsh fish; do
-    exits 0 "there is a completion for $shell" completion $shell
+    exits 0 "completion prints a script for $shell" completion $shell
     cp out completion.$shell
 done
-true_that "the bash script is valid" bash -n completion.bash
+true_that "the completion script is valid bash" bash -n completion.bash
 complete_line() { # WORDS...: what bash would offer for the last word
     PATH=${HOLDFAST%/*}:$PATH bash -c 'source "$1"; shift
         COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
@@ -116,58 +128,79 @@ complete_line() { # WORDS...: what bash would offer for the last word
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _holdfast
         printf "%s\n" "${COMPREPLY[@]}"' _ completion.bash "$@"
 }
-is "bash completes a command" "$(complete_line holdfast pub)" publish
-is "and a command of a group" "$(complete_line holdfast sub se)" seek
-is "and an option" "$(complete_line holdfast publish --exp)" --expect-version
-is "after options with values" "$(complete_line holdfast --db x.db sub sh)" show
-is "and a choice" "$(complete_line holdfast work s --mode sh)" shared
-is "and the words of completion" "$(complete_line holdfast completion f)" fish
+is "bash completes the name of a command" "$(complete_line holdfast pub)" publish
+is "bash completes the command of a group" "$(complete_line holdfast sub se)" seek
+is "bash completes the name of an option" "$(complete_line holdfast publish --exp)" --expect-version
+is "bash completes a command after options with values" \
+    "$(complete_line holdfast --db x.db sub sh)" show
+is "bash completes a choice of an option" "$(complete_line holdfast work s --mode sh)" shared
+is "bash completes the shells of completion" "$(complete_line holdfast completion f)" fish
 for command in "sub create mailer --on x" "sub create main --on x" "sub create other --on y"; do
     # shellcheck disable=SC2086
     hf $command --from now
 done
 hf namespace create shop
 hf schedule add nightly '0 3 * * *' night.fell
-is "and names of subscriptions" "$(complete_line holdfast sub show ma | sort | paste -sd' ')" \
+is "bash completes names of subscriptions" \
+    "$(complete_line holdfast sub show ma | sort | paste -sd' ')" \
     'mailer main'
-is "all of them if nothing is typed" "$(complete_line holdfast claim '' | wc -l)" 3
-is "of the database that the line names" \
+is "bash offers all subscriptions if nothing is typed" \
+    "$(complete_line holdfast claim '' | wc -l)" 3
+is "bash completes subscriptions of the database that --db names" \
     "$(HOLDFAST_URL=sqlite:none.db complete_line holdfast --db sqlite:bus.db sub pause ot)" other
-is "and of schedules" "$(complete_line holdfast schedule show n)" nightly
-is "and of namespaces" "$(complete_line holdfast namespace show s)" shop
-is "also as values" "$(complete_line holdfast stats --namespace s)" shop
-is "all of them, if nothing is typed" \
+is "bash completes names of schedules" "$(complete_line holdfast schedule show n)" nightly
+is "bash completes names of namespaces" "$(complete_line holdfast namespace show s)" shop
+is "bash completes the namespace of --namespace" \
+    "$(complete_line holdfast stats --namespace s)" shop
+is "bash offers all namespaces for --namespace if nothing is typed" \
     "$(complete_line holdfast stats --namespace '' | sort | paste -sd' ')" 'default shop'
-is "of the database that is named before" \
+is "bash completes namespaces of the database that --db= names" \
     "$(HOLDFAST_URL=sqlite:none.db complete_line holdfast stats --db=bus.db --namespace '' |
         sort | paste -sd' ')" 'default shop'
-is "of which there are two" "$(complete_line holdfast dlq list --subscription o)" other
-is "a database that is not there has none" \
+is "bash completes the subscription of --subscription" \
+    "$(complete_line holdfast dlq list --subscription o)" other
+is "bash completes no names if the database does not exist" \
     "$(HOLDFAST_URL=sqlite:none.db complete_line holdfast sub show '' 2>&1)" ''
-true_that "and is not made" test ! -e none.db
-exits 0 "names are for scripts, too" names subscriptions
-is "one per line" "$(sort out | paste -sd' ')" 'mailer main other'
-exits 0 "or an object each" names namespaces --json
-json "in JSON" out
-exits 2 "a kind of names that is none is refused" names people
+true_that "completion of names does not make a database" test ! -e none.db
+exits 0 "names lists subscriptions for scripts" names subscriptions
+is "names prints one name per line" "$(sort out | paste -sd' ')" 'mailer main other'
+exits 0 "names takes the option --json" names namespaces --json
+json "names --json prints JSON objects" out
+exits 2 "names refuses an unknown kind of names" names people
 
 # --- JSON ---
-exits 0 "help --json describes every command" help --json
-json "an object each" out
-is "all of them" "$(wc -l <out)" "$(wc -l <commands)"
-exits 0 "or one, with its options" help work --json
-has "by name" out '"name":"exec"'
-exits 0 "or those of a group" help dlq --json
-is "six" "$(wc -l <out)" 6
-exits 2 "a script is no JSON" completion bash --json
-exits 2 "nor is that of the schema" migrate --print --json
+exits 0 "help takes the option --json" help --json
+json "help --json prints JSON objects" out
+is "help --json describes every command" "$(wc -l <out)" "$(wc -l <commands)"
+exits 0 "help COMMAND takes the option --json" help work --json
+has "help COMMAND --json lists the options of the command" out '"name":"exec"'
+exits 0 "help GROUP takes the option --json" help dlq --json
+is "help dlq --json lists the six commands of the group" "$(wc -l <out)" 6
+exits 2 "completion refuses the option --json" completion bash --json
+exits 2 "migrate --print refuses the option --json" migrate --print --json
 echo 'subscriptions: [{nam: x}]' >bad.yaml
-exits 2 "mistakes of a configuration file are objects, too" config check bad.yaml --json
-json "on stderr" err
-if command -v zsh >/dev/null; then true_that "the zsh script is valid" zsh -n completion.zsh; fi
-if command -v fish >/dev/null; then true_that "the fish script is valid" fish -n completion.fish; fi
+exits 2 "config check --json refuses a bad file" config check bad.yaml --json
+json "config check --json prints mistakes as JSON objects on stderr" err
+is "config check --json prints an object with the mistakes and their places" \
+    "$(field out 1 '$.file') $(field out 1 '$.problems[#-1].line') $(field out 1 \
+        '$.problems[#-1].column') $(field out 1 '$.problems[#-1].message' | cut -c 1-45)" \
+    'bad.yaml 1 18 subscriptions[0].nam: there is no such key; d'
+is "config check --json does not know how many subscriptions a bad file has" \
+    "$(grep -o '"subscriptions":[^,]*' out)" '"subscriptions":null'
+{ echo subscriptions: && printf -- '- {name: s%s, on: x, from: now}\n' {1..14}; } >many.yaml
+hf config check many.yaml --json
+is "config check --json prints ten mistakes, and how many others there are" "$(field out 1 \
+    '$.problems[#-1].line') $(field out 1 '$.problems_more')" '11 4'
+exits 2 "config check --json refuses a file that is not there" config check never.yaml --json
+is "config check --json prints no object about a file that it cannot read" "$(cat out)" ''
+if command -v zsh >/dev/null; then
+    true_that "the completion script is valid zsh" zsh -n completion.zsh
+fi
+if command -v fish >/dev/null; then
+    true_that "the completion script is valid fish" fish -n completion.fish
+fi
 
 hf help work
-hasnt "lines of the help do not end with blanks" out ' $'
+hasnt "no line of a help ends with a blank" out ' $'
 
 finish

@@ -2,13 +2,13 @@
 # node list, node show, and what `work` says about itself.
 . "$(dirname "$0")/lib.sh"
 
-exits 3 "there is no database to look at" node list
-on postgres || is "and none was made" "$(ls -- *.db 2>/dev/null)" ''
+exits 3 "node list without a database exits with not found" node list
+on postgres || is "node list does not make a database" "$(ls -- *.db 2>/dev/null)" ''
 hf publish a.b '{}'
-exits 0 "list" node list --json
-is "the command that looks is not listed, nor one that came and went" "$(cat out)" ''
-exits 3 "show of nothing is not found" node show nobody
-exits 2 "an empty id is none" node show ''
+exits 0 "node list --json succeeds without nodes" node list --json
+is "node list leaves out commands that only look and those that have ended" "$(cat out)" ''
+exits 3 "node show of an unknown node exits with not found" node show nobody
+exits 2 "node show refuses an empty id" node show ''
 
 is_node() { # ID STATE
     hf node show "$1" --json && [ "$(field out 1 '$.state')" = "$2" ]
@@ -26,43 +26,53 @@ worker() {
 }
 
 worker one
-is "a worker is live" "$(field out 1 '$.state') $(field out 1 '$.name') $(field out 1 '$.pid')" \
+is "node show --json says that a worker is live, with name and process" \
+    "$(field out 1 '$.state') $(field out 1 '$.name') $(field out 1 '$.pid')" \
     "live the one $worker"
-is "since when is a time" "$(field out 1 '$.started_at' | grep -cE '^20..-')" 1
-is "what it says about itself" "$(field out 1 '$.description') $(field out 1 '$.metadata.rack')" \
+is "node show --json prints started_at as a time" \
+    "$(field out 1 '$.started_at' | grep -cE '^20..-')" 1
+is "node show --json prints description and metadata of the node" \
+    "$(field out 1 '$.description') $(field out 1 '$.metadata.rack')" \
     "says one bé"
-is "it has not stopped" "$(field out 1 '$.stopped_at')" ''
-exits 0 "list for people" node list
-has "has a line for it" out "^one +live .* $worker +the one\$"
-exits 0 "show for people" node show one
-has "shows the process" out "pid: +$worker\$"
-exits 4 "a second one with its id is refused" work other --on x --from start --exec true \
+is "node show --json prints no stopped_at of a live node" "$(field out 1 '$.stopped_at')" ''
+exits 0 "node list succeeds with a live node" node list
+has "node list prints id, state, process and name of a live node" \
+    out "^one +live .* $worker +the one\$"
+exits 0 "node show succeeds for a live node" node show one
+has "node show prints the process of a node" out "pid: +$worker\$"
+exits 4 "work with the --node-id of a live node exits with a conflict" \
+    work other --on x --from start --exec true \
     --node-id one
-has "and told who has it" err "node one is live already: process $worker on "
+has "the conflict of --node-id names the process that has it" \
+    err "node one is live already: process $worker on "
 
 kill -TERM "$worker"
 wait "$worker"
-exits 0 "one that has stopped is not listed" node list --json
-is "unless it is asked for" "$(cat out)" ''
-exits 0 "all" node list --all --json
-is "gone, and it said so" "$(field out 1 '$.node_id') $(field out 1 '$.state')" "one gone"
-true_that "when it stopped" test -n "$(field out 1 '$.stopped_at')"
-exits 0 "one with an id of other characters" work s-one --exec true \
+exits 0 "node list --json succeeds after a node has stopped" node list --json
+is "node list leaves out nodes that have stopped" "$(cat out)" ''
+exits 0 "node list takes the option --all" node list --all --json
+is "node list --all prints a node that has stopped as gone" \
+    "$(field out 1 '$.node_id') $(field out 1 '$.state')" "one gone"
+true_that "node list --all --json prints stopped_at of a node that has stopped" \
+    test -n "$(field out 1 '$.stopped_at')"
+exits 0 "work --node-id takes other characters than letters" work s-one --exec true \
     --until-empty --node-id 'rack 7/ä'
-exits 0 "is found by that" node show 'rack 7/ä' --json
+exits 0 "node show finds a node by an id with other characters" node show 'rack 7/ä' --json
 listed=$(field out 1 '$.node_id')
-exits 0 "and by what is listed" node show "$listed" --json
-is "which is the same node" "$(field out 1 '$.node_id') $(grep -c . <<<"$listed")" "$listed 1"
-exits 0 "all for people" node list -a
-has "says that it stopped" out '^one +gone \(stopped\)'
+exits 0 "node show finds a node by the id that node list prints" node show "$listed" --json
+is "both forms of an id find the same node" \
+    "$(field out 1 '$.node_id') $(grep -c . <<<"$listed")" "$listed 1"
+exits 0 "node list -a succeeds without --json" node list -a
+has "node list -a says that a node has stopped" out '^one +gone \(stopped\)'
 
 worker two
 kill -KILL "$worker"
 { wait "$worker"; } 2>/dev/null
 until_true 60 is_node two gone
-is "one that was killed is gone" "$(field out 1 '$.state') $(field out 1 '$.stopped_at')" "gone "
-exits 0 "for people" node list --all
-has "says that it died" out '^two +gone \(died\)'
+is "node show --json says that a killed node is gone without having stopped" \
+    "$(field out 1 '$.state') $(field out 1 '$.stopped_at')" "gone "
+exits 0 "node list --all succeeds with a killed node" node list --all
+has "node list --all says that a killed node died" out '^two +gone \(died\)'
 cat >node.yaml <<'END'
 database:
   node_id: three
@@ -75,17 +85,19 @@ subscriptions:
     handler:
       exec: "true"
 END
-exits 0 "one of a file" work --config node.yaml --until-empty
-exits 0 "is known" node show three --json
-is "by what the file says" "$(field out 1 '$.description') $(field out 1 '$.metadata.rack')" \
+exits 0 "work takes the node_id of a file" work --config node.yaml --until-empty
+exits 0 "node show finds a node by the node_id of a file" node show three --json
+is "node show prints description and metadata of the file" \
+    "$(field out 1 '$.description') $(field out 1 '$.metadata.rack')" \
     "of a file 7"
-exits 0 "flags win" work --config node.yaml --node-description 'of a flag' --until-empty
-exits 0 "for people" node show three
-has "it is shown" out 'of a flag'
-exits 2 "metadata that is no object is refused" work x --on x --from start --exec true \
+exits 0 "work takes --node-description together with a file" \
+    work --config node.yaml --node-description 'of a flag' --until-empty
+exits 0 "node show succeeds for a node of a file" node show three
+has "--node-description wins over the file" out 'of a flag'
+exits 2 "work refuses --node-metadata that is no object" work x --on x --from start --exec true \
     --node-metadata 7
-has "in words of the command line" err "the node's metadata "
-exits 2 "so is an empty id" work x --on x --from start --exec true --node-id ''
-has "in the same words" err "the node's id is empty"
-exits 0 "the namespace can be removed" namespace rm default --yes
+has "the refusal of --node-metadata names the node's metadata" err "the node's metadata "
+exits 2 "work refuses an empty --node-id" work x --on x --from start --exec true --node-id ''
+has "the refusal of an empty --node-id says that it is empty" err "the node's id is empty"
+exits 0 "namespace rm removes a namespace that had nodes" namespace rm default --yes
 finish

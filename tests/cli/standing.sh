@@ -27,119 +27,139 @@ state() {
 hf sub create mailer --on 'mail.*' --mode shared --from start
 hf sub create ledger --on 'order.**' --from start
 hf sub create all --on '**' --from start
-exits 0 "nothing is pending" sub show mailer --json
-is "and nothing waits" "$(sub pending pending_more oldest_waiting lag)" "0 0  0"
+exits 0 "sub show succeeds for a subscription without events" sub show mailer --json
+is "without events nothing is pending and nothing waits" \
+    "$(sub pending pending_more oldest_waiting lag)" "0 0  0"
 for n in 1 2 3; do
     hf publish other.x "{\"n\": $n}"
 done
-exits 0 "a subscription with events of other types is shown" sub show mailer --json
+exits 0 "sub show succeeds if all events are of other types" sub show mailer --json
 is "events of other types are lag, but not pending, and do not count as waiting" \
     "$(sub pending pending_more oldest_waiting not_moving lag)" "0 0   3"
-exits 0 "people read" sub show mailer
-has "that it is up to date" out '^Up to date\.$'
+exits 0 "sub show succeeds without --json" sub show mailer
+has "sub show says that a subscription without pending events is up to date" out '^Up to date\.$'
 for n in 1 2 3 4 5; do
     hf publish mail.sent "{\"n\": $n}"
 done
 hf publish order.a.b '{}'
-exits 0 "events that match" sub show mailer --json
-is "are pending" "$(sub pending pending_more lag)" "5 0 9"
+exits 0 "sub show succeeds with pending events" sub show mailer --json
+is "events that match the patterns are pending" "$(sub pending pending_more lag)" "5 0 9"
 hf event show 4 --json
 entered=$(field out 1 '$.entered_at')
 hf sub show mailer --json
-is "oldest_waiting is that of the first that matches" "$(sub oldest_waiting)" "$entered"
-exits 0 "list has a column" sub list
-has "for it" out '^NAME +MODE +STATE +CHECKPOINT +PENDING +LAG '
-has "with the number" out '^mailer +shared +[a-z ]+ 0 +5 +9 '
-has "and another one" out '^ledger +ordered +not moving +0 +1 +9 '
-exits 0 "stats has it, too" stats
-has "in a column" out '^mailer +[a-z0-9 ]+ 5 +9 '
-exits 0 "stats --json" stats --json
-json "is one object" out
-is "with a row per subscription" \
+is "oldest_waiting is the time of the oldest event that matches" "$(sub oldest_waiting)" "$entered"
+exits 0 "sub list succeeds with pending events" sub list
+has "sub list has a column PENDING" out '^NAME +MODE +STATE +CHECKPOINT +PENDING +LAG '
+has "sub list shows how many events of a shared subscription are pending" \
+    out '^mailer +shared +[a-z ]+ 0 +5 +9 '
+has "sub list shows how many events of an ordered subscription are pending" \
+    out '^ledger +ordered +not moving +0 +1 +9 '
+exits 0 "stats succeeds with pending events" stats
+has "stats shows how many events of a subscription are pending" out '^mailer +[a-z0-9 ]+ 5 +9 '
+exits 0 "stats --json succeeds with pending events" stats --json
+json "stats --json prints one JSON object" out
+is "stats --json has a row per subscription with its pending events" \
     "$(field out 1 '$.by_subscription[#-1].name') $(field out 1 '$.by_subscription[2].pending')" \
     "mailer 5"
-is "and their modes" "$(field out 1 '$.by_subscription[1].mode')" ordered
+is "stats --json names the mode of each subscription" \
+    "$(field out 1 '$.by_subscription[1].mode')" ordered
 
 # --- Leases ---
-exits 0 "before anything is claimed there are no leases" lease list
-is "and none is shown" "$(cat out)" ''
-has "but said" err '^No leases\.$'
-exits 1 "an ordered subscription" lease list ledger
-has "has none" err 'ledger is ordered; only shared ones hand out leases'
-exits 3 "one that is not there" lease list nobody
-exits 0 "a claim" claim mailer --max 2 --lease 1h --json
+exits 0 "lease list succeeds before anything is claimed" lease list
+is "lease list prints no row if there are no leases" "$(cat out)" ''
+has "lease list says on stderr that there are no leases" err '^No leases\.$'
+exits 1 "lease list refuses an ordered subscription" lease list ledger
+has "the refusal says that only shared subscriptions hand out leases" \
+    err 'ledger is ordered; only shared ones hand out leases'
+exits 3 "lease list of an unknown subscription exits with not found" lease list nobody
+exits 0 "claim --lease hands out two events" claim mailer --max 2 --lease 1h --json
 lease=$(field out 1 '$.lease')
-exits 0 "is listed" lease list
-has "with titles" out '^SUBSCRIPTION +LEASE +NODE +SINCE +UNTIL +EVENTS +POSITIONS$'
-has "and who, since when, until when and which" out \
+exits 0 "lease list succeeds after a claim" lease list
+has "lease list prints titles" out '^SUBSCRIPTION +LEASE +NODE +SINCE +UNTIL +EVENTS +POSITIONS$'
+has "lease list shows node, begin, end and positions of a lease" out \
     "^mailer +$lease +[^ ]+ +([0-9]+m?s ago|just now) +in 59m[0-9]+s +2  4-5$"
-exits 0 "as JSON" lease list mailer --json
-json "it is an object" out
-is "with these fields" "$(sed -n 1p out | grep -o '"[a-z_]*":' | tr -d '":' | paste -sd' ')" \
+exits 0 "lease list SUB --json succeeds" lease list mailer --json
+json "lease list --json prints JSON objects" out
+is "lease list --json prints the documented fields" \
+    "$(sed -n 1p out | grep -o '"[a-z_]*":' | tr -d '":' | paste -sd' ')" \
     "subscription lease node claimed_at expires_at kept ended count positions"
-is "and every position" "$(field out 1 '$.positions')" "[4,5]"
-is "it has not ended" "$(field out 1 '$.ended') $(field out 1 '$.kept')" "0 0"
+is "lease list --json prints every position of a lease" "$(field out 1 '$.positions')" "[4,5]"
+is "lease list --json says that a new lease has neither ended nor is kept" \
+    "$(field out 1 '$.ended') $(field out 1 '$.kept')" "0 0"
 node=$(field out 1 '$.node')
 since=$(field out 1 '$.claimed_at')
-is "event show says processing" "$(state 4 mailer state)" processing
-is "with the node" "$(state 4 mailer node)" "$node"
-is "and since when" "$(state 4 mailer since)" "$since"
-exits 0 "for people" event show 4
-has "too" out "^mailer +processing +0 +1 +- +- +$node +([0-9]+m?s ago|just now)$"
-exits 0 "what is claimed" sub show mailer --json
-is "is in flight" "$(sub in_flight pending lease_ended claimed_at)" "2 3 0 $since"
-exits 0 "a page" lease list -n 1
-exits 0 "none has ended" lease list --ended
-has "and that is said" err '^No leases that have ended\.$'
+is "event show says that a claimed event is processing" "$(state 4 mailer state)" processing
+is "event show names the node that has claimed an event" "$(state 4 mailer node)" "$node"
+is "event show says since when an event is claimed" "$(state 4 mailer since)" "$since"
+exits 0 "event show succeeds for a claimed event" event show 4
+has "event show prints state, node and begin of a claim" \
+    out "^mailer +processing +0 +1 +- +- +$node +([0-9]+m?s ago|just now)$"
+exits 0 "sub show succeeds with claimed events" sub show mailer --json
+is "claimed events are in flight and no longer pending" \
+    "$(sub in_flight pending lease_ended claimed_at)" "2 3 0 $since"
+exits 0 "lease list -n takes a limit" lease list -n 1
+exits 0 "lease list --ended succeeds if no lease has ended" lease list --ended
+has "lease list --ended says that no lease has ended" err '^No leases that have ended\.$'
 
 # --- Ended leases ---
-exits 0 "a short lease" touch mailer "$lease" --lease 1ms
+exits 0 "touch --lease 1ms shortens a lease" touch mailer "$lease" --lease 1ms
 until_true 60 shown mailer in_flight 0
-is "ended leases are not in flight, they are pending" "$(sub in_flight pending lease_ended)" \
+is "events of ended leases are pending, not in flight" "$(sub in_flight pending lease_ended)" \
     "0 5 2"
 still() { hf sub show "$1" --json && grep -q '"not_moving":"no worker has claimed' out; }
 until_true 60 still mailer # what has just ended may be about to be claimed
-has "then not moving says since when, and why" out \
+has "not_moving says since when no worker has claimed and that all leases have ended" out \
     '"not_moving":"no worker has claimed anything for [0-9]+ s; the leases of all 2 events that '
-exits 0 "sub list" sub list
-has "says it below" err '^mailer: no worker has claimed anything for .* have ended\.$'
-has "and in a word" out '^mailer +shared +not moving '
-exits 0 "they are listed" lease list --ended
-has "as ended" out "^mailer +$lease .* ended ([0-9]+m?s ago|just now) +2  4-5$"
-is "event show says pending" "$(state 4 mailer state) $(state 4 mailer node)" "pending "
-exits 0 "an answer that comes late is still good" ack mailer "$lease" 4
-exits 0 "the next claim" claim mailer --max 10 --lease 1h --json
-is "gets what was left" "$(field out 1 '$.position')" 5
+exits 0 "sub list succeeds with ended leases" sub list
+has "sub list explains below the table why a subscription does not move" \
+    err '^mailer: no worker has claimed anything for .* have ended\.$'
+has "sub list shows that a subscription is not moving" out '^mailer +shared +not moving '
+exits 0 "lease list --ended succeeds with an ended lease" lease list --ended
+has "lease list --ended says when a lease has ended" \
+    out "^mailer +$lease .* ended ([0-9]+m?s ago|just now) +2  4-5$"
+is "event show says that an event of an ended lease is pending" \
+    "$(state 4 mailer state) $(state 4 mailer node)" "pending "
+exits 0 "ack with an ended lease succeeds while nothing has been claimed again" \
+    ack mailer "$lease" 4
+exits 0 "claim succeeds after a lease has ended" claim mailer --max 10 --lease 1h --json
+is "claim hands out what an ended lease has left" "$(field out 1 '$.position')" 5
 lease=$(field out 1 '$.lease')
 attempt=$(field out 1 '$.attempt')
 
 # --- Revoking ---
-exits 2 "revoke needs a lease" lease revoke mailer
-exits 2 "or one of the options, not both" lease revoke mailer "$lease" --all
-exits 2 "that is one" lease revoke mailer abc
-exits 3 "that is there" lease revoke mailer 00000000000000000000000000000000
-has "and says so" err 'subscription mailer has no lease 0+ \(any more\)'
+exits 2 "lease revoke needs a lease or an option" lease revoke mailer
+exits 2 "lease revoke refuses a lease together with --all" lease revoke mailer "$lease" --all
+exits 2 "lease revoke refuses what is no lease" lease revoke mailer abc
+exits 3 "lease revoke of an unknown lease exits with not found" \
+    lease revoke mailer 00000000000000000000000000000000
+has "the error of lease revoke says that there is no such lease" \
+    err 'subscription mailer has no lease 0+ \(any more\)'
 hf sub show mailer --json
 count=$(sub in_flight)
-exits 0 "revoke" lease revoke mailer "$lease"
-has "says what it did" err "^1 lease revoked: $count events? (is|are) free for the next claim\.$"
-exits 4 "what the worker says afterwards is refused" ack mailer "$lease"
-exits 3 "it is gone" lease revoke mailer "$lease"
-exits 0 "its events" claim mailer --max 10 --json
-is "are handed out again" "$(field out 1 '$.position')" 5
-is "and the attempt did not count" "$(field out 1 '$.attempt')" "$attempt"
+exits 0 "lease revoke takes a lease" lease revoke mailer "$lease"
+has "lease revoke prints how many leases and events it revoked" \
+    err "^1 lease revoked: $count events? (is|are) free for the next claim\.$"
+exits 4 "ack with a revoked lease exits with a conflict" ack mailer "$lease"
+exits 3 "a lease that was revoked is not found" lease revoke mailer "$lease"
+exits 0 "claim succeeds after a lease is revoked" claim mailer --max 10 --json
+is "claim hands out the events of a revoked lease again" "$(field out 1 '$.position')" 5
+is "a revoked lease does not count as an attempt" "$(field out 1 '$.attempt')" "$attempt"
 count=$(wc -l <out)
-exits 2 "many are not revoked without a yes" lease revoke mailer --all
-exits 0 "with a yes" lease revoke mailer --all --yes --json
-is "they are" "$(cat out)" "{\"leases\":1,\"events\":$count}"
-exits 0 "then none is left" lease revoke mailer --all --yes
-has "and that is said" err '^0 leases revoked: 0 events are free'
+exits 2 "lease revoke --all without --yes and without a terminal is refused" \
+    lease revoke mailer --all
+exits 0 "lease revoke --all --yes succeeds" lease revoke mailer --all --yes --json
+is "lease revoke --json prints how many leases and events it revoked" \
+    "$(cat out)" "{\"leases\":1,\"events\":$count}"
+exits 0 "lease revoke --all succeeds without leases" lease revoke mailer --all --yes
+has "lease revoke --all without leases prints 0" err '^0 leases revoked: 0 events are free'
 hf claim mailer --max 1 --json
-exits 0 "those of another node" lease revoke mailer --node nobody --yes --json
-is "are left alone" "$(cat out)" '{"leases":0,"events":0}'
+exits 0 "lease revoke --node takes a node without leases" \
+    lease revoke mailer --node nobody --yes --json
+is "lease revoke --node leaves leases of other nodes alone" "$(cat out)" '{"leases":0,"events":0}'
 node=$(hf lease list mailer --json; field out 1 '$.node')
-exits 0 "those of one node" lease revoke mailer --node "$node" --yes --json
-is "go" "$(cat out)" '{"leases":1,"events":1}'
+exits 0 "lease revoke --node takes a node with a lease" \
+    lease revoke mailer --node "$node" --yes --json
+is "lease revoke --node revokes the leases of that node" "$(cat out)" '{"leases":1,"events":1}'
 
 # --- What handlers run ---
 mkfifo pipe
@@ -149,26 +169,29 @@ exec 9<>pipe # what reads it waits until this is closed
 worker=$!
 until_true 60 test -e begun
 until_true 60 shown ledger in_flight 1
-is "in flight of an ordered subscription is a number" "$(sub in_flight)" 1
-is "its event is processing" "$(state 9 ledger state)" processing
-is "by the node" "$(state 9 ledger node)" accountant
-has "since a time" out '"node":"accountant","since":"20[0-9T:.-]+Z"'
+is "in_flight of an ordered subscription counts what its handlers run" "$(sub in_flight)" 1
+is "event show says that an event is processing while its handler runs" \
+    "$(state 9 ledger state)" processing
+is "event show names the node whose handler runs" "$(state 9 ledger node)" accountant
+has "event show says since when a handler runs" out '"node":"accountant","since":"20[0-9T:.-]+Z"'
 kill -9 "$worker"
 wait "$worker" 2>/dev/null
 until_true 60 shown ledger in_flight 0
-is "what a dead process ran is not in flight" "$(sub in_flight)" 0
-is "nor processing" "$(state 9 ledger state)" pending
+is "in_flight does not count what a dead process ran" "$(sub in_flight)" 0
+is "event show says that an event of a dead process is pending" "$(state 9 ledger state)" pending
 "$HOLDFAST" work mailer --exec 'touch mailing; cat pipe >/dev/null' --node postman \
     >/dev/null 2>work.err </dev/null 9>&- &
 worker=$!
 until_true 60 test -e mailing
-exits 0 "a lease of a worker" lease list mailer
-has "lasts until its node stops" out '^mailer +[0-9a-f]{32} +postman +.* its node stops +[0-9]'
+exits 0 "lease list succeeds while a worker runs" lease list mailer
+has "lease list says that a lease of a worker lasts until its node stops" \
+    out '^mailer +[0-9a-f]{32} +postman +.* its node stops +[0-9]'
 kill -9 "$worker"
 wait "$worker" 2>/dev/null
 until_true 60 shown mailer in_flight 0
-exits 0 "then it has ended" lease list mailer --ended --json
-is "with its process" "$(field out 1 '$.node') $(field out 1 '$.ended')" "postman 1"
+exits 0 "lease list --ended succeeds after a worker has died" lease list mailer --ended --json
+is "the lease of a worker ends with its process" \
+    "$(field out 1 '$.node') $(field out 1 '$.ended')" "postman 1"
 exec 9>&-
 
 # --- Why a shared one does not move ---
@@ -180,20 +203,20 @@ hf claim jobs --max 1 --lease 1h --json
 lease=$(field out 1 '$.lease')
 sleep 1.2
 hf sub show jobs --json
-is "with an event in hand it moves, however long the others wait" \
+is "a subscription with an event in flight moves, however long the others wait" \
     "$(sub in_flight pending):$(sub not_moving)" "1 1:"
 hf touch jobs "$lease" --lease 1ms
 until_true 60 still jobs
-has "one lease that has ended is told as one" out \
+has "not_moving speaks of one ended lease in the singular" out \
     '"not_moving":"no worker has claimed anything for [0-9]+ s; the lease of the 1 event that was h'
 hf claim jobs --max 1 --json # what an ended lease had is handed out alone
 hf ack jobs "$(field out 1 '$.lease')"
 hf claim jobs --max 5 --json
 hf nack jobs "$(field out 1 '$.lease')"
 until_true 60 still jobs
-has "a retry that is due is not claimed either" out \
+has "not_moving says that no worker has claimed a retry that is due" out \
     '"not_moving":"no worker has claimed anything for [0-9]+ s"'
-is "although nothing is pending" "$(sub pending retrying)" "0 1"
+is "a retry that is due is not counted as pending" "$(sub pending retrying)" "0 1"
 
 # --- Several leases ---
 hf publish job.d '{}'
@@ -205,17 +228,18 @@ hf ack jobs "$kept" 3
 hf publish job.g '{}'
 hf claim jobs --max 1 --lease 1ms --json
 until_true 60 shown jobs lease_ended 1
-exits 0 "two leases" lease list
-has "positions that are apart are told apart" out "$kept .* 3  2,4-5$"
-exits 0 "a page of them" lease list -n 1 --json
-is "has one" "$(wc -l <out)" 1
-has "and says that there are more" err '^There are more: --limit\.$'
-exits 0 "stats" stats --json
-is "counts what ended leases have left" "$(field out 1 '$.lease_ended')" 1
-exits 0 "those that ended" lease revoke jobs --ended --yes --json
-is "are taken away" "$(cat out)" '{"leases":1,"events":1}'
-exits 0 "the other one" lease list --json
-is "is left" "$(field out 1 '$.lease') $(wc -l <out)" "$kept 1"
+exits 0 "lease list succeeds with two leases" lease list
+has "lease list prints positions that are not next to each other apart" out "$kept .* 3  2,4-5$"
+exits 0 "lease list -n 1 succeeds with two leases" lease list -n 1 --json
+is "lease list -n 1 prints one lease" "$(wc -l <out)" 1
+has "lease list -n says that there are more leases" err '^There are more: --limit\.$'
+exits 0 "stats --json succeeds with an ended lease" stats --json
+is "stats --json counts the events of ended leases" "$(field out 1 '$.lease_ended')" 1
+exits 0 "lease revoke --ended --yes succeeds" lease revoke jobs --ended --yes --json
+is "lease revoke --ended revokes the leases that have ended" "$(cat out)" '{"leases":1,"events":1}'
+exits 0 "lease list succeeds after lease revoke --ended" lease list --json
+is "lease revoke --ended leaves a lease that has not ended" \
+    "$(field out 1 '$.lease') $(wc -l <out)" "$kept 1"
 hf ack jobs "$kept"
 hf claim jobs --max 9 --json
 hf ack jobs "$(field out 1 '$.lease')"
@@ -223,7 +247,8 @@ hf publish job.h '{}'
 hf tail -n 1 --json
 entered=$(field out 1 '$.entered_at')
 hf stats --json
-is "what only waits is the oldest of the namespace" "$(field out 1 '$.oldest_waiting')" "$entered"
+is "oldest_waiting of stats is the time of the only event that waits" \
+    "$(field out 1 '$.oldest_waiting')" "$entered"
 hf claim jobs --max 1 --json
 hf ack jobs "$(field out 1 '$.lease')"
 if on sqlite; then
@@ -233,12 +258,13 @@ if on sqlite; then
         patiently bus.db "UPDATE holdfast_partitions
             SET claimed_at = (strftime('%s', 'now') - ${ago%%:*}) * 1000000"
         hf sub show jobs --json
-        has "long times are told in larger units" out "claimed anything for ${ago#*:}\""
+        has "not_moving tells ${ago%%:*} seconds as ${ago#*:}" \
+            out "claimed anything for ${ago#*:}\""
     done
     seq 10005 | sed 's/.*/{"type":"job.c","payload":&}/' | "$HOLDFAST" publish --file - >/dev/null
     hf claim jobs --max 10 --lease 1ms --json
     until_true 60 shown jobs in_flight 0
-    is "what ended leases have left counts up to the limit, too" "$(sub pending pending_more)" \
+    is "pending stops at its limit also with events of ended leases" "$(sub pending pending_more)" \
         "10000 1"
 fi
 finish

@@ -7,7 +7,7 @@
 
 awk -f "$root/scripts/enum-names.awk" "$root"/include/holdfast/*.h >constants
 awk -f "$root/scripts/options.awk" constants "$root/src/bus/options.def" >options
-true_that "there are options" test "$(wc -l <options)" -gt 30
+true_that "setup: options.def has more than thirty options" test "$(wc -l <options)" -gt 30
 
 # yaml KEY VALUE: makes holdfast.yaml with a subscription that has this key, which may be empty.
 yaml() {
@@ -98,5 +98,5 @@ tr '\t' '\036' <options | while IFS=$'\036' read -r field kind initial min max w
         grep -qF "\"default\":\"$shown\"" ||
         echo "$key does not have the default $shown"
 done >wrong 2>&1
-is "all options have the defaults and limits of the list" "$(cat wrong)" ''
+is "all options have the defaults and limits of options.def" "$(cat wrong)" ''
 finish

@@ -129,7 +129,7 @@ static const struct bad bad_files[] = {
     {"subscriptions:\n- 5\n", 2, 3, "subscriptions[0] is a mapping with the keys name, on"},
     {"datbase: {}\n" COMPLETE, 1, 1, "datbase: there is no such key; did you mean database?"},
     {"zzz: {}\n" COMPLETE, 1, 1,
-     "no such key (allowed: database, subscriptions, schedules, retention)"},
+     "no such key (allowed: database, subscriptions, schedules, retention, serve)"},
     {"schedule: []\n" COMPLETE, 1, 1, "did you mean schedules?"},
     {"schedules: []\n" COMPLETE, 1, 12, "schedules is a list with at least one member"},
     {"schedules: {a: b}\n" COMPLETE, 1, 12, "here is a mapping"},
@@ -155,8 +155,11 @@ static const struct bad bad_files[] = {
     {"retention: {bytes: huge}\n" COMPLETE, 1, 20, "retention.bytes"},
     {"retention: {lagging: skip}\n" COMPLETE, 1, 22, "keep|drop"},
     {"retention: {aeg: 90d}\n" COMPLETE, 1, 13, "did you mean age?"},
-    {"- 5\n", 1, 1, "the keys database, subscriptions, schedules and retention; here is a list"},
+    {"- 5\n", 1, 1,
+     "the keys database, subscriptions, schedules, retention and serve; here is a list"},
     {"database: 5\n" COMPLETE, 1, 11, "database is a mapping with the keys url"},
+    {"database: {url: 'postgres://app@${HOST}/shop'}\n" COMPLETE, 1, 17,
+     "database.url: variables (${HOST}) are not replaced"},
     {"database: {ulr: x}\n" COMPLETE, 1, 12, "database.ulr: there is no such key; did you mean u"},
     {"database: {url: }\n" COMPLETE, 1, 17, "database.url takes a text, not nothing"},
     {"database: {url: ''}\n" COMPLETE, 1, 17, "database.url: it must not be empty"},
@@ -482,7 +485,7 @@ static void defaults_are_those_of_the_library(void **state)
         assert_true(args_value_check(&value, NOW_US, &form));
         suboptions_set(&options, field, &value);
         if (field->offset == offsetof(hf_subscription_options, handler_timeout_ms)) {
-            assert_int_equal(options.handler_timeout_ms, 86400000); /* commands' own */
+            assert_int_equal(options.handler_timeout_ms, INT64_C(31622400000)); /* commands' own */
             continue;
         }
         if (field_value(&options, field) != field_value(&library, field)) {

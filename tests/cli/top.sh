@@ -10,19 +10,20 @@ for n in 1 2 3; do
 done
 
 # --- Without a terminal ---
-exits 0 "without a terminal it prints one look" top
-hasnt "without codes" out "$(printf '\033')"
-has "with what waits" out '^head 3, .* events/s, [0-9]+ nodes?, oldest waiting [0-9]'
-has "and a row for each" out '^mailer +[a-z ]+ +3 +[0-9]+m?s? '
-is "it fits 80 columns" "$(($(wc -L <out) <= 80))" 1
-exits 0 "as often as it is told" top --count 3 --interval 100ms --json
-json "as JSON" out
-is "that often" "$(wc -l <out)" 3
-exits 2 "not more often than that" top --interval 1ms
-TERM=dumb exits 0 "a terminal that can do nothing is none" top
+exits 0 "top without a terminal prints one look and ends" top
+hasnt "top without a terminal prints no control codes" out "$(printf '\033')"
+has "top prints head, rate, nodes and the oldest waiting event" \
+    out '^head 3, .* events/s, [0-9]+ nodes?, oldest waiting [0-9]'
+has "top prints a row for each subscription" out '^mailer +[a-z ]+ +3 +[0-9]+m?s? '
+is "top without a terminal fits 80 columns" "$(($(wc -L <out) <= 80))" 1
+exits 0 "top takes --count, --interval and --json" top --count 3 --interval 100ms --json
+json "top --json prints JSON objects" out
+is "top --count 3 prints three looks" "$(wc -l <out)" 3
+exits 2 "top refuses an interval of 1 ms" top --interval 1ms
+TERM=dumb exits 0 "top at a dumb terminal prints one look and ends" top
 
 if ! command -v tmux >/dev/null; then
-    skip "at a terminal" "tmux is not installed"
+    skip "claims about top at a terminal" "tmux is not installed"
     finish
 fi
 
@@ -32,28 +33,36 @@ screen() { tm capture-pane -p -t top >screen; }
 shows() { screen && grep -Eq -- "$1" screen; }
 type_keys() { tm send-keys -t top "$@"; }
 trap 'tm kill-server 2>/dev/null; leave; rm -rf "$work"' EXIT
-tm new-session -d -s top -x 80 -y 20 "PS1='prompt> ' NO_COLOR=1 sh"
-until_true 60 shows 'prompt>'
+
+# terminal COLUMNS LINES COMMAND: a new one in place of the one before, with its prompt. The server
+# of tmux ends with its last session, so the new one is made first.
+terminal() {
+    tm new-session -d -s next -x "$1" -y "$2" "$3"
+    tm kill-session -t top 2>/dev/null
+    tm rename-session -t next top
+    until_true 60 shows 'prompt>'
+}
+terminal 80 20 "PS1='prompt> ' NO_COLOR=1 sh"
 type_keys "'$HOLDFAST' top --interval 200ms" Enter
 until_true 60 shows '^SUBSCRIPTION '
-is "the screen has a row for a subscription" "$(grep -c '^mailer ' screen)" 1
-has "names are cut, numbers are not" screen '^a-subscription-whose-n…  [a-z ]+ +3 '
-has "the keys are named" screen '^q: end$'
-hasnt "the shell's line is not on it" screen 'prompt>'
+is "top at a terminal has a row for a subscription" "$(grep -c '^mailer ' screen)" 1
+has "top cuts long names, but no numbers" screen '^a-subscription-whose-n…  [a-z ]+ +3 '
+has "top names its keys in the last line" screen '^q: end$'
+hasnt "top does not show the lines of the shell" screen 'prompt>'
 hf publish mail.sent '{"n": 4}'
 until_true 60 shows '^mailer +[a-z ]+ +4 '
-has "what comes is shown" screen '^mailer +[a-z ]+ +4 '
+has "top shows the number of an event that has come meanwhile" screen '^mailer +[a-z ]+ +4 '
 tm resize-window -t top -x 100 -y 20
 until_true 60 shows '^a-subscription-whose-name-is-long'
-has "a wider terminal shows more of a name" screen '^a-subscription-whose-name-is-long'
+has "top shows more of a name in a wider terminal" screen '^a-subscription-whose-name-is-long'
 tm resize-window -t top -x 80 -y 20
 type_keys x
 type_keys q
 until_true 60 shows 'prompt>'
-hasnt "q ends it, and the screen is as it was" screen '^SUBSCRIPTION '
+hasnt "the key q ends top and restores the screen" screen '^SUBSCRIPTION '
 type_keys 'stty -a | grep -o "[-]*icanon\|[-]*echo$\|[-]*echo "' Enter
 until_true 60 shows '^icanon'
-hasnt "the terminal is as it was" screen '^-(icanon|echo)'
+hasnt "top restores the modes of the terminal" screen '^-(icanon|echo)'
 
 # gives_back HOW: starts it, ends it with a command in another shell, and looks at the terminal.
 gives_back() {
@@ -63,13 +72,13 @@ gives_back() {
     until_true 60 shows '^SUBSCRIPTION '
     pid=$(pgrep -P "$(tm display-message -p -t top "#{pane_pid}")" -x holdfast)
     kill "-$signal" "$pid"
-    until_true 60 shows '^ended'
+    until_true 60 shows '^(prompt> )?ended'
     type_keys 'stty -a | grep -o "[-]*icanon"' Enter
     until_true 60 shows '^-?icanon'
 }
 for signal in INT TERM HUP QUIT; do
     gives_back $signal
-    hasnt "SIG$signal gives the terminal back" screen '^-icanon'
+    hasnt "SIG$signal ends top, which restores the modes of the terminal" screen '^-icanon'
 done
 
 # --- Ctrl-Z, and more rows than there is room for ---
@@ -77,58 +86,54 @@ type_keys 'clear' Enter
 for n in 1 2 3 4 5 6 7 8 9; do
     hf sub create "s$n" --on "s$n" --from now
 done
-tm resize-window -t top -x 80 -y 12
-tm kill-session -t top
-tm new-session -d -s top -x 80 -y 12 "PS1='prompt> ' NO_COLOR=1 bash --norc -i"
-until_true 60 shows 'prompt>'
+terminal 80 12 "PS1='prompt> ' NO_COLOR=1 bash --norc -i"
 type_keys "'$HOLDFAST' top --interval 200ms" Enter
 until_true 60 shows 'j, k: 1 to 6 of 11'
-has "rows that do not fit are counted" screen 'j, k: 1 to 6 of 11'
+has "top says how many rows do not fit" screen 'j, k: 1 to 6 of 11'
 type_keys j
 until_true 60 shows 'j, k: 2 to 7 of 11'
-hasnt "j scrolls" screen '^a-subscription'
+hasnt "the key j scrolls the rows of top" screen '^a-subscription'
 type_keys k
 until_true 60 shows 'j, k: 1 to 6 of 11'
 type_keys C-z
 until_true 60 shows 'Stopped'
-hasnt "Ctrl-Z gives the terminal back" screen '^SUBSCRIPTION '
+hasnt "Ctrl-Z stops top, which restores the screen" screen '^SUBSCRIPTION '
 type_keys fg Enter
 until_true 60 shows '^SUBSCRIPTION '
-has "and it goes on where it was" screen 'j, k: 1 to 6 of 11'
+has "top goes on where it was after fg" screen 'j, k: 1 to 6 of 11'
 for n in 1 2 3 4 5; do
     type_keys j
 done
 until_true 60 shows 'j, k: 6 to 11 of 11'
 tm resize-window -t top -x 80 -y 24
 until_true 60 shows '^q: end$'
-has "a higher terminal shows what was scrolled past" screen '^a-subscription'
-hasnt "and counts nothing" screen 'j, k:'
+has "top shows rows that were scrolled past in a higher terminal" screen '^a-subscription'
+hasnt "top does not count rows if all of them fit" screen 'j, k:'
 type_keys q
 until_true 60 shows 'prompt> *$'
-is "then it ends" "$(grep -c '^SUBSCRIPTION ' screen)" 0
+is "the key q ends top after scrolling" "$(grep -c '^SUBSCRIPTION ' screen)" 0
 
 # --- A narrow terminal ---
-tm kill-session -t top
 hf claim mailer --max 1 --json
 hf bury mailer "$(field out 1 '$.lease')"
-tm new-session -d -s top -x 40 -y 24 "env -u NO_COLOR PS1='prompt> ' sh"
-until_true 60 shows 'prompt>'
+terminal 40 24 "env -u NO_COLOR PS1='prompt> ' sh"
 tm pipe-pane -t top "cat >'$work/raw'"
 type_keys "'$HOLDFAST' top --interval 200ms" Enter
 until_true 60 shows '^q: end'
-has "a narrow terminal has the columns that fit" screen '^SUBSCRIPTION +STATE +PENDING +DEAD$'
-has "numbers are not cut" screen '^mailer +[a-z ]+ +3 +1$'
-true_that "dead letters are red" grep -aqP '\033\[31m +1\033\[0m' raw
-true_that "and so is a subscription that does not move" grep -aqP '\033\[31mnot moving' raw
-is "each subscription has one row" \
+has "top in a narrow terminal shows the columns that fit" \
+    screen '^SUBSCRIPTION +STATE +PENDING +DEAD$'
+has "top in a narrow terminal does not cut numbers" screen '^mailer +[a-z ]+ +3 +1$'
+true_that "top prints dead letters in red" grep -aqP '\033\[31m +1\033\[0m' raw
+true_that "top prints a subscription that does not move in red" grep -aqP '\033\[31mnot moving' raw
+is "top in a narrow terminal has one row per subscription" \
     "$(sed -n '/^SUBSCRIPTION/,/^q: end/p' screen | grep -c .)" 13
-has "long lines are cut" screen '^head 4, .*…$'
+has "top cuts long lines in a narrow terminal" screen '^head 4, .*…$'
 # A terminal that has written its last column clears that one when it clears the rest of the line.
 # tmux does not, xterm and the console do.
-is "no line is cleared behind its text" "$(grep -acP '[^\n]\033\[K\r' raw)" 0
+is "top clears no line behind its text" "$(grep -acP '[^\n]\033\[K\r' raw)" 0
 tm resize-window -t top -x 15 -y 24
-until_true 60 shows '^holdfast top:…$'
-has "a terminal of 15 columns has the names" screen '^mailer *$'
+until_true 60 shows '^holdfast top: …$'
+has "top in a terminal of 15 columns shows the names" screen '^mailer *$'
 type_keys q
 until_true 60 shows 'prompt>'
 tm kill-server
@@ -143,8 +148,8 @@ if on sqlite; then
         hf claim $name --max 10000 --json
         hf nack $name "$(sed -n '1s/.*"lease":"\([0-9a-f]*\)".*/\1/p' out)" --delay 1h
     done
-    exits 0 "numbers of six digits" top
-    has "are shown" out '^a-name-of-30.*… .* 100000 +0$'
-    is "and take their room from the name" "$(($(wc -L <out) <= 80))" 1
+    exits 0 "top succeeds with numbers of six digits" top
+    has "top prints numbers of six digits whole" out '^a-name-of-30.*… .* 100000 +0$'
+    is "numbers of six digits take their room from the name" "$(($(wc -L <out) <= 80))" 1
 fi
 finish

@@ -25,59 +25,71 @@ publish 'BEGIN {
     rare[5000] = "rare.one"; rare[15000] = "rare.two"; rare[19999] = "rare.one"
     for (i = 1; i <= 20000; i++)
         printf "{\"type\":\"%s\",\"payload\":%d}\n", i in rare ? rare[i] : "common." i % 7, i }'
-exits 0 "the namespace" namespace show default --json
-is "has no index on types" "$(field type_index)" off
-is "nothing is written for one" "$(index_rows) $(indexes)" "0 0"
+exits 0 "namespace show succeeds for a new namespace" namespace show default --json
+is "a new namespace has no index on types" "$(field type_index)" off
+is "a namespace without an index on types writes nothing for one" "$(index_rows) $(indexes)" "0 0"
 hf event list --type 'rare.*' --json
 cp out before
 
 # ---- On -----------------------------------------------------------------------------------------
 
-exits 0 "switching it on" namespace set default --type-index on
-exits 0 "the namespace" namespace show default --json
-is "has an index" "$(field type_index)" on
-exits 0 "as text" namespace show default
-has "says so, too" out '^type index: +on$'
-exits 0 "the list" namespace list
-has "shows it" out '^default .* on '
+exits 0 "namespace set takes --type-index on" namespace set default --type-index on
+exits 0 "namespace show --json succeeds for a namespace with an index on types" \
+    namespace show default --json
+is "namespace set --type-index on switches the index on types on" "$(field type_index)" on
+exits 0 "namespace show succeeds for a namespace with an index on types" namespace show default
+has "namespace show says that the index on types is on" out '^type index: +on$'
+exits 0 "namespace list succeeds for a namespace with an index on types" namespace list
+has "namespace list says that the index on types is on" out '^default .* on '
 if on sqlite; then
-    is "every event has its row" "$(index_rows)" 20000
+    is "every event has a row in the index on types" "$(index_rows)" 20000
 else
-    true_that "every month has its index" [ "$(indexes)" -ge 2 ]
+    true_that "every month has an index on types" [ "$(indexes)" -ge 2 ]
 fi
-exits 0 "a list by a pattern" event list --type 'rare.*' --json
-true_that "is as it was" cmp -s out before
-exits 0 "a list by a type" event list --type rare.one --json
-is "has its events in order" "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" \
+exits 0 "event list --type takes a pattern with the index on types" \
+    event list --type 'rare.*' --json
+true_that "event list by a pattern is the same with and without the index on types" \
+    cmp -s out before
+exits 0 "event list --type takes a type with the index on types" event list --type rare.one --json
+is "event list by a type prints its events in the order of the log" \
+    "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" \
     "5000 19999 "
-exits 0 "a list from a position" event list --type 'rare.**' --from 5000 --json
-is "begins behind it" "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" "15000 19999 "
-exits 0 "a list with a limit" event list --type 'rare.*' --limit 2 --json
-is "ends there" "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" "5000 15000 "
-exits 0 "a list of a type that is not there" event list --type rare.three --json
-is "is empty" "$(wc -l <out)" 0
-exits 0 "the end of the log by a pattern" tail rare.one --json
-is "has the last ones" "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" "5000 19999 "
-exits 0 "a pattern that matches most" event list --type 'common.*' --limit 100000 --json
-is "misses none" "$(wc -l <out)" 19997
-exits 0 "a star in front" event list --type '*.two' --json
-is "is found" "$(field position)" 15000
+exits 0 "event list --type takes --from with the index on types" \
+    event list --type 'rare.**' --from 5000 --json
+is "event list --type --from begins behind the position" \
+    "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" "15000 19999 "
+exits 0 "event list --type takes --limit with the index on types" \
+    event list --type 'rare.*' --limit 2 --json
+is "event list --type --limit ends after so many events" \
+    "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" "5000 15000 "
+exits 0 "event list --type takes a type without events" event list --type rare.three --json
+is "event list of a type without events prints nothing" "$(wc -l <out)" 0
+exits 0 "tail takes a type with the index on types" tail rare.one --json
+is "tail of a rare type prints its newest events" \
+    "$(sed -E 's/.*"position":([0-9]+).*/\1/' out | tr '\n' ' ')" "5000 19999 "
+exits 0 "event list --type takes a pattern that matches most events" \
+    event list --type 'common.*' --limit 100000 --json
+is "event list of a pattern that matches most events leaves none out" "$(wc -l <out)" 19997
+exits 0 "event list --type takes a pattern that begins with a star" event list --type '*.two' --json
+is "event list of a pattern that begins with a star finds the event" "$(field position)" 15000
 
 # New events are in it.
 hf publish rare.three '{}'
 hf publish common.1 '{}'
-exits 0 "a new event of a new type" event list --type rare.three --json
-is "is found" "$(field position)" 20001
-exits 0 "verify" verify
-exits 0 "switching it on again" namespace set default --type-index on
-exits 0 "the list" event list --type rare.three --json
-is "changes nothing" "$(field position)" 20001
+exits 0 "event list takes a type that is new since the index on types is on" \
+    event list --type rare.three --json
+is "an event of a new type is in the index on types" "$(field position)" 20001
+exits 0 "verify finds nothing wrong with the index on types" verify
+exits 0 "namespace set --type-index on succeeds if it is on" namespace set default --type-index on
+exits 0 "event list --type succeeds after switching the index on again" \
+    event list --type rare.three --json
+is "switching on an index on types that is on changes nothing" "$(field position)" 20001
 
 # What retention takes away is gone from it.
 if on sqlite; then
     hf namespace set default --retain-bytes 1
-    exits 0 "retention" retention run
-    is "the index has no row without an event" \
+    exits 0 "retention run succeeds with an index on types" retention run
+    is "retention leaves no row of the index on types without an event" \
         "$(sqlite3 bus.db 'SELECT count(*) FROM holdfast_types t
                WHERE (t.namespace_id << 44) + t.position NOT IN (
                    SELECT e.place FROM holdfast_events e)')" 0
@@ -87,39 +99,49 @@ fi
 
 # ---- Another namespace --------------------------------------------------------------------------
 
-exits 0 "a namespace with an index" namespace create other --type-index on
+exits 0 "namespace create takes --type-index on" namespace create other --type-index on
 hf publish a.b '{}' --namespace other
-exits 0 "its events" event list --type a.b --namespace other --json
-is "are found" "$(field namespace) $(field position)" "other 1"
-exits 0 "it goes" namespace rm other --yes
+exits 0 "event list --type succeeds in another namespace" \
+    event list --type a.b --namespace other --json
+is "event list --type in another namespace finds its events" \
+    "$(field namespace) $(field position)" "other 1"
+exits 0 "namespace rm removes a namespace with an index on types" namespace rm other --yes
 if on sqlite; then
-    is "with its index" "$(sqlite3 bus.db \
+    is "namespace rm removes the index on types of the namespace" "$(sqlite3 bus.db \
         'SELECT count(*) FROM holdfast_types WHERE namespace_id <> 1')" 0
 fi
 
 # ---- Off ----------------------------------------------------------------------------------------
 
-exits 0 "switching it off" namespace set default --type-index off
-exits 0 "the namespace" namespace show default --json
-is "has none" "$(field type_index)" off
-is "nothing is left of it" "$(index_rows) $(indexes)" "0 0"
-exits 0 "a list by a type" event list --type rare.one --json
-exits 0 "verify" verify
-exits 2 "a word that is none" namespace set default --type-index maybe
+exits 0 "namespace set takes --type-index off" namespace set default --type-index off
+exits 0 "namespace show succeeds after switching the index on types off" \
+    namespace show default --json
+is "namespace set --type-index off switches the index on types off" "$(field type_index)" off
+is "switching the index on types off leaves nothing of it" "$(index_rows) $(indexes)" "0 0"
+exits 0 "event list --type succeeds after switching the index on types off" \
+    event list --type rare.one --json
+exits 0 "verify finds nothing wrong after switching the index on types off" verify
+exits 2 "namespace set --type-index refuses an unknown word" \
+    namespace set default --type-index maybe
 if on postgres; then
-    true_that "SQL switches it on" psql -qX "$HOLDFAST_URL" \
+    true_that "holdfast.alter_namespace switches the index on types on" psql -qX "$HOLDFAST_URL" \
         -c "SELECT holdfast.alter_namespace('default', type_index => true)" -o /dev/null
-    exits 0 "the namespace" namespace show default --json
-    is "waits for a client that builds it" "$(field type_index)" building
-    exits 0 "verify" verify
-    exits 0 "which the command does" namespace set default --type-index on
-    exits 0 "the namespace" namespace show default --json
-    is "has it" "$(field type_index)" on
+    exits 0 "namespace show succeeds after holdfast.alter_namespace" namespace show default --json
+    is "an index on types that SQL switched on waits for a client that builds it" \
+        "$(field type_index)" building
+    exits 0 "verify finds nothing wrong with an index on types that is being built" verify
+    exits 0 "namespace set --type-index on builds what SQL switched on" \
+        namespace set default --type-index on
+    exits 0 "namespace show succeeds after the index on types was built" \
+        namespace show default --json
+    is "an index on types that SQL switched on is on after a client built it" \
+        "$(field type_index)" on
     # An index that a build has left broken.
     psql -qX "$HOLDFAST_URL" -c "UPDATE pg_index SET indisvalid = false WHERE indexrelid = (
         SELECT c.oid FROM pg_class c WHERE c.relname LIKE 'events\\_1\\_%\\_type'
         ORDER BY 1 LIMIT 1)"
-    exits 0 "a build that was cut off" namespace set default --type-index on
-    true_that "is mended" [ "$(indexes)" -ge 2 ]
+    exits 0 "namespace set --type-index on succeeds with an index that is not valid" \
+        namespace set default --type-index on
+    true_that "an index that is not valid is built again" [ "$(indexes)" -ge 2 ]
 fi
 finish

@@ -34,27 +34,29 @@ slowly() {
     done
 }
 slowly 'echo $$ >leader; sleep 300 & echo $! >member; echo "I wait" >&2; : >ready; wait'
-is "a command past its time ends the wait, with a dead letter" "$rc" 7
-true_that "after about that time" test $spent -ge 3000000 -a $spent -lt 240000000
-true_that "it is really gone" gone leader
-true_that "and so is what it started" gone member
+is "work --until-empty exits with 7 after a command past its --timeout" "$rc" 7
+true_that "a command past its --timeout is ended after about that time" \
+    test $spent -ge 3000000 -a $spent -lt 240000000
+true_that "a command past its --timeout does not run any more" gone leader
+true_that "a process that the command started does not run any more" gone member
 hf dlq list --json --limit 1
-is "the error says so, with its last words" \
+is "the error of a command past its --timeout has the limit, the signal and its stderr" \
     "$(field out 1 '$.error' |
         sed 's/SIGKILL/SIGTERM/')" 'timed out after 6s (--timeout): ended by SIGTERM: I wait'
 slowly 'trap "" TERM; echo $$ >leader; : >ready; while :; do sleep 0.1; done'
-true_that "one that ignores SIGTERM is killed" gone leader
+true_that "a command that ignores SIGTERM after its --timeout is killed" gone leader
 hf dlq list --json --limit 1
-has "and the error says how" out '"error":"timed out after 6s \(--timeout\): ended by SIGKILL'
+has "the error of a killed command says SIGKILL" \
+    out '"error":"timed out after 6s \(--timeout\): ended by SIGKILL'
 slowly 'trap "exit 0" TERM; : >ready; sleep 300 & wait'
 hf dlq list --json --limit 1
-has "exit 0 after the time limit is no success" out \
+has "exit 0 after the --timeout is no success" out \
     '"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)'
 hf publish slow.d
 hf publish slow.e
 hf work slow --exec 'exec sleep 300' --concurrency 2 --until-empty
 hf dlq list --group-by error --type 'slow.*' --json
-has "commands that run out of time are one error" out \
+has "commands past their --timeout are one group of errors" out \
     '"count":[2-9],"error":"timed out after 6s \(--timeout\): ended by SIG(TERM|KILL)"'
 
 # --- Signals ---
@@ -67,14 +69,15 @@ pid=$!
 until_true 60 test -e begun
 kill -TERM $pid
 until_true 60 grep -q Stopping err
-true_that "it says so, and waits for what runs" until_true 60 rests $pid # it says so just before
+true_that "work says that it stops after SIGTERM and waits for the command" \
+    until_true 60 rests $pid # it says so just before
 touch finish
 wait $pid
-is "after SIGTERM work ends well" "$?" 0
-has "the running command finishes" out '^sig.a ends$'
-hasnt "no other begins" out '^sig.b begins$'
+is "work exits with 0 after SIGTERM" "$?" 0
+has "the running command finishes after SIGTERM" out '^sig.a ends$'
+hasnt "no other command begins after SIGTERM" out '^sig.b begins$'
 hf work signals --exec 'echo "$HOLDFAST_TYPE"' --until-empty
-is "what was finished does not come again, the rest does" "$(cat out)" sig.b
+is "a command that finished after SIGTERM is done, the next event comes later" "$(cat out)" sig.b
 # Half a second before the drain's end it is killed. A machine may stand still for longer: again
 # then.
 for _ in 1 2 3 4 5; do
@@ -91,13 +94,13 @@ for _ in 1 2 3 4 5; do
     until_true 60 gone leader
     "$HOLDFAST" work signals --exec true --until-empty --retry-base 10ms --max-time 60s 2>/dev/null
 done
-is "before the bus gives up waiting" "$code" 0
-hasnt "which it does not say" err 'had not returned'
+is "work exits with 0 after --drain" "$code" 0
+hasnt "work kills a command before the bus gives up waiting for it" err 'had not returned'
 until_true 60 gone leader
-is "after the drain a command that does not finish is killed" "$?" 0
+is "a command that does not finish is killed after --drain" "$?" 0
 hf work signals --exec 'echo "$HOLDFAST_TYPE $HOLDFAST_ATTEMPT"' --until-empty --retry-base 10ms \
     --max-time 60s
-is "its attempt did not count" "$(cat out)" "sig.c 1"
+is "an attempt that --drain ended does not count" "$(cat out)" "sig.c 1"
 rm -f begun
 hf publish sig.d
 "$HOLDFAST" work signals \
@@ -107,15 +110,15 @@ until_true 60 test -e begun
 kill -TERM $pid
 until_true 60 grep -q Stopping err
 kill -TERM $pid
-true_that "SIGTERM twice within a second is one" kill -0 $pid
+true_that "SIGTERM twice within a second counts as one" kill -0 $pid
 sleep 1.1
 kill -TERM $pid
 wait $pid
-is "a later one ends at once" "$?" 143
+is "a second SIGTERM after a second ends work at once" "$?" 143
 until_true 60 gone leader
-is "and kills the command" "$?" 0
+is "a second SIGTERM kills the command" "$?" 0
 until_true 60 gone member
-is "with what it started" "$?" 0
+is "a second SIGTERM kills what the command started" "$?" 0
 
 # --- kill -9 of a worker ---
 rm -f begun
@@ -123,17 +126,18 @@ rm -f begun
     --exec 'echo $$ >leader; sleep 62 & echo $! >member; : >begun; wait' >out 2>err &
 pid=$!
 until_true 60 test -e begun
-is "the event is taken by another worker" "$?" 0
-true_that "whose command runs" alive member
+is "another worker takes the event of an interrupted one" "$?" 0
+true_that "setup: a process that the command started runs" alive member
 kill -9 $pid
 wait $pid 2>/dev/null
 until_true 60 gone leader
-is "when a worker is killed its command dies" "$?" 0
+is "the command of a killed worker dies" "$?" 0
 until_true 60 gone member
-is "and what that started, too" "$?" 0
-exits 0 "another worker goes on at once" work signals --exec 'echo "$HOLDFAST_TYPE"' \
+is "a process that the command of a killed worker started dies" "$?" 0
+exits 0 "a second worker goes on after the first was killed" \
+    work signals --exec 'echo "$HOLDFAST_TYPE"' \
     --until-empty --max-time 60s --retry-base 10ms
-has "with the event that was in work" out '^sig.d$'
+has "a second worker gets the event of the killed one" out '^sig.d$'
 
 # --- A crowd, one of which is killed: nothing is lost ---
 hf sub create crowd --on 'crowd.*' --from now --mode shared --batch 3 --concurrency 2
@@ -145,13 +149,14 @@ for n in 1 2 3; do
 done
 until_true 60 test -s done_list
 kill -9 "${pids[1]}"
-exits 0 "the others finish" work crowd --exec 'echo "$HOLDFAST_POSITION" >>done_list' \
+exits 0 "workers of a shared subscription finish after one was killed" \
+    work crowd --exec 'echo "$HOLDFAST_POSITION" >>done_list' \
     --until-empty --max-time 60s
 kill -TERM "${pids[2]}" "${pids[3]}"
 wait 2>/dev/null
-is "every event was handled" "$(sort -un done_list | wc -l)" 60
+is "every event is handled although a worker was killed" "$(sort -un done_list | wc -l)" 60
 hf sub show crowd --json
-is "and nothing died" "$(field out 1 '$.dead')" 0
+is "a killed worker leaves no dead letter" "$(field out 1 '$.dead')" 0
 
 # --- Output that is not read ---
 hf sub create pipe --on 'pipe.*' --from now --mode shared --concurrency 2
@@ -162,7 +167,7 @@ export HOLDFAST
 timeout 300 bash -c \
     '"$HOLDFAST" work pipe --exec "mkdir first 2>/dev/null || until [ -e left ]; do sleep 0.05; done
     echo line" 2>err | { head -1 >out; exec <&-; : >left; }; echo "${PIPESTATUS[0]}" >status'
-is "a worker whose reader has left ends with an error" "$(cat status)" 1
+is "work ends with 1 when its output is not read any more" "$(cat status)" 1
 
 # --- A database that is replaced ---
 if on sqlite; then
@@ -174,9 +179,11 @@ if on sqlite; then
     cp replaced.db copy.db
     mv copy.db replaced.db # as a restore does; the worker is idle and commits nothing
     wait $pid
-    is "a worker whose database was replaced ends for its supervisor" "$?" 69
-    has "it says why" err 'replaced.db, its -wal or -shm was replaced or deleted while in use'
-    is "once" "$(grep -c 'nothing that this process does is stored' err)" 1
+    is "work exits with unavailable when its database is replaced" "$?" 69
+    has "work says that the database was replaced while in use" \
+        err 'replaced.db, its -wal or -shm was replaced or deleted while in use'
+    is "work says once that nothing is stored any more" \
+        "$(grep -c 'nothing that this process does is stored' err)" 1
 fi
 
 finish

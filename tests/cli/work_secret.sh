@@ -7,9 +7,9 @@ if on postgres; then
 fi
 hf publish x '{}'
 PGPASSWORD=geheim-env hf work a --on '*' --from start --until-empty --exec 'env >seen'
-is "the command has run" "$rc" 0
-has "it gets the URL" seen '^HOLDFAST_URL=.'
-hasnt "without a password, and no PGPASSWORD" seen 'geheim'
+is "work runs the command with a password in its environment" "$rc" 0
+has "work --exec sets HOLDFAST_URL for the command" seen '^HOLDFAST_URL=.'
+hasnt "work passes the command neither the password of the URL nor PGPASSWORD" seen 'geheim'
 hf work b --on x --from start --until-empty --exec '"$HOLDFAST" publish y "{}" >published 2>&1'
-has "it can publish with what it gets" published '^position 2 '
+has "the command can publish with the HOLDFAST_URL that it gets" published '^position 2 '
 finish

@@ -1,16 +1,18 @@
 /*
  * config_show.c - the commands `config check`, `config show` and `config keys`.
  *
- * `config show` takes the words and options of `work`: put `config show` where `work` stood and see
- * what it would do, and on whose word. `config keys` prints the table that the parser reads by;
- * the documentation is compared with it by a test.
+ * `config show` takes the words and options of `work` and `serve`: put `config show` where that
+ * stood and see what it would do, and on whose word. `config keys` prints the table that the parser
+ * reads by; the documentation is compared with it by a test.
  */
 #include "base/banned.h"
+#include "cli/config/serve_options.h"
 #include "cli/config/setting.h"
 #include "cli/config/webhook_options.h"
 #include "cli/config/work_options.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
+#include "cli/core/help.h"
 #include "cli/core/out.h"
 #include "cli/core/show.h"
 #include "cli/core/table.h"
@@ -20,15 +22,48 @@
 
 #define LINE_BYTES_MAX 1048576
 #define ORIGIN_BYTES 512
+#define KEY_INDENT 4
 
 /* ---- check ----------------------------------------------------------------------------------- */
+
+/* What was looked at and what is wrong with it. `config` NULL: it has mistakes, so what it would
+ * make is not known. */
+static void check_json(const char *file, const struct config *config,
+                       const struct config_problems *problems)
+{
+    size_t kept = problems->count < CONFIG_PROBLEMS_MAX ? problems->count : CONFIG_PROBLEMS_MAX;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line, LINE_BYTES_MAX);
+
+    show_string(json, "file", file);
+    show_int(json, "subscriptions", config ? (int64_t)config->subscription_count : -1);
+    show_int(json, "schedules", config ? (int64_t)config->schedule_count : -1);
+    json_key(json, "problems");
+    json_array_begin(json);
+    for (size_t i = 0; i < kept; i++) {
+        const struct config_problem *problem = &problems->kept[i];
+        json_object_begin(json);
+        show_int(json, "line", problem->place.line);
+        show_int(json, "column", problem->place.column);
+        show_string(json, "message", problem->text);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    show_int(json, "problems_more", (int64_t)(problems->count - kept));
+    show_line_end(&line);
+}
 
 static int run_check(struct cli *cli)
 {
     static struct config config;
+    static struct config_problems problems;
     const char *file = cli->args.word_count ? cli->args.words[0] : CONFIG_FILE_DEFAULT;
-    int code = config_open(&config, file, cli->started_at_us);
+    int code = config_open_judged(&config, file, cli->started_at_us, &problems);
 
+    file = strcmp(file, "-") == 0 ? "stdin" : file;
+    if (cli->json && (!code || problems.count > 0)) {
+        check_json(file, code ? NULL : &config, &problems);
+    }
     if (code) {
         return code;
     }
@@ -48,7 +83,8 @@ const struct command command_config_check = {
                 "  holdfast config check shop.yaml\n"
                 "  generate-config | holdfast config check -\n",
     .details = "Without FILE: holdfast.yaml; - is stdin. Exit status 0: it has no mistakes.\n"
-               "The database is not opened and secrets are not read.\n",
+               "The database is not opened and secrets are not read. With --json it prints an\n"
+               "object that has the mistakes as a list.\n",
     .words_max = 1,
     .places_itself = true,
     .run = run_check,
@@ -208,10 +244,9 @@ static int show_all(struct show *show)
         {"key", false, 60, 0}, {"value", false, 100, 0}, {"origin", false, 60, 0}};
     const struct config *config = &show->config;
     struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
-    size_t count =
-        show->file ? work_select(&show->cli->args, &show->config, show->file, chosen) : 0;
+    size_t count = 0;
 
-    if (show->file && count == 0) {
+    if (show->file && !work_select(&show->cli->args, &show->config, show->file, chosen, &count)) {
         return EXIT_USAGE;
     }
     buf_init(&show->line, LINE_BYTES_MAX);
@@ -231,6 +266,7 @@ static int show_all(struct show *show)
         show_owner(show,
                    &(struct owner){"retention", NULL, NULL, CONFIG_RETENTION, config->retention});
     }
+    show_owner(show, &(struct owner){"serve", NULL, NULL, CONFIG_SERVE, config->serve});
     out_table_end(&show->table);
     buf_release(&show->line);
     buf_release(&show->text);
@@ -250,7 +286,7 @@ static int run_show(struct cli *cli)
     show.cli = cli;
     show.file = file || cli->args.word_count > 0 ? (file ? file : CONFIG_FILE_DEFAULT) : NULL;
     show.origin = args_given(&cli->args, "origin");
-    code = show.file ? config_open(&show.config, show.file, cli->started_at_us) : EXIT_OK;
+    code = show.file ? config_open_serve(&show.config, show.file, cli->started_at_us) : EXIT_OK;
     if (code) {
         return code;
     }
@@ -275,18 +311,20 @@ static const struct option_row show_options[] = {
     WORK_OPTION_NODE_DESCRIPTION,
     WORK_OPTION_NODE_METADATA,
     WORK_OPTION_HEARTBEAT,
+    SERVE_OPTIONS,
     OPTION_END,
 };
 
 const struct command command_config_show = {
     .name = "config show",
     .usage = "[SUB ...]",
-    .summary = "shows the settings that `work` would use",
+    .summary = "shows the settings that `work` and `serve` would use",
     .examples = "  holdfast config show --origin\n"
                 "  holdfast config show mailer --config shop.yaml --concurrency 4 --origin\n",
-    .details = "It takes the words and options of `work`. Passwords are shown as ***; files with\n"
-               "secrets are not opened. Without a file it shows the database alone. Url and\n"
-               "namespace are those of every command that is run in this folder.\n",
+    .details = "It takes the words and options of `work` and of `serve`. Passwords are shown as\n"
+               "***; files with secrets are not opened. Without a file it shows the database and\n"
+               "the server. Url and namespace are those of every command that is run in this\n"
+               "folder.\n",
     .options = show_options,
     .more = suboptions_rows,
     .words_max = CONFIG_SUBSCRIPTIONS_MAX,
@@ -338,8 +376,10 @@ static void list_keys(enum config_scope scope, const char *prefix, bool json)
         if (json) {
             key_json(&key, path, what);
         } else {
-            printf("%s%s%s (%s)\n    %s\n    %s\n", out_on(OUT_BOLD), path, out_off(), initial,
-                   key.row->help, what);
+            printf("%s%s%s (%s)\n%*s", out_on(OUT_BOLD), path, out_off(), initial, KEY_INDENT, "");
+            help_text(stdout, key.row->help, KEY_INDENT);
+            printf("%*s", KEY_INDENT, "");
+            help_text(stdout, what, KEY_INDENT);
         }
     }
 }
@@ -350,6 +390,7 @@ static int run_keys(struct cli *cli)
     list_keys(CONFIG_SUBSCRIPTION, "subscriptions[].", cli->json);
     list_keys(CONFIG_SCHEDULE, "schedules[].", cli->json);
     list_keys(CONFIG_RETENTION, "retention.", cli->json);
+    list_keys(CONFIG_SERVE, "serve.", cli->json);
     return EXIT_OK;
 }
 

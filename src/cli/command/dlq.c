@@ -12,6 +12,7 @@
 #include "cli/core/out.h"
 #include "cli/core/show.h"
 #include "cli/core/table.h"
+#include "cli/watch/dead_groups.h"
 
 #define LIST_LIMIT 100
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
@@ -72,45 +73,6 @@ int dlq_id(const struct cli *cli, const char *word, int64_t *ret_dead_id)
 }
 
 /* ---- All pages ------------------------------------------------------------------------------- */
-
-struct pages {
-    hf_dead_letter_fn found;
-    void *ctx;
-    int64_t last; /* number of the last one seen */
-    int64_t seen; /* of this page */
-    bool stopped;
-};
-
-static int next_letter(const hf_dead_letter *letter, void *ctx)
-{
-    struct pages *pages = ctx;
-
-    pages->last = letter->dead_id;
-    pages->seen++;
-    pages->stopped = pages->found(letter, pages->ctx) != 0;
-    return pages->stopped;
-}
-
-hf_status dlq_each(hf_bus *bus, const hf_dead_filter *filter, hf_dead_letter_fn found, void *ctx)
-{
-    struct pages pages = {found, ctx, -1, 0, false};
-    hf_dead_filter page = *filter;
-    int64_t left = filter->limit < 0 ? INT64_MAX : filter->limit;
-    hf_status status = HF_OK;
-
-    while (left > 0 && !status && !pages.stopped) {
-        page.limit = left < DLQ_PAGE ? (int32_t)left : DLQ_PAGE;
-        pages.seen = 0;
-        status = hf_dead_list(bus, &page, next_letter, &pages);
-        if (pages.seen < page.limit) {
-            break;
-        }
-        left -= pages.seen;
-        page.before_dead_id = pages.last;
-        page.offset = -1;
-    }
-    return status;
-}
 
 static void print_json(const hf_dead_letter *letter)
 {
@@ -175,7 +137,7 @@ static int run_list(struct cli *cli)
     }
     filter.limit = (int32_t)args_number(args, "limit", LIST_LIMIT);
     out_table_init(&listing.table, columns, 8);
-    code = cli_fail(dlq_each(cli->bus, &filter, list_one, &listing));
+    code = cli_fail(dead_each(cli->bus, &filter, list_one, &listing));
     out_table_end(&listing.table);
     fflush(stdout);
     if (!code && listing.count == 0) {
@@ -187,8 +149,7 @@ static int run_list(struct cli *cli)
 }
 
 static const struct option_row list_options[] = {
-    {"group-by", 0, OPTION_CHOICE, "FIELD", "error|type|subscription|reason", 0, 0,
-     "count instead of list"},
+    {"group-by", 0, OPTION_CHOICE, "FIELD", DEAD_GROUP_FIELDS, 0, 0, "count instead of list"},
     {"before", 0, OPTION_NUMBER, "ID", NULL, 1, INT64_MAX,
      "the next page: those after the one with this number"},
     {"resolved", 0, OPTION_FLAG, NULL, NULL, 0, 0, "also those that are resolved"},

@@ -3,6 +3,7 @@
  */
 #include "base/banned.h"
 #include "base/mem.h"
+#include "base/text/json_check.h"
 #include "base/text/utf8.h"
 #include "cli/command/import.h"
 #include "cli/core/args_value.h"
@@ -117,10 +118,13 @@ static bool get_payload(const struct args *args, struct payload *payload)
            (!text || quote_text(payload));
 }
 
-/* A word that is no JSON is usually meant as a text. */
+/* A word that is no JSON is usually meant as a text. What was refused may be something else. */
 static void hint_at_text(const struct args *args)
 {
-    if (args->word_count > 1 && args->words[1][0] && !strchr("{[\"-", args->words[1][0])) {
+    const char *word = args->word_count > 1 ? args->words[1] : "";
+
+    if (word[0] && !strchr("{[\"-", word[0]) &&
+        json_check(word, strlen(word), NULL, "payload") != HF_OK) {
         out_hint("JSON is quoted for the shell: '{\"n\": 1}', '\"a text\"'; "
                  "a plain text is --text TEXT");
     }

@@ -16,21 +16,15 @@
 
 struct showing {
     struct progress progress;
-    hf_retention_info last; /* without the texts */
-    char kept_by[HF_NAME_BYTES_MAX + 1];
-    int64_t dropped; /* subscriptions that were moved */
+    struct retention_result result;
 };
 
 static int note_step(const hf_retention_info *info, void *ctx)
 {
     struct showing *showing = ctx;
 
-    showing->last = *info;
-    showing->last.dropped_name = NULL;
-    showing->last.kept_by = NULL;
-    snprintf(showing->kept_by, sizeof showing->kept_by, "%s", info->kept_by ? info->kept_by : "");
+    retention_note(&showing->result, info);
     if (info->dropped_name) {
-        showing->dropped++;
         out_complain("subscription %s lost what it had not finished up to position %" PRId64 ".",
                      info->dropped_name, info->dropped_through);
     }
@@ -38,30 +32,18 @@ static int note_step(const hf_retention_info *info, void *ctx)
     return 0;
 }
 
-static void print_json(const struct showing *showing, bool dry)
+static void print_json(const struct retention_result *result)
 {
-    const hf_retention_info *last = &showing->last;
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_bool(&json, "dry_run", dry);
-    show_int(&json, "events", dry ? last->planned_events : last->events);
-    show_int(&json, "bytes", dry ? last->planned_bytes : last->bytes);
-    show_int(&json, "through", last->through);
-    show_bool(&json, "by_size", last->by_size != 0);
-    show_string(&json, "kept_by", showing->kept_by[0] ? showing->kept_by : NULL);
-    show_int(&json, "dropped_subscriptions", showing->dropped);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_retention(show_line_begin(&line, LINE_BYTES_MAX), result);
+    show_line_end(&line);
 }
 
-static void print_words(const struct showing *showing, bool dry)
+static void print_words(const struct retention_result *result)
 {
-    const hf_retention_info *last = &showing->last;
+    const hf_retention_info *last = &result->last;
+    bool dry = result->dry_run;
     int64_t events = dry ? last->planned_events : last->events;
     int64_t bytes = dry ? last->planned_bytes : last->bytes;
     char count[OUT_WORDS_BYTES];
@@ -81,15 +63,15 @@ static void print_words(const struct showing *showing, bool dry)
                               : "are gone",
                 last->through);
     }
-    if (showing->kept_by[0]) {
-        out_say("Subscription %s has not finished older ones: they stay.", showing->kept_by);
+    if (result->kept_by[0]) {
+        out_say("Subscription %s has not finished older ones: they stay.", result->kept_by);
     }
 }
 
 static int run_retention(struct cli *cli)
 {
     bool dry = args_given(&cli->args, "dry-run");
-    struct showing showing = {.dropped = 0};
+    struct showing showing = {.result = {.dry_run = dry}};
     int code = cli_open(cli, HF_OPEN_EXISTING);
 
     if (code) {
@@ -102,9 +84,9 @@ static int run_retention(struct cli *cli)
         return code;
     }
     if (cli->json) {
-        print_json(&showing, dry);
+        print_json(&showing.result);
     } else {
-        print_words(&showing, dry);
+        print_words(&showing.result);
     }
     return EXIT_OK;
 }

@@ -6,8 +6,8 @@
  * the expression says at first sight, because clocks are changed, carry a note.
  */
 #include "base/banned.h"
+#include "base/time/coming.h"
 #include "base/time/time.h"
-#include "base/time/timetable.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
@@ -15,71 +15,8 @@
 #include "cli/core/show.h"
 #include "cli/core/table.h"
 
-#define SECOND_US INT64_C(1000000)
 #define TIMES_DEFAULT 5
 #define TIMES_MAX 10000
-#define LOCAL_BYTES 48 /* "2026-03-29T03:00:00+02:00" */
-#define NOTE_BYTES 96
-
-/* One coming time. */
-struct coming {
-    int64_t at_us;
-    char local[LOCAL_BYTES];  /* RFC 3339 with the zone's offset */
-    const char *abbreviation; /* "CEST" */
-    char note[NOTE_BYTES];    /* "": nothing special */
-};
-
-/* Offsets with seconds belong to the time before zones; then they are written, too. */
-static void format_local(int64_t wall_s, int32_t offset_s, char out[LOCAL_BYTES])
-{
-    char wall[TIME_TEXT_BYTES];
-    unsigned offset = (unsigned)(offset_s < 0 ? -offset_s : offset_s);
-    int length;
-
-    time_format(wall_s * SECOND_US, wall);
-    length = snprintf(out, LOCAL_BYTES, "%.19s%c%02u:%02u", wall, offset_s < 0 ? '-' : '+',
-                      offset / 3600, offset / 60 % 60);
-    if (offset % 60) {
-        snprintf(out + length, LOCAL_BYTES - (size_t)length, ":%02u", offset % 60);
-    }
-}
-
-/* What the clocks do at this time, if that explains it. */
-static void explain(const struct cron *cron, const struct zone *zone, int64_t at_s, int64_t wall_s,
-                    char note[NOTE_BYTES])
-{
-    char before[TIME_TEXT_BYTES], after[TIME_TEXT_BYTES];
-    int64_t first_s, last_s;
-    enum zone_fit fit = zone_locate(zone, wall_s, &first_s, &last_s);
-
-    note[0] = '\0';
-    if (!cron->hours_run && !cron_matches(cron, wall_s)) {
-        time_format((at_s + zone_span(zone, at_s - 1).offset_s) * SECOND_US, before);
-        time_format(wall_s * SECOND_US, after);
-        bool one_day = memcmp(before, after, 10) == 0; /* a zone may leave a whole day out */
-        int begin = one_day ? 11 : 0;
-        before[10] = after[10] = ' ';
-        snprintf(note, NOTE_BYTES, "the clocks jump from %.*s to %.*s over the planned time",
-                 16 - begin, before + begin, 16 - begin, after + begin);
-    } else if (fit == ZONE_TWICE && !cron->hours_run) {
-        snprintf(note, NOTE_BYTES, "the clocks show this twice; it runs the first time");
-    } else if (fit == ZONE_TWICE) {
-        snprintf(note, NOTE_BYTES, "the clocks show this twice; %s time",
-                 at_s == first_s ? "first" : "second");
-    }
-}
-
-static struct coming describe(const struct cron *cron, const struct zone *zone, int64_t at_us)
-{
-    struct coming coming = {.at_us = at_us};
-    int64_t at_s = at_us / SECOND_US;
-    struct zone_span span = zone_span(zone, at_s);
-
-    coming.abbreviation = span.abbreviation;
-    format_local(at_s + span.offset_s, span.offset_s, coming.local);
-    explain(cron, zone, at_s, at_s + span.offset_s, coming.note);
-    return coming;
-}
 
 static void print_json(const struct coming *coming, const struct zone *zone)
 {
@@ -89,11 +26,7 @@ static void print_json(const struct coming *coming, const struct zone *zone)
     buf_init(&line, 4096);
     json_out_init(&json, &line);
     json_object_begin(&json);
-    show_time(&json, "at", coming->at_us);
-    show_string(&json, "local", coming->local);
-    show_string(&json, "zone", zone_name(zone));
-    show_string(&json, "abbreviation", coming->abbreviation);
-    show_string(&json, "note", coming->note[0] ? coming->note : NULL);
+    show_coming(&json, coming, zone);
     json_object_end(&json);
     out_json_line(&line);
     buf_release(&line);
@@ -114,12 +47,12 @@ static void print_times(const struct cli *cli, const struct cron *cron, const st
     for (; found < count && !out_failed(); found++) {
         char utc[TIME_TEXT_BYTES], words[OUT_WORDS_BYTES];
 
-        if (!timetable_next(cron, zone, at_us, &at_us)) {
+        struct coming coming;
+
+        if (!coming_next(cron, zone, at_us, &coming)) {
             break;
         }
-
-        struct coming coming = describe(cron, zone, at_us);
-
+        at_us = coming.at_us;
         if (cli->json) {
             print_json(&coming, zone);
             continue;

@@ -29,6 +29,7 @@ struct tail {
     bool json;
     int64_t left; /* events until the limit; -1: no limit */
     int64_t end;  /* the last position to show; -1: no end */
+    bool shown;   /* one at least */
     struct buf line;
 };
 
@@ -49,6 +50,7 @@ static int show_one(const hf_event *event, void *ctx)
     } else {
         show_event_line(event);
     }
+    tail->shown = true;
     if (tail->left > 0) {
         tail->left--;
     }
@@ -128,20 +130,17 @@ static hf_status note_last(struct cli *cli, struct last *last, int64_t from)
     return status;
 }
 
-/* The position after which the last `wanted` events that match begin; an exit status. */
-static int find_last(struct cli *cli, int64_t wanted, int64_t *ret_cursor)
+/* The position after which the last `wanted` events that match begin, `floor` at least; an exit
+ * status. */
+static int find_last(struct cli *cli, int64_t wanted, int64_t floor, int64_t *ret_cursor)
 {
     struct last last = {.wanted = wanted};
     hf_status status = hf_locate(cli->bus, (hf_place){HF_PLACE_NOW, -1}, &last.end);
     int64_t from = last.end;
 
-    *ret_cursor = last.end;
-    if (status || wanted == 0) {
+    if (status || wanted == 0 || wanted >= last.end - floor) {
+        *ret_cursor = wanted == 0 && last.end > floor ? last.end : floor;
         return cli_fail(status);
-    }
-    if (wanted >= last.end) {
-        *ret_cursor = 0;
-        return EXIT_OK;
     }
     last.positions = mem_calloc((size_t)wanted, sizeof *last.positions);
     if (!last.positions) {
@@ -149,11 +148,11 @@ static int find_last(struct cli *cli, int64_t wanted, int64_t *ret_cursor)
         return EXIT_ERROR;
     }
     for (int64_t span = SPAN_FIRST > wanted ? SPAN_FIRST : wanted;
-         !status && last.found < wanted && from > 0 && !stop_requested(); span *= SPAN_GROWTH) {
-        from = last.end > span ? last.end - span : 0;
+         !status && last.found < wanted && from > floor && !stop_requested(); span *= SPAN_GROWTH) {
+        from = last.end - floor > span ? last.end - span : floor;
         status = note_last(cli, &last, from);
     }
-    *ret_cursor = last.found < wanted ? 0 : last.positions[last.found % wanted] - 1;
+    *ret_cursor = last.found < wanted ? floor : last.positions[last.found % wanted] - 1;
     mem_free(last.positions);
     return cli_fail(status);
 }
@@ -189,13 +188,25 @@ static hf_status read_log(struct cli *cli, struct tail *tail, int64_t cursor, bo
 /* Where reading begins, and how many events are to be shown; an exit status. */
 static int find_place(struct cli *cli, struct tail *tail, bool follow, int64_t *ret_cursor)
 {
-    hf_place from = {HF_PLACE_NOW, -1};
+    const struct args *args = &cli->args;
+    hf_place from = {follow ? HF_PLACE_NOW : HF_PLACE_START, -1};
+    bool has_place = args_place(args, "from", &from) || follow;
+    int64_t last =
+        args_number(args, "last", has_place ? -1 : args_number(args, "limit", LAST_EVENTS));
+    int64_t floor = 0;
+    int code = EXIT_OK;
 
-    if (args_place(&cli->args, "from", &from) || follow) {
-        return cli_fail(hf_locate(cli->bus, from, ret_cursor));
+    if (args_given(args, "from") || last < 0) {
+        code = cli_fail(hf_locate(cli->bus, from, &floor));
     }
-    tail->left = args_number(&cli->args, "limit", LAST_EVENTS);
-    return find_last(cli, tail->left, ret_cursor);
+    *ret_cursor = floor;
+    if (code || last < 0) {
+        return code;
+    }
+    if (!follow) {
+        tail->left = tail->left >= 0 && tail->left < last ? tail->left : last;
+    }
+    return find_last(cli, last, floor, ret_cursor);
 }
 
 static int run_tail(struct cli *cli)
@@ -217,6 +228,9 @@ static int run_tail(struct cli *cli)
     buf_init(&tail.line, LINE_BYTES_MAX);
     code = cli_fail(read_log(cli, &tail, cursor, follow));
     buf_release(&tail.line);
+    if (!code && !follow && !tail.shown) {
+        out_say("No events.");
+    }
     return code;
 }
 
@@ -225,8 +239,10 @@ static const struct option_row options[] = {
      "start, now, a position (the first event after it), a time, or how long ago (2h); "
      "without it: the end, or now with --follow"},
     {"follow", 'f', OPTION_FLAG, NULL, NULL, 0, 0, "wait for more"},
-    {"limit", 'n', OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
-     "so many: the last ones (10), or with --from or --follow the first ones (all)"},
+    {"last", 'n', OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
+     "begin with the last so many (10 without --from and --follow)"},
+    {"limit", 0, OPTION_NUMBER, "N", NULL, 0, INT64_MAX,
+     "show so many at most: with --from or --follow the first ones, else the last"},
     OPTION_END,
 };
 
@@ -237,6 +253,7 @@ const struct command command_tail = {
     .examples = "  holdfast tail\n"
                 "  holdfast tail 'order.*' -n 50\n"
                 "  holdfast tail 'order.*' --follow\n"
+                "  holdfast tail -n 20 -f\n"
                 "  holdfast tail --from 2h --json\n"
                 "  holdfast tail --from 2026-01-31T12:00:00Z --limit 10\n",
     .details = "It never moves a checkpoint.\n"

@@ -2,7 +2,8 @@
  * verify.c - verify: is everything that is stored as it should be?
  *
  * A finding is one line as soon as it is known, so that a user who ends the command early (it only
- * reads, so it may be ended at any time) has what was found until then.
+ * reads, so it may be ended at any time) has what was found until then. With --json the last line
+ * is an object with the numbers, which is missing if not everything was looked at.
  */
 #include "base/text/json_write.h"
 #include "cli/core/cli.h"
@@ -59,6 +60,20 @@ static int show_progress(int64_t rows, void *ctx)
     return out_failed();
 }
 
+static void show_end(const struct verify *verify)
+{
+    struct show_line line;
+
+    if (verify->json) {
+        struct json_out *json = show_line_begin(&line, LINE_BYTES_MAX);
+        show_int(json, "rows", verify->rows);
+        show_int(json, "findings", verify->findings);
+        show_line_end(&line);
+    }
+    out_say("%" PRId64 " row%s examined, %" PRId64 " finding%s.", verify->rows,
+            verify->rows == 1 ? "" : "s", verify->findings, verify->findings == 1 ? "" : "s");
+}
+
 static int run_verify(struct cli *cli)
 {
     struct verify verify = {.json = cli->json};
@@ -75,8 +90,7 @@ static int run_verify(struct cli *cli)
     if (code) {
         return code;
     }
-    out_say("%" PRId64 " row%s examined, %" PRId64 " finding%s.", verify.rows,
-            verify.rows == 1 ? "" : "s", verify.findings, verify.findings == 1 ? "" : "s");
+    show_end(&verify);
     return verify.findings == 0 ? EXIT_OK : EXIT_FINDINGS;
 }
 
@@ -89,6 +103,7 @@ const struct command command_verify = {
     .details = "Reads the whole log and all that belongs to subscriptions, in all namespaces,\n"
                "and prints a line per finding with what to do. It writes nothing, other\n"
                "processes go on meanwhile, and it may be ended at any time. Exits with 7 if\n"
-               "there is a finding.\n",
+               "there is a finding. With --json the last line says how many rows and findings\n"
+               "there are; it is missing if verify did not get to the end.\n",
     .run = run_verify,
 };

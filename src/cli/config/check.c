@@ -13,6 +13,7 @@
 #include "base/text/json_check.h"
 #include "base/time/cron.h"
 #include "base/time/zone.h"
+#include "cli/core/endpoint.h"
 #include "cli/core/guard.h"
 #include "cli/webhook/webhook.h"
 
@@ -54,6 +55,12 @@ static hf_status check_by(const struct config_key *key, struct text text)
         struct network network;
         return network_parse(text, &network);
     }
+    case CONFIG_TEXT_LISTEN: {
+        struct endpoint endpoint;
+        return endpoint_parse(text.bytes, &endpoint);
+    }
+    case CONFIG_TEXT_HOST:
+        return endpoint_check_host(text.bytes);
     case CONFIG_TEXT_TYPE:
         return glob_check_type(text);
     case CONFIG_TEXT_JSON:
@@ -84,6 +91,21 @@ static const struct config_value *value_of(const struct config_value *values,
     return &values[config_key_known(scope, path)];
 }
 
+/* A file of other programs often has ${VARIABLE}. Taken as it is, it would be the name of a new
+ * database. */
+static void check_variables(const struct config_value *url, struct config_problems *problems)
+{
+    const char *begin = url->place.line ? strstr(url->value.text, "${") : NULL;
+    const char *end = begin ? strchr(begin, '}') : NULL;
+
+    if (end) {
+        config_problem(problems, url->place,
+                       "database.url: variables (%.*s) are not replaced; leave the url out and set "
+                       "$HOLDFAST_URL, or name a file that has it (url_file)",
+                       (int)(end - begin + 1 < 64 ? end - begin + 1 : 64), begin);
+    }
+}
+
 void config_check_database(const struct config *config, struct config_problems *problems)
 {
     const struct config_value *url = value_of(config->database, CONFIG_DATABASE, "url");
@@ -91,6 +113,7 @@ void config_check_database(const struct config *config, struct config_problems *
     const struct config_value *password =
         value_of(config->database, CONFIG_DATABASE, "password_file");
 
+    check_variables(url, problems);
     if (url->place.line && url_file->place.line) {
         config_problem(problems, url_file->place,
                        "database.url_file: there is also database.url in line %d; only one may be",
@@ -104,6 +127,18 @@ void config_check_database(const struct config *config, struct config_problems *
         config_problem(problems, password->place,
                        "database.password_file: the database of line %d has no password",
                        url->place.line);
+    }
+}
+
+void config_check_serve(const struct config *config, struct config_problems *problems)
+{
+    const struct config_value *certificate = value_of(config->serve, CONFIG_SERVE, "tls.cert");
+    const struct config_value *key = value_of(config->serve, CONFIG_SERVE, "tls.key");
+
+    if (!certificate->place.line != !key->place.line) {
+        config_problem(problems, key->place.line ? key->place : certificate->place,
+                       "serve.tls: cert and key go together; %s is missing",
+                       key->place.line ? "cert" : "key");
     }
 }
 

@@ -12,6 +12,7 @@ void config_check_text(const struct config_key *key, const char *text, const cha
 
 /* Values that are each right and do not fit. */
 void config_check_database(const struct config *config, struct config_problems *problems);
+void config_check_serve(const struct config *config, struct config_problems *problems);
 /* The last entry so far of the list `key`, by itself and beside those before it. */
 void config_check_entry(struct config_entry *const *entries, size_t index, const char *key,
                         enum config_scope scope, struct config_problems *problems);

@@ -12,6 +12,7 @@
 #include "base/banned.h"
 #include "base/mem.h"
 #include "cli/config/check.h"
+#include "cli/config/serve_options.h"
 #include "cli/config/yaml.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
@@ -28,6 +29,7 @@ struct walk {
     struct config_problems *problems;
     int64_t now_us;
     bool only_database; /* other sections are passed over */
+    bool to_serve;      /* subscriptions are not needed */
     enum config_scope scope;
     char shown[64]; /* the path of the scope: "subscriptions[2]." */
     struct config_value *values;
@@ -78,6 +80,21 @@ static void read_text(struct walk *walk, const struct config_key *key, size_t in
     slot->value = value;
 }
 
+/* How many texts a list may have. */
+static size_t items_max(enum config_text text)
+{
+    switch (text) {
+    case CONFIG_TEXT_PATTERN:
+        return HF_PATTERNS_MAX;
+    case CONFIG_TEXT_NETWORK:
+        return NETWORKS_MAX;
+    case CONFIG_TEXT_HOST:
+        return SERVE_HOSTS_MAX;
+    default:
+        return SIZE_MAX;
+    }
+}
+
 static void read_list(struct walk *walk, const struct config_key *key, size_t index,
                       const struct config_node *node)
 {
@@ -90,8 +107,7 @@ static void read_list(struct walk *walk, const struct config_key *key, size_t in
         config_problem(walk->problems, node->place, "there is no memory for the file");
         return;
     }
-    if (count == 0 || (key->text == CONFIG_TEXT_PATTERN && count > HF_PATTERNS_MAX) ||
-        (key->text == CONFIG_TEXT_NETWORK && count > NETWORKS_MAX)) {
+    if (count == 0 || count > items_max(key->text)) {
         char form[192];
         config_key_takes(key, form, sizeof form);
         config_problem(walk->problems, node->place, "%s%s %s; here are %zu", walk->shown, key->path,
@@ -380,20 +396,39 @@ static void walk_section(struct walk *walk, enum config_scope scope, struct conf
     walk_scope(walk, node);
 }
 
+/* The sections of a file. Those whose name is misspelt are mistakes for every command: the section
+ * that it needs may be one of them. */
+static const char *const sections[] = {"database", "subscriptions", "schedules", "retention",
+                                       "serve"};
+
+#define SECTIONS (sizeof sections / sizeof sections[0])
+
+static bool is_section(const char *key)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < SECTIONS; i++) {
+        found |= strcmp(key, sections[i]) == 0;
+    }
+    return found;
+}
+
 static void unknown_section(struct walk *walk, const struct config_node *node)
 {
     struct suggest suggest;
+    size_t index;
+    bool is_inner = config_key_find(CONFIG_DATABASE, node->key, &index);
 
     suggest_init(&suggest, node->key);
-    suggest_offer(&suggest, "database");
-    suggest_offer(&suggest, "subscriptions");
-    suggest_offer(&suggest, "schedules");
-    suggest_offer(&suggest, "retention");
+    for (size_t i = 0; i < SECTIONS; i++) {
+        suggest_offer(&suggest, sections[i]);
+    }
+    const char *best = is_inner ? node->key : suggest.best;
     config_problem(walk->problems, node->key_place,
-                   "%.64s: there is no such key%s%s%s (allowed: database, subscriptions, "
-                   "schedules, retention)",
-                   node->key, suggest.best ? "; did you mean " : "",
-                   suggest.best ? suggest.best : "", suggest.best ? "?" : "");
+                   "%.64s: there is no such key%s%s%.64s%s (allowed: database, subscriptions, "
+                   "schedules, retention, serve)",
+                   node->key, best ? "; did you mean " : "", is_inner ? "database." : "",
+                   best ? best : "", best ? "?" : "");
 }
 
 static void walk_root(struct walk *walk, const struct config_node *root)
@@ -403,26 +438,29 @@ static void walk_root(struct walk *walk, const struct config_node *root)
                                        &config->subscription_count, CONFIG_SUBSCRIPTIONS_MAX};
     const struct list schedules = {"schedules", CONFIG_SCHEDULE, config->schedules,
                                    &config->schedule_count, CONFIG_SCHEDULES_MAX};
-    bool works = false;
+    bool works = walk->to_serve;
 
     for (const struct config_node *node = root->first; node; node = node->next) {
-        works |= strcmp(node->key, "subscriptions") == 0;
+        works |= strcmp(node->key, "subscriptions") == 0 || strcmp(node->key, "serve") == 0;
         if (node->broken) {
             continue;
         }
         if (strcmp(node->key, "database") == 0) {
             walk_section(walk, CONFIG_DATABASE, config->database, node);
             config_check_database(config, walk->problems);
+        } else if (!is_section(node->key)) {
+            unknown_section(walk, node);
         } else if (walk->only_database) {
             continue;
         } else if (strcmp(node->key, "retention") == 0) {
             walk_section(walk, CONFIG_RETENTION, config->retention, node);
+        } else if (strcmp(node->key, "serve") == 0) {
+            walk_section(walk, CONFIG_SERVE, config->serve, node);
+            config_check_serve(config, walk->problems);
         } else if (strcmp(node->key, "subscriptions") == 0) {
             walk_list(walk, &subscriptions, node);
-        } else if (strcmp(node->key, "schedules") == 0) {
-            walk_list(walk, &schedules, node);
         } else {
-            unknown_section(walk, node);
+            walk_list(walk, &schedules, node);
         }
     }
     if (walk->only_database) {
@@ -454,7 +492,7 @@ static bool read_some(struct walk *walk, struct text bytes)
         } else if (!root->broken) {
             config_problem(problems, root->place,
                            "the file is a mapping with the keys database, subscriptions, "
-                           "schedules and retention; here is %s",
+                           "schedules, retention and serve; here is %s",
                            kind_word(root));
         }
     }
@@ -480,9 +518,8 @@ void config_release(struct config *config)
     config->schedule_count = 0;
 }
 
-static int open_some(struct walk *walk, const char *file)
+static int open_judged(struct walk *walk, const char *file)
 {
-    struct config_problems problems;
     size_t length;
     char *bytes = cli_read_file(file, CONFIG_BYTES_MAX + 1, &length);
     bool good;
@@ -490,13 +527,20 @@ static int open_some(struct walk *walk, const char *file)
     if (!bytes) {
         return EXIT_USAGE;
     }
-    walk->problems = &problems;
     good = read_some(walk, (struct text){bytes, length});
     if (!good) {
-        config_problems_print(&problems, strcmp(file, "-") == 0 ? "stdin" : file);
+        config_problems_print(walk->problems, strcmp(file, "-") == 0 ? "stdin" : file);
     }
     mem_free(bytes);
     return good ? EXIT_OK : EXIT_USAGE;
+}
+
+static int open_some(struct walk *walk, const char *file)
+{
+    struct config_problems problems;
+
+    walk->problems = &problems;
+    return open_judged(walk, file);
 }
 
 int config_open(struct config *ret_config, const char *file, int64_t now_us)
@@ -506,9 +550,25 @@ int config_open(struct config *ret_config, const char *file, int64_t now_us)
     return open_some(&walk, file);
 }
 
+int config_open_judged(struct config *ret_config, const char *file, int64_t now_us,
+                       struct config_problems *ret_problems)
+{
+    struct walk walk = {.config = ret_config, .problems = ret_problems, .now_us = now_us};
+
+    ret_problems->count = 0;
+    return open_judged(&walk, file);
+}
+
 int config_open_database(struct config *ret_config, const char *file, int64_t now_us)
 {
     struct walk walk = {.config = ret_config, .now_us = now_us, .only_database = true};
+
+    return open_some(&walk, file);
+}
+
+int config_open_serve(struct config *ret_config, const char *file, int64_t now_us)
+{
+    struct walk walk = {.config = ret_config, .now_us = now_us, .to_serve = true};
 
     return open_some(&walk, file);
 }

@@ -39,6 +39,7 @@ struct config {
     struct config_entry *schedules[CONFIG_SCHEDULES_MAX];
     size_t schedule_count;
     struct config_value retention[CONFIG_KEYS_MAX];
+    struct config_value serve[CONFIG_KEYS_MAX];
 };
 
 /* `now_us` is what a place given as a duration counts back from. False: there are problems, and
@@ -47,9 +48,16 @@ bool config_read(struct config *ret_config, struct text bytes, int64_t now_us,
                  struct config_problems *problems);
 void config_release(struct config *config);
 
-/* Reads a file and tells its problems. 0, or the exit code. */
+/* Reads a file and tells its problems. It has subscriptions, or a section `serve`. 0, or the exit
+ * code. */
 int config_open(struct config *ret_config, const char *file, int64_t now_us);
-/* The same for the section `database` alone: the others are not read, and not judged. */
+/* The same, and answers the problems, too; none if the file cannot be read. */
+int config_open_judged(struct config *ret_config, const char *file, int64_t now_us,
+                       struct config_problems *ret_problems);
+/* The same for the section `database` alone: the others are not read, and not judged, but by their
+ * names. */
 int config_open_database(struct config *ret_config, const char *file, int64_t now_us);
+/* The same for all of it, which may have no subscriptions. */
+int config_open_serve(struct config *ret_config, const char *file, int64_t now_us);
 
 #endif

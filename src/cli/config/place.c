@@ -4,10 +4,10 @@
  *
  * `work` without SUB is described by holdfast.yaml. A `publish` beside it that used another one
  * would publish into the void, so every command that opens a database takes these two from the same
- * file. Of the file only the section `database` is read here; mistakes elsewhere in it are the
- * business of `work` and `config check`. A file that cannot be read is an error, and where an
- * option or a variable names something else than the file a line says so: nothing ends up in
- * another database silently.
+ * file. Of the file only the section `database` is read here; mistakes in other sections are the
+ * business of `work` and `config check`, but for a section whose name is unknown: it may be this
+ * one, misspelt. A file that cannot be read is an error, and where an option or a variable names
+ * something else than the file a line says so: nothing ends up in another database silently.
  */
 #include "cli/config/place.h"
 
@@ -100,10 +100,10 @@ static int place_by_file(struct cli *cli)
     return config_url(&config, args, &cli->url);
 }
 
-/* `work --config FILE` takes them from that file. */
+/* `work` and `serve` with --config FILE take them from that file. */
 static bool names_its_file(const struct args *args)
 {
-    return strcmp(args->command->name, "work") == 0 && args_given(args, "config");
+    return args_takes(args, "config") && args_given(args, "config");
 }
 
 int config_place(struct cli *cli)

@@ -1,15 +1,16 @@
 /*
  * schema.c - the table of keys. See schema.h.
  *
- * A key of the database, of a schedule, of retention, or one of the few of a subscription that are
- * no option of it, is a row here. All others come from suboptions_fields, behind the rows of the
- * subscription, in its order. Kind, limits, choices and help of a key that is also an option of the
- * command line are those of the option.
+ * A key of the database, of a schedule, of retention, of `serve`, or one of the few of a
+ * subscription that are no option of it, is a row here. All others come from suboptions_fields,
+ * behind the rows of the subscription, in its order. Kind, limits, choices and help of a key that
+ * is also an option of the command line are those of the option.
  */
 #include "cli/config/schema.h"
 
 #include "base/banned.h"
 #include "cli/config/schedule_options.h"
+#include "cli/config/serve_options.h"
 #include "cli/config/webhook_options.h"
 #include "cli/config/work_options.h"
 #include "cli/core/args_value.h"
@@ -94,6 +95,21 @@ static const struct option_row row_age = RETENTION_OPTION_AGE;
 static const struct option_row row_bytes = RETENTION_OPTION_BYTES;
 static const struct option_row row_lagging = RETENTION_OPTION_LAGGING;
 
+static const struct option_row row_listen = SERVE_OPTION_LISTEN;
+static const struct option_row row_tokens = SERVE_OPTION_TOKENS;
+static const struct option_row row_tls_cert = SERVE_OPTION_TLS_CERT;
+static const struct option_row row_tls_key = SERVE_OPTION_TLS_KEY;
+static const struct option_row row_hosts = SERVE_OPTION_HOST;
+static const struct option_row row_threads = SERVE_OPTION_THREADS;
+static const struct option_row row_body = SERVE_OPTION_BODY;
+static const struct option_row row_connections = SERVE_OPTION_CONNECTIONS;
+static const struct option_row row_per_address = SERVE_OPTION_PER_ADDRESS;
+static const struct option_row row_streams = SERVE_OPTION_STREAMS;
+static const struct option_row row_streams_each = SERVE_OPTION_STREAMS_EACH;
+static const struct option_row row_request = SERVE_OPTION_REQUEST;
+static const struct option_row row_log_format = SERVE_OPTION_LOG_FORMAT;
+static const struct option_row row_audit = SERVE_OPTION_AUDIT;
+
 static const struct config_key database_keys[] = {
     {"url", &row_url, "sqlite:holdfast.db", "db", "HOLDFAST_URL", NULL, CONFIG_TEXT_ANY, false,
      false},
@@ -163,9 +179,34 @@ static const struct config_key retention_keys[] = {
     {"lagging", &row_lagging, NULL, NULL, NULL, NULL, CONFIG_TEXT_ANY, false, false},
 };
 
+static const struct config_key serve_keys[] = {
+    {"listen", &row_listen, SERVE_LISTEN, "listen", "HOLDFAST_LISTEN", NULL, CONFIG_TEXT_LISTEN,
+     false, false},
+    {"tokens", &row_tokens, NULL, "tokens", "HOLDFAST_TOKENS", NULL, CONFIG_TEXT_FILE, false,
+     false},
+    {"tls.cert", &row_tls_cert, NULL, "tls-cert", NULL, NULL, CONFIG_TEXT_FILE, false, false},
+    {"tls.key", &row_tls_key, NULL, "tls-key", NULL, NULL, CONFIG_TEXT_FILE, false, false},
+    {"hosts", &row_hosts, NULL, "host", NULL, NULL, CONFIG_TEXT_HOST, false, true},
+    {"threads", &row_threads, "32", "threads", NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"max_body", &row_body, "64MiB", "max-body", NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"max_connections", &row_connections, "10000", "max-connections", NULL, NULL, CONFIG_TEXT_ANY,
+     false, false},
+    {"max_per_address", &row_per_address, "2000", "max-per-address", NULL, NULL, CONFIG_TEXT_ANY,
+     false, false},
+    {"max_streams", &row_streams, "4096", "max-streams", NULL, NULL, CONFIG_TEXT_ANY, false, false},
+    {"max_streams_per_address", &row_streams_each, "0", "max-streams-per-address", NULL, NULL,
+     CONFIG_TEXT_ANY, false, false},
+    {"request_timeout", &row_request, "30s", "request-timeout", NULL, NULL, CONFIG_TEXT_ANY, false,
+     false},
+    {"log_format", &row_log_format, "text", "log-format", NULL, NULL, CONFIG_TEXT_ANY, false,
+     false},
+    {"audit", &row_audit, "log", "audit", NULL, NULL, CONFIG_TEXT_ANY, false, false},
+};
+
 #define DATABASE_COUNT (sizeof database_keys / sizeof database_keys[0])
 #define SCHEDULE_COUNT (sizeof schedule_keys / sizeof schedule_keys[0])
 #define RETENTION_COUNT (sizeof retention_keys / sizeof retention_keys[0])
+#define SERVE_COUNT (sizeof serve_keys / sizeof serve_keys[0])
 #define OWN_COUNT (sizeof subscription_keys / sizeof subscription_keys[0])
 
 /* Keys that are refused with a reason. */
@@ -189,6 +230,10 @@ static const struct {
     {CONFIG_SCHEDULE, "expression", "is called cron here"},
     {CONFIG_SCHEDULE, "timezone", "is called zone here"},
     {CONFIG_SCHEDULE, "paused", "is called active here: active: off"},
+    {CONFIG_SERVE, "token",
+     "is not allowed: the hashes of tokens are in a file of their own, which tokens names"},
+    {CONFIG_SERVE, "host", "is called listen (where it listens) or hosts (names it goes by) here"},
+    {CONFIG_SERVE, "port", "is a part of listen here: listen: 127.0.0.1:7070"},
     {CONFIG_DATABASE, "password",
      "is not allowed: secrets belong in a file of their own, which password_file names"},
 };
@@ -211,6 +256,8 @@ size_t config_key_count(enum config_scope scope)
         return SCHEDULE_COUNT;
     case CONFIG_RETENTION:
         return RETENTION_COUNT;
+    case CONFIG_SERVE:
+        return SERVE_COUNT;
     case CONFIG_SUBSCRIPTION:
         return OWN_COUNT + suboptions_count;
     }
@@ -230,6 +277,9 @@ struct config_key config_key_at(enum config_scope scope, size_t index)
     }
     if (scope == CONFIG_RETENTION) {
         return retention_keys[index];
+    }
+    if (scope == CONFIG_SERVE) {
+        return serve_keys[index];
     }
     if (index < OWN_COUNT) {
         return subscription_keys[index];
@@ -361,6 +411,13 @@ void config_key_takes(const struct config_key *key, char *ret_form, size_t bytes
     case CONFIG_TEXT_NETWORK:
         snprintf(ret_form, bytes, "takes a network, as 10.1.0.0/16, or a list of them, at most %d",
                  NETWORKS_MAX);
+        return;
+    case CONFIG_TEXT_LISTEN:
+        snprintf(ret_form, bytes, "takes HOST:PORT, [IPV6]:PORT or unix:PATH");
+        return;
+    case CONFIG_TEXT_HOST:
+        snprintf(ret_form, bytes, "takes the name of a host, or a list of them, at most %d",
+                 SERVE_HOSTS_MAX);
         return;
     case CONFIG_TEXT_PARTITIONS:
         snprintf(ret_form, bytes, "takes numbers and ranges from 0, as 3 or 3,5-7");

@@ -9,6 +9,7 @@
  *           base: ...           path "retry.base"
  *     schedules:                CONFIG_SCHEDULE, for each member of the list
  *     retention:                CONFIG_RETENTION
+ *     serve:                    CONFIG_SERVE, for `serve` alone
  *
  * The keys of a subscription are, but for a few, the options of a subscription (suboptions.h): an
  * option that is added there is a key here.
@@ -22,7 +23,13 @@
 #define CONFIG_KEYS_MAX (SUBOPTIONS_MAX + 24) /* of one scope */
 #define CONFIG_PATH_BYTES 128                 /* of a path with its NUL */
 
-enum config_scope { CONFIG_DATABASE, CONFIG_SUBSCRIPTION, CONFIG_SCHEDULE, CONFIG_RETENTION };
+enum config_scope {
+    CONFIG_DATABASE,
+    CONFIG_SUBSCRIPTION,
+    CONFIG_SCHEDULE,
+    CONFIG_RETENTION,
+    CONFIG_SERVE
+};
 
 /* What a text must be beyond being a text. */
 enum config_text {
@@ -41,14 +48,16 @@ enum config_text {
     CONFIG_TEXT_OBJECT, /* JSON, an object */
     CONFIG_TEXT_COMMAND,
     CONFIG_TEXT_URL, /* of a webhook */
-    CONFIG_TEXT_NETWORK
+    CONFIG_TEXT_NETWORK,
+    CONFIG_TEXT_LISTEN, /* 127.0.0.1:7070, [::1]:7070, unix:PATH */
+    CONFIG_TEXT_HOST    /* the name of a host, without a port */
 };
 
 struct config_key {
     const char *path;              /* in its scope */
     const struct option_row *row;  /* kind, limits, choices, help */
     const char *initial;           /* the default as one would write it; NULL: there is none */
-    const char *flag;              /* of `work`, wins over the file; NULL: none */
+    const char *flag;              /* of `work` or `serve`, wins over the file; NULL: none */
     const char *variable;          /* of the environment, wins over the file; NULL: none */
     const struct suboption *field; /* where it is stored; NULL: not in the options */
     enum config_text text;

@@ -29,7 +29,7 @@ static bool by_retries(struct config *config, const struct args *args, const str
     char text[OUT_WORDS_BYTES];
 
     if (!key->field || strcmp(key->field->option, "attempts-max") != 0 ||
-        !args_given(args, "retries")) {
+        !args_takes(args, "retries") || !args_given(args, "retries")) {
         return false;
     }
     setting->value =
@@ -43,7 +43,8 @@ static bool by_retries(struct config *config, const struct args *args, const str
 static bool by_flag(struct config *config, const struct args *args, const struct config_key *key,
                     struct config_setting *setting)
 {
-    const struct arg_value *value = key->flag ? args_value(args, key->flag) : NULL;
+    bool has_flag = key->flag && args_takes(args, key->flag);
+    const struct arg_value *value = has_flag ? args_value(args, key->flag) : NULL;
 
     setting->origin = CONFIG_BY_FLAG;
     setting->source = key->flag;
@@ -98,6 +99,39 @@ struct config_setting config_setting_of(struct config *config, const struct conf
                                         const char *path)
 {
     return config_setting(config, values, args, scope, config_key_known(scope, path));
+}
+
+/* ---- Two files ------------------------------------------------------------------------------- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same(const struct config_setting *a, const struct config_setting *b)
+{
+    bool same = is_same_text(a->value.text, b->value.text) && a->item_count == b->item_count &&
+                a->is_list == b->is_list;
+
+    for (size_t i = 0; i < a->item_count && same; i++) {
+        same = is_same_text(a->items[i], b->items[i]);
+    }
+    return same;
+}
+
+bool config_differs(struct config *a, const struct config_value *values_a, struct config *b,
+                    const struct config_value *values_b, const struct args *args,
+                    enum config_scope scope, struct config_difference *ret_difference)
+{
+    for (size_t i = ret_difference->index; i < config_key_count(scope); i++) {
+        struct config_setting before = config_setting(a, values_a, args, scope, i);
+        struct config_setting after = config_setting(b, values_b, args, scope, i);
+        if (!is_same(&before, &after)) {
+            *ret_difference = (struct config_difference){i, config_key_at(scope, i), after};
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- What is made of them -------------------------------------------------------------------- */

@@ -31,6 +31,17 @@ struct config_setting config_setting_of(struct config *config, const struct conf
                                         const struct args *args, enum config_scope scope,
                                         const char *path);
 
+/* The first key of a scope, from ret_difference->index on, that has another value in `b` than in
+ * `a`; false: none. What the command line and the environment say is the same in both. */
+struct config_difference {
+    size_t index;
+    struct config_key key;
+    struct config_setting setting; /* in `b` */
+};
+bool config_differs(struct config *a, const struct config_value *values_a, struct config *b,
+                    const struct config_value *values_b, const struct args *args,
+                    enum config_scope scope, struct config_difference *ret_difference);
+
 /* The options of a subscription, complete: what is given nowhere is at its default. */
 hf_subscription_options config_options(struct config *config,
                                        const struct config_entry *subscription,

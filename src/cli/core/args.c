@@ -332,6 +332,11 @@ const struct arg_value *args_value(const struct args *args, const char *name)
     return NULL;
 }
 
+bool args_takes(const struct args *args, const char *name)
+{
+    return row_find(args->command, name, strlen(name), 0) != NULL;
+}
+
 bool args_given(const struct args *args, const char *name)
 {
     return args_value(args, name) != NULL;

@@ -124,6 +124,9 @@ int64_t args_number(const struct args *args, const char *name, int64_t otherwise
 double args_decimal(const struct args *args, const char *name, double otherwise);
 bool args_place(const struct args *args, const char *name, hf_place *ret_place);
 
+/* Whether the command has an option of this name. */
+bool args_takes(const struct args *args, const char *name);
+
 /* All values of an option that may be repeated: how many were stored. */
 size_t args_all(const struct args *args, const char *name, const char **ret_texts, size_t max);
 

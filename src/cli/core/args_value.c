@@ -81,33 +81,6 @@ static bool value_duration(const char *text, int64_t *ret_ms)
     return duration_parse(text_of(text), ret_ms) == HF_OK;
 }
 
-/* "50/s", "100/m", "1000/h", or a bare number per second. */
-static bool value_rate(const char *text, double *ret_per_second)
-{
-    char digits[32];
-    const char *slash = strchr(text, '/');
-    size_t length = slash ? (size_t)(slash - text) : strlen(text);
-    double seconds = 1;
-
-    if (length == 0 || length >= sizeof digits) {
-        return false;
-    }
-    memcpy(digits, text, length);
-    digits[length] = '\0';
-    if (slash && strcmp(slash, "/m") == 0) {
-        seconds = 60;
-    } else if (slash && strcmp(slash, "/h") == 0) {
-        seconds = 3600;
-    } else if (slash && strcmp(slash, "/s") != 0) {
-        return false;
-    }
-    if (!value_decimal(digits, 0, 1e9, ret_per_second) || *ret_per_second <= 0) {
-        return false;
-    }
-    *ret_per_second /= seconds;
-    return true;
-}
-
 static bool value_size(const char *text, int64_t min, int64_t max, int64_t *ret_bytes)
 {
     char digits[32];
@@ -295,7 +268,7 @@ static bool read_by_row(struct arg_value *value, int64_t now_us, struct value_fo
     case OPTION_CHOICE:
         return read_choice(value, ret_form);
     case OPTION_RATE:
-        return value_rate(value->text, &value->decimal);
+        return rate_parse(value->text, &value->decimal) == HF_OK;
     case OPTION_SIZE:
         return value_size(value->text, row->min, row->max, &value->number);
     }

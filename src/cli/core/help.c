@@ -60,8 +60,7 @@ void help_group(FILE *to, const char *group)
     fprintf(to, "\n'holdfast help %s COMMAND' shows the examples and options of one.\n", group);
 }
 
-/* Text from this column on, broken between words. */
-static void print_wrapped(FILE *to, const char *text, size_t from)
+void help_text(FILE *to, const char *text, size_t from)
 {
     size_t column = from;
 
@@ -95,7 +94,7 @@ static void print_options(FILE *to, const struct option_row *row)
         } else {
             fprintf(to, "%-*s", HELP_COLUMN, left);
         }
-        print_wrapped(to, row->help, HELP_COLUMN);
+        help_text(to, row->help, HELP_COLUMN);
     }
 }
 
@@ -104,7 +103,7 @@ void help_command(FILE *to, const struct command *command)
     char title[256];
 
     snprintf(title, sizeof title, "holdfast %s: %s.", command->name, command->summary);
-    print_wrapped(to, title, 0);
+    help_text(to, title, 0);
     fprintf(to, "\nExamples:\n%s\n", command->examples);
     fprintf(to, "Usage: holdfast %s%s%s [options]\n", command->name, command->usage[0] ? " " : "",
             command->usage);

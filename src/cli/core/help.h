@@ -17,4 +17,7 @@ void help_group(FILE *to, const char *group);
 /* One command: examples first, then usage and options. */
 void help_command(FILE *to, const struct command *command);
 
+/* Text from this column on, broken between words, up to 80 columns. */
+void help_text(FILE *to, const char *text, size_t from);
+
 #endif

@@ -26,10 +26,13 @@
 #define OUT_LINE_BYTES_MAX 16384
 #define OUT_COLUMNS_DEFAULT 80 /* of a terminal that does not say */
 
+/* Messages are for a person, lines of a log with their time, or JSON objects. */
+enum form { FORM_PLAIN, FORM_DATED, FORM_JSON };
+
 static struct {
     bool quiet;
     bool color;
-    bool json;         /* messages are JSON objects */
+    enum form form;    /* of messages */
     bool wide;         /* nothing is cut */
     bool complained;   /* about the failure */
     atomic_int failed; /* errno of the first failed write to stdout; 0: none */
@@ -70,12 +73,19 @@ bool out_is_quiet(void)
 
 void out_json_messages(void)
 {
-    out.json = true;
+    out.form = FORM_JSON;
+}
+
+void out_date_messages(void)
+{
+    if (out.form == FORM_PLAIN) {
+        out.form = FORM_DATED;
+    }
 }
 
 bool out_has_json_messages(void)
 {
-    return out.json;
+    return out.form == FORM_JSON;
 }
 
 /* ---- stderr ---------------------------------------------------------------------------------- */
@@ -136,10 +146,16 @@ static void stderr_line(const char *level, const char *prefix, const char *forma
 
     vsnprintf(text, sizeof text, format, list);
     buf_init(&line, OUT_LINE_BYTES_MAX * 2);
-    if (out.json) {
+    if (out.form == FORM_JSON) {
         message_json(&line, level, text);
     } else {
-        buf_append(&line, prefix, strlen(prefix));
+        if (out.form == FORM_DATED) {
+            char time[TIME_TEXT_BYTES];
+            time_format(clock_wall_us(), time);
+            buf_printf(&line, "%.19sZ  ", time);
+        } else {
+            buf_append(&line, prefix, strlen(prefix));
+        }
         utf8_sanitize(text_of(text), &line);
     }
     buf_char(&line, '\n');

@@ -28,6 +28,8 @@ bool out_is_quiet(void);
 
 /* From now on each message on stderr is an object: at, level and message. */
 void out_json_messages(void);
+/* From now on each message on stderr begins with its time: it is a line of a log. */
+void out_date_messages(void);
 bool out_has_json_messages(void);
 
 /* ---- stderr ---------------------------------------------------------------------------------- */

@@ -12,9 +12,6 @@
 #include "cli/core/cli.h"
 
 #define SERVE_PROGRAM "holdfast-serve"
-#define SERVE_LISTEN "127.0.0.1:7070"
-#define SERVE_BODY_BYTES (INT64_C(64) << 20)
-#define SERVE_STREAMS 4096
 
 /* Serves until the end. Answers an exit status. */
 int serve_run(struct cli *cli);

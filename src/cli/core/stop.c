@@ -20,18 +20,25 @@ static atomic_bool requested;
 static _Atomic int64_t signalled_us; /* monotonic, of the first signal; 0: none has come */
 static atomic_int first_signal;
 static atomic_bool only_reads;
+static atomic_bool only_reloads; /* SIGHUP */
 static int wake_fd = -1;
+static int reload_fd = -1; /* readable when a reload was requested */
 
-void stop_request(void)
+static void wake(int fd)
 {
     uint64_t one = 1;
     int saved = errno;
 
-    atomic_store(&requested, true);
-    if (wake_fd >= 0 && write(wake_fd, &one, sizeof one) < 0) {
+    if (fd >= 0 && write(fd, &one, sizeof one) < 0) {
         /* The counter is full: it is readable anyway. */
     }
     errno = saved;
+}
+
+void stop_request(void)
+{
+    atomic_store(&requested, true);
+    wake(wake_fd);
 }
 
 /* Ends the process as the signal does that nothing catches. */
@@ -53,6 +60,10 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     int64_t first_us = 0;
 
     (void)context;
+    if (signal == SIGHUP && atomic_load(&only_reloads) && info->si_code != SI_KERNEL) {
+        wake(reload_fd);
+        return;
+    }
     if (atomic_compare_exchange_strong(&signalled_us, &first_us, now_us)) {
         atomic_store(&first_signal, signal);
         stop_request();
@@ -103,6 +114,20 @@ void stop_catch_reader(void)
     stop_catch();
 }
 
+void stop_catch_service(void)
+{
+    reload_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    atomic_store(&only_reloads, true);
+    stop_catch();
+}
+
+bool stop_take_reload(void)
+{
+    uint64_t count;
+
+    return reload_fd >= 0 && read(reload_fd, &count, sizeof count) == (ssize_t)sizeof count;
+}
+
 bool stop_requested(void)
 {
     return atomic_load(&requested);
@@ -115,10 +140,12 @@ int stop_fd(void)
 
 bool stop_wait(int fd, int64_t ms)
 {
-    struct pollfd fds[2] = {{.fd = wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    struct pollfd fds[3] = {{.fd = wake_fd, .events = POLLIN},
+                            {.fd = fd, .events = POLLIN},
+                            {.fd = reload_fd, .events = POLLIN}};
 
     if (stop_requested()) {
         return false;
     }
-    return poll(fds, 2, ms < 0 || ms > 3600000 ? 3600000 : (int)ms) > 0 && fds[1].revents != 0;
+    return poll(fds, 3, ms < 0 || ms > 3600000 ? 3600000 : (int)ms) > 0 && fds[1].revents != 0;
 }

@@ -23,7 +23,14 @@ void stop_catch(void);
  * STOP_READER_S, because the database does not answer, the first signal ends it, too. */
 void stop_catch_reader(void);
 
+/* The same for a service: SIGHUP is no stop but a request to reload, unless the kernel sends it
+ * because the terminal is gone. */
+void stop_catch_service(void);
+
 bool stop_requested(void);
+
+/* Whether a reload was requested since the last call. */
+bool stop_take_reload(void);
 
 /* As if a signal had come: the reader of the output is gone. Any thread. */
 void stop_request(void);
@@ -31,7 +38,8 @@ void stop_request(void);
 /* Readable once a stop was requested. */
 int stop_fd(void);
 
-/* Waits up to ms (-1: for ever) for a request or until fd (-1: none) is readable; true if it is.
+/* Waits up to ms (-1: for ever) for a request, also to reload, or until fd (-1: none) is readable;
+ * true if it is.
  * May return early: callers loop. */
 bool stop_wait(int fd, int64_t ms);
 

@@ -16,6 +16,7 @@
 #include <wchar.h>
 
 #define GAP "  "
+#define HIDDEN_END " (--wide)."
 #define CUT_MIN 12  /* what is left of a text that is cut: so much, or its title */
 #define CUT_TIGHT 8 /* the same when all columns that can be spared are left out */
 
@@ -294,19 +295,27 @@ void out_table_mark(struct out_table *table, enum out_style style)
     table->styles[table->cell_count - 1] = (unsigned char)style;
 }
 
-/* Says which columns this terminal has no room for. */
+/* Says which columns this terminal has no room for, in lines that fit. */
 static void say_hidden(const struct out_table *table)
 {
-    char names[256] = "";
-    size_t length = 0;
+    size_t columns = (size_t)out_columns();
+    char line[256] = "Not shown:";
 
     for (size_t i = 0; i < table->column_count; i++) {
-        if (is_hidden(table, i)) {
-            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s",
-                                       length ? ", " : "", table->columns[i].title);
+        const char *title = table->columns[i].title;
+        size_t length = strlen(line);
+
+        if (!is_hidden(table, i)) {
+            continue;
         }
+        if (length + strlen(" ") + strlen(title) + strlen(HIDDEN_END) > columns) {
+            out_say("%s", line);
+            length = 0;
+        }
+        snprintf(line + length, sizeof line - length, "%s%s,", length ? " " : "", title);
     }
-    out_say("Not shown: %s. --wide shows all columns.", names);
+    line[strlen(line) - 1] = '\0'; /* the last comma */
+    out_say("%s%s", line, HIDDEN_END);
 }
 
 void out_table_end(struct out_table *table)

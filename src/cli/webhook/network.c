@@ -50,7 +50,7 @@ static const struct {
 } kinds_v6[] = {
     {{0xfc}, 7, ADDRESS_PRIVATE},
     {{0xfe, 0x80}, 10, ADDRESS_LINK_LOCAL},
-    {{0xfe, 0xc0}, 10, ADDRESS_PRIVATE}, /* site-local, which nobody should have any more */
+    {{0xfe, 0xc0}, 10, ADDRESS_PRIVATE}, /* site-local, out of use since 2004 */
     {{0xff}, 8, ADDRESS_MULTICAST},
     {{0x20, 0x01, 0x00}, 23, ADDRESS_RESERVED}, /* Teredo */
     {{0x20, 0x01, 0x0d, 0xb8}, 32, ADDRESS_RESERVED},

@@ -24,7 +24,8 @@
 static struct config_setting setting_of(struct work *work, const struct config_entry *entry,
                                         const char *path)
 {
-    return config_setting_of(&work->config, entry->values, &work->cli->args, CONFIG_SCHEDULE, path);
+    return config_setting_of(&work->source->config, entry->values, &work->cli->args,
+                             CONFIG_SCHEDULE, path);
 }
 
 static hf_schedule schedule_of(struct work *work, const struct config_entry *entry)
@@ -86,8 +87,9 @@ static int note_retention(const hf_namespace_info *info, void *ctx)
 /* A number that the file gives; else what is stored. ret_line: that of the last one given. */
 static int64_t retention_of(struct work *work, const char *path, int64_t stored, int *ret_line)
 {
-    struct config_setting setting = config_setting_of(&work->config, work->config.retention,
-                                                      &work->cli->args, CONFIG_RETENTION, path);
+    struct config_setting setting =
+        config_setting_of(&work->source->config, work->source->config.retention, &work->cli->args,
+                          CONFIG_RETENTION, path);
 
     if (setting.origin == CONFIG_BY_DEFAULT) {
         return stored;
@@ -134,7 +136,7 @@ static bool says_retention(const struct config *config)
 
 int work_declare(struct work *work)
 {
-    const struct config *config = &work->config;
+    const struct config *config = &work->source->config;
     int code = EXIT_OK;
 
     for (size_t i = 0; i < config->schedule_count && !code; i++) {

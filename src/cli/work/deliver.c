@@ -374,11 +374,18 @@ struct run {
     const char *event_id; /* NULL: of a batch */
 };
 
-static void report_line(struct text line, void *ctx)
+static void log_stdout(struct text line, void *ctx)
 {
     const struct run *run = ctx;
 
-    work_log_command(hf_delivery_subscription(run->delivery), run->event_id, line);
+    work_log_command(hf_delivery_subscription(run->delivery), run->event_id, "stdout", line);
+}
+
+static void log_stderr(struct text line, void *ctx)
+{
+    const struct run *run = ctx;
+
+    work_log_command(hf_delivery_subscription(run->delivery), run->event_id, "stderr", line);
 }
 
 static bool is_cancelled(void *ctx)
@@ -400,7 +407,7 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
     struct exec_job job = {.command = deliver->command,
                            .inherit_stdout = deliver->inherit_stdout,
                            .cancelled = is_cancelled,
-                           .stderr_line = out_has_json_messages() ? report_line : NULL,
+                           .stdout_line = deliver->logs_output ? log_stdout : NULL,
                            .ctx = &run};
     struct output_file out;
     struct output_file err;
@@ -410,6 +417,7 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
     char **environment = NULL;
     hf_verdict verdict = HF_RETRY_UNCOUNTED;
 
+    job.stderr_line = deliver->logs_output || out_has_json_messages() ? log_stderr : NULL;
     buf_init(&set.bytes, VARIABLES_BYTES_MAX);
     buf_init(&input, INPUT_BYTES_MAX);
     if (batch) {
@@ -449,7 +457,7 @@ static hf_verdict run_command(const hf_event *const *events, size_t count, bool 
 /* Nothing begins once no program reads our output: the main thread is about to stop the bus. */
 static bool is_refused(hf_delivery *delivery, struct deliver *deliver)
 {
-    if (!out_is_closed()) {
+    if (deliver->logs_output || !out_is_closed()) {
         return false;
     }
     stop_request();

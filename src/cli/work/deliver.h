@@ -22,6 +22,7 @@ struct deliver {
     const char *timeout_option; /* what sets it, for the message of a timeout */
     int64_t stop_grace_ms;      /* SIGTERM to SIGKILL when the drain is over */
     bool inherit_stdout;        /* only one command runs at a time, and its output is not kept */
+    bool logs_output;           /* what commands print goes to the log, and nothing to our stdout */
     struct output_dir output;   /* where it is kept */
     char **environment;         /* ours without what the delivery sets; owned */
     size_t environment_count;

@@ -80,15 +80,16 @@ static void keep_tail(struct exec_result *result, const char *bytes, size_t leng
     result->tail_bytes += length;
 }
 
-/* Hands the lines of stderr to the job, one by one. */
-static void report_lines(const struct exec_job *job, const char *bytes, size_t length)
+/* Hands the lines of a stream to the job, one by one. */
+static void report_lines(void (*report)(struct text line, void *ctx), const struct exec_job *job,
+                         const char *bytes, size_t length)
 {
     while (length > 0) {
         const char *newline = memchr(bytes, '\n', length);
         size_t line = newline ? (size_t)(newline - bytes) : length;
         size_t used = newline ? line + 1 : line;
 
-        job->stderr_line((struct text){bytes, line}, job->ctx);
+        report((struct text){bytes, line}, job->ctx);
         bytes += used;
         length -= used;
     }
@@ -97,6 +98,9 @@ static void report_lines(const struct exec_job *job, const char *bytes, size_t l
 /* Passes on complete lines, or, with `all`, whatever there is. */
 static void pass_flush(const struct child *child, struct pass *pass, bool all)
 {
+    const struct exec_job *job = child->job;
+    void (*report)(struct text line, void *ctx) =
+        pass == &child->err ? job->stderr_line : job->stdout_line;
     const char *newline = pass->length ? memrchr(pass->bytes, '\n', pass->length) : NULL;
     size_t length = newline ? (size_t)(newline - pass->bytes) + 1 : 0;
 
@@ -106,8 +110,8 @@ static void pass_flush(const struct child *child, struct pass *pass, bool all)
     if (length == 0) {
         return;
     }
-    if (pass == &child->err && child->job->stderr_line) {
-        report_lines(child->job, pass->bytes, length);
+    if (report) {
+        report_lines(report, job, pass->bytes, length);
     } else if (!out_write(pass->target, pass->bytes, length) && pass->target == STDOUT_FILENO) {
         stop_request(); /* the reader of the commands' output is gone */
     }

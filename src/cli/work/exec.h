@@ -22,7 +22,8 @@ struct exec_job {
     int64_t cancel_grace_ms;      /* the same when it was cancelled */
     bool inherit_stdout;          /* its stdout is ours; else whole lines are passed on */
     bool (*cancelled)(void *ctx); /* asked ten times a second: end it now? */
-    /* Gets each line of its stderr, without the newline; NULL: lines are passed on to ours. */
+    /* Each gets the lines of one stream, without the newline; NULL: they are passed on to ours. */
+    void (*stdout_line)(struct text line, void *ctx);
     void (*stderr_line)(struct text line, void *ctx);
     void *ctx;
     struct output_file *out_copy; /* gets all of its stdout, which is not inherited; NULL: none */

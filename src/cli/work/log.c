@@ -52,17 +52,24 @@ static void write_json(struct buf *line, const hf_log_record *record)
     json_object_end(&json);
 }
 
-static void write_text(struct buf *line, const hf_log_record *record)
+/* The time, and what the line is about. */
+static void text_begin(struct buf *line, int64_t at_us, const char *subscription)
 {
     char time[TIME_TEXT_BYTES];
-    char words[OUT_WORDS_BYTES];
 
-    time_format(record->at_us, time);
+    time_format(at_us, time);
     buf_printf(line, "%.19sZ  ", time);
-    if (record->subscription) {
-        utf8_sanitize(text_of(record->subscription), line);
+    if (subscription) {
+        utf8_sanitize(text_of(subscription), line);
         buf_append(line, "  ", 2);
     }
+}
+
+static void write_text(struct buf *line, const hf_log_record *record)
+{
+    char words[OUT_WORDS_BYTES];
+
+    text_begin(line, record->at_us, record->subscription);
     if (!record->event_type || record->attempt < 0) {
         utf8_sanitize(text_of(record->message), line);
         return;
@@ -158,13 +165,12 @@ void work_log_complain(const char *subscription, const char *format, ...)
     va_end(list);
 }
 
-void work_log_command(const char *subscription, const char *event_id, struct text line)
+static void command_json(struct buf *object, const char *subscription, const char *event_id,
+                         const char *stream, struct text line)
 {
-    struct buf object;
     struct json_out json;
 
-    buf_init(&object, LINE_BYTES_MAX * (size_t)7);
-    json_out_init(&json, &object);
+    json_out_init(&json, object);
     json_object_begin(&json);
     show_time(&json, "at", clock_wall_us());
     show_string(&json, "level", "info");
@@ -172,11 +178,26 @@ void work_log_command(const char *subscription, const char *event_id, struct tex
     json_string(&json, line);
     show_string(&json, "subscription", subscription);
     show_string(&json, "event_id", event_id);
-    show_string(&json, "stream", "stderr");
+    show_string(&json, "stream", stream);
     json_object_end(&json);
-    buf_char(&object, '\n');
-    if (buf_status(&object) == HF_OK) {
-        out_write(STDERR_FILENO, object.bytes, object.length);
+}
+
+void work_log_command(const char *subscription, const char *event_id, const char *stream,
+                      struct text line)
+{
+    struct buf whole;
+
+    buf_init(&whole, LINE_BYTES_MAX * (size_t)7);
+    if (out_has_json_messages()) {
+        command_json(&whole, subscription, event_id, stream, line);
+    } else {
+        text_begin(&whole, clock_wall_us(), subscription);
+        buf_append(&whole, "| ", 2);
+        utf8_sanitize(line, &whole);
     }
-    buf_release(&object);
+    buf_char(&whole, '\n');
+    if (buf_status(&whole) == HF_OK) {
+        out_write(STDERR_FILENO, whole.bytes, whole.length);
+    }
+    buf_release(&whole);
 }

@@ -30,7 +30,9 @@ void work_log_say(const char *subscription, const char *format, ...)
 void work_log_complain(const char *subscription, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A line of a command's stderr as an object: subscription, event_id (NULL: of a batch), stream. */
-void work_log_command(const char *subscription, const char *event_id, struct text line);
+/* A line that a command has printed; event_id NULL: for a batch. `stream` is "stdout" or
+ * "stderr". */
+void work_log_command(const char *subscription, const char *event_id, const char *stream,
+                      struct text line);
 
 #endif

@@ -19,13 +19,21 @@
 #include <assert.h>
 
 #define DRAIN_MS 30000
+#define DRAIN_MARGIN_MS 1500   /* the longest margin_ms */
 #define ARGS_ARENA_BYTES 65536 /* for lists of the command line */
 
 static struct config_setting item_setting(struct work *work,
                                           const struct config_entry *subscription, const char *path)
 {
-    return config_setting_of(&work->config, subscription->values, &work->cli->args,
+    return config_setting_of(&work->source->config, subscription->values, &work->cli->args,
                              CONFIG_SUBSCRIPTION, path);
+}
+
+/* Commands are ended so long before the end of the drain that their ends can be stored in it. */
+static void set_drain(struct work *work, int64_t drain_ms)
+{
+    work->drain_ms = drain_ms;
+    work->margin_ms = drain_ms / 4 < DRAIN_MARGIN_MS ? drain_ms / 4 : DRAIN_MARGIN_MS;
 }
 
 /* ---- Webhooks -------------------------------------------------------------------------------- */
@@ -56,7 +64,9 @@ static int plan_webhook(struct work *work, struct work_item *item,
     struct config_setting url = item_setting(work, subscription, "handler.http");
     struct config_setting networks = item_setting(work, subscription, "handler.allow_networks");
 
-    if (!url.value.text || (args_given(args, "exec") && url.origin != CONFIG_BY_FLAG)) {
+    struct config_setting command = item_setting(work, subscription, "handler.exec");
+
+    if (!url.value.text || (command.origin == CONFIG_BY_FLAG && url.origin != CONFIG_BY_FLAG)) {
         return EXIT_OK;
     }
     if (webhook_url_check(text_of(url.value.text), NULL)) {
@@ -85,13 +95,13 @@ static int plan_webhook(struct work *work, struct work_item *item,
 static int plan_by_args(struct work *work, hf_options *options)
 {
     const struct args *args = &work->cli->args;
-    struct work_item *item = &work->items[0];
+    struct work_item *item;
     const char *patterns[HF_PATTERNS_MAX + 1];
     size_t count = args_all(args, "on", patterns, HF_PATTERNS_MAX + 1);
     static const struct config_entry none; /* nothing is in a file */
     int code;
 
-    arena_init(&work->config.arena, ARGS_ARENA_BYTES);
+    arena_init(&work->source->config.arena, ARGS_ARENA_BYTES);
     if (args->word_count == 0) {
         return args_usage(args,
                           "SUB is missing: holdfast work SUB --exec COMMAND; or describe "
@@ -118,6 +128,10 @@ static int plan_by_args(struct work *work, hf_options *options)
     if (count > HF_PATTERNS_MAX) {
         return args_usage(args, "more than %d patterns", HF_PATTERNS_MAX);
     }
+    item = work_item_new(work);
+    if (!item) {
+        return EXIT_ERROR;
+    }
     item->name = args->words[0];
     item->pattern_count = count;
     memcpy(item->patterns, patterns, count * sizeof patterns[0]);
@@ -131,8 +145,7 @@ static int plan_by_args(struct work *work, hf_options *options)
     if (code) {
         return code;
     }
-    work->count = 1;
-    work->drain_ms = args_number(args, "drain", DRAIN_MS);
+    set_drain(work, args_number(args, "drain", DRAIN_MS));
     options->node_name = args_text(args, "node");
     options->node_id = args_text(args, "node-id");
     options->node_description = args_text(args, "node-description");
@@ -172,8 +185,8 @@ static struct config_entry *find_named(const struct args *args, const struct con
     return NULL;
 }
 
-size_t work_select(const struct args *args, const struct config *config, const char *file,
-                   struct config_entry **ret_chosen)
+bool work_select(const struct args *args, const struct config *config, const char *file,
+                 struct config_entry **ret_chosen, size_t *ret_count)
 {
     static const char *const of_one[] = {"exec", "http",      "on",
                                          "from", "partition", "total-partitions"};
@@ -184,22 +197,23 @@ size_t work_select(const struct args *args, const struct config *config, const c
         ret_chosen[i] = args->word_count ? find_named(args, config, file, args->words[i])
                                          : config->subscriptions[i];
         if (!ret_chosen[i]) {
-            return 0;
+            return false;
         }
         for (size_t j = 0; j < i; j++) {
             if (ret_chosen[j] == ret_chosen[i]) {
                 args_usage(args, "'%s' is named twice", args->words[i]);
-                return 0;
+                return false;
             }
         }
     }
     for (size_t i = 0; i < sizeof of_one / sizeof of_one[0] && count > 1; i++) {
         if (args_given(args, of_one[i])) {
             args_usage(args, "--%s is for one subscription: name it", of_one[i]);
-            return 0;
+            return false;
         }
     }
-    return count;
+    *ret_count = count;
+    return true;
 }
 
 static int plan_item(struct work *work, struct work_item *item, struct config_entry *subscription)
@@ -219,11 +233,12 @@ static int plan_item(struct work *work, struct work_item *item, struct config_en
     item->total = total.origin == CONFIG_BY_DEFAULT ? -1 : (int32_t)total.value.number;
     item->batches = batch_by.origin != CONFIG_BY_DEFAULT;
     item->name = subscription->name;
+    item->entry = subscription;
     item->line = subscription->place.line;
     item->pattern_count = patterns.item_count;
     memcpy(item->patterns, patterns.items, patterns.item_count * sizeof item->patterns[0]);
-    item->options = config_options(&work->config, subscription, args);
-    item->deliver.command = config_command(&work->config, &command);
+    item->options = config_options(&work->source->config, subscription, args);
+    item->deliver.command = config_command(&work->source->config, &command);
     item->output = output.value.text;
     if ((command.value.text && !item->deliver.command) || patterns.item_count == 0) {
         out_complain("there is no memory for the configuration");
@@ -234,7 +249,7 @@ static int plan_item(struct work *work, struct work_item *item, struct config_en
 
 static struct config_setting database_setting(struct work *work, const char *path)
 {
-    return config_setting_of(&work->config, work->config.database, &work->cli->args,
+    return config_setting_of(&work->source->config, work->source->config.database, &work->cli->args,
                              CONFIG_DATABASE, path);
 }
 
@@ -263,8 +278,8 @@ static int plan_database(struct work *work, hf_options *options)
     options->durability =
         durability.value.number == 2 ? HF_DURABILITY_PROCESS : HF_DURABILITY_POWER;
     options->timeout_ms = timeout.value.number;
-    work->drain_ms = drain.value.number;
-    return config_url(&work->config, &cli->args, &cli->url);
+    set_drain(work, drain.value.number);
+    return config_url(&work->source->config, &cli->args, &cli->url);
 }
 
 /* The file was checked for all this, but flags may say something else. */
@@ -273,12 +288,12 @@ static int check_commands(const struct work *work)
     int64_t total = 0;
 
     for (size_t i = 0; i < work->count; i++) {
-        if (!work->items[i].webhook.url && config_blank(work->items[i].deliver.command)) {
+        if (!work->items[i]->webhook.url && config_blank(work->items[i]->deliver.command)) {
             return args_usage(&work->cli->args,
                               "--exec is empty, which would settle every event without doing "
                               "anything; if that is meant, say --exec true");
         }
-        total += work->items[i].options.concurrency;
+        total += work->items[i]->options.concurrency;
     }
     if (total <= GUARD_GROUPS_MAX) {
         return EXIT_OK;
@@ -289,25 +304,36 @@ static int check_commands(const struct work *work)
                       work->count, GUARD_GROUPS_MAX);
 }
 
+/* All that is chosen, of a configuration that was read. */
+static int plan_chosen(struct work *work, struct config_entry *const *chosen, size_t count,
+                       hf_options *options)
+{
+    int code = plan_database(work, options);
+
+    for (size_t i = 0; i < count && !code; i++) {
+        struct work_item *item = work_item_new(work);
+        code = item ? plan_item(work, item, chosen[i]) : EXIT_ERROR;
+    }
+    return code;
+}
+
 static int plan_by_file(struct work *work, hf_options *options)
 {
     const struct cli *cli = work->cli;
     struct config_entry *chosen[CONFIG_SUBSCRIPTIONS_MAX] = {NULL};
-    int code = config_open(&work->config, work->file, cli->started_at_us);
+    int code = config_open(&work->source->config, work->file, cli->started_at_us);
+    size_t count = 0;
 
     if (code) {
         return code;
     }
-    work->count = work_select(&cli->args, &work->config, work->file, chosen);
-    if (work->count == 0) {
+    if (!work_select(&cli->args, &work->source->config, work->file, chosen, &count)) {
         return EXIT_USAGE;
     }
-    code = plan_database(work, options);
-    for (size_t i = 0; i < work->count && !code; i++) {
-        assert(chosen[i]);
-        code = plan_item(work, &work->items[i], chosen[i]);
+    if (count == 0) {
+        return args_usage(&cli->args, "%s has no subscriptions to work for", work->file);
     }
-    return code;
+    return plan_chosen(work, chosen, count, options);
 }
 
 int work_plan(struct work *work, hf_options *options)
@@ -318,11 +344,31 @@ int work_plan(struct work *work, hf_options *options)
         return code;
     }
     work->file = work_config_file(&work->cli->args);
+    work->source = work_source_new();
+    if (!work->source) {
+        return EXIT_ERROR;
+    }
     code = work->file ? plan_by_file(work, options) : plan_by_args(work, options);
     return code ? code : check_commands(work);
 }
 
-void work_plan_release(struct work *work)
+int work_plan_serve(struct work *work, hf_options *options)
 {
-    config_release(&work->config);
+    struct config *config;
+    int code = EXIT_OK;
+
+    work->serves = true;
+    work->file = work_config_file(&work->cli->args);
+    work->source = work_source_new();
+    if (!work->source) {
+        return EXIT_ERROR;
+    }
+    config = &work->source->config;
+    if (work->file) {
+        code = config_open_serve(config, work->file, work->cli->started_at_us);
+    } else {
+        arena_init(&config->arena, ARGS_ARENA_BYTES);
+    }
+    return code ? code
+                : plan_chosen(work, config->subscriptions, config->subscription_count, options);
 }

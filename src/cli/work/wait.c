@@ -74,7 +74,7 @@ int work_wait_begin(struct work *work)
     }
     work->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     for (size_t i = 0; i < work->count; i++) {
-        hf_status status = wait_for(work, &work->items[i]);
+        hf_status status = wait_for(work, work->items[i]);
         if (status) {
             return cli_fail(status);
         }
@@ -89,7 +89,7 @@ void work_wait_end(struct work *work)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += JOIN_S;
     for (size_t i = 0; i < work->count; i++) {
-        struct work_waiter *waiter = &work->items[i].waiter;
+        struct work_waiter *waiter = &work->items[i]->waiter;
 
         if (waiter->started && pthread_timedjoin_np(waiter->thread, NULL, &until) != 0) {
             work->cli->bus = NULL;
@@ -181,10 +181,10 @@ static void take_answer(struct work_item *item)
 static bool look_around(struct work *work, bool look, bool reasons)
 {
     bool works = false;
-    bool warned = atomic_exchange(&work->log.attention, false);
+    bool warned = atomic_exchange(&work->log->attention, false);
 
     for (size_t i = 0; i < work->count; i++) {
-        struct work_item *item = &work->items[i];
+        struct work_item *item = work->items[i];
 
         if (item->fate != WORK_GOES_ON) {
             continue;
@@ -192,7 +192,7 @@ static bool look_around(struct work *work, bool look, bool reasons)
         if (atomic_load(&item->waiter.answered)) {
             take_answer(item);
         } else if ((look || warned) && !look_at(work, item, reasons) && warned) {
-            atomic_store(&work->log.attention, true);
+            atomic_store(&work->log->attention, true);
         }
         works |= item->fate == WORK_GOES_ON;
     }
@@ -205,7 +205,7 @@ static bool goes_on(struct work *work)
     bool works = false;
 
     for (size_t i = 0; i < work->count; i++) {
-        struct work_item *item = &work->items[i];
+        struct work_item *item = work->items[i];
 
         if (item->fate != WORK_SETTLED ||
             hf_wait(work->cli->bus, item->name, -1, 0) != HF_TIMEOUT) {
@@ -281,8 +281,8 @@ enum work_end work_wait(struct work *work)
 static bool any(const struct work *work, enum work_fate fate, const struct work_item **ret_item)
 {
     for (size_t i = 0; i < work->count; i++) {
-        if (work->items[i].fate == fate) {
-            *ret_item = &work->items[i];
+        if (work->items[i]->fate == fate) {
+            *ret_item = work->items[i];
             return true;
         }
     }
@@ -292,7 +292,7 @@ static bool any(const struct work *work, enum work_fate fate, const struct work_
 static int nothing_left_code(const struct work *work)
 {
     const struct work_item *item = NULL;
-    int64_t dead = atomic_load(&work->log.dead);
+    int64_t dead = atomic_load(&work->log->dead);
 
     if (any(work, WORK_FAILED, &item)) {
         return cli_exit_code(item->waiter.status);

@@ -7,8 +7,6 @@
  */
 #include "cli/work/work.h"
 #include "base/banned.h"
-#include "base/err.h"
-#include "base/text/glob.h"
 #include "base/time/clock.h"
 #include "cli/config/suboptions.h"
 #include "cli/config/webhook_options.h"
@@ -20,153 +18,6 @@
 #include "cli/core/stop.h"
 #include "cli/core/url.h"
 
-#define DRAIN_MARGIN_MS 1500 /* the longest margin_ms */
-
-/* ---- Subscribing ----------------------------------------------------------------------------- */
-
-static int note_stored(const hf_subscription_info *info, void *ctx)
-{
-    struct work_stored *stored = ctx;
-
-    stored->exists = true;
-    stored->created_at_us = info->created_at_us;
-    stored->options = info->options;
-    stored->pattern_count = 0;
-    for (size_t i = 0; i < info->pattern_count && i < HF_PATTERNS_MAX; i++) {
-        snprintf(stored->patterns[stored->pattern_count++], HF_TYPE_BYTES_MAX + 1, "%s",
-                 info->patterns[i]);
-    }
-    return 0;
-}
-
-static bool is_covered(const struct work_item *item, const char *stored)
-{
-    for (size_t i = 0; i < item->pattern_count; i++) {
-        if (glob_check_pattern(text_of(item->patterns[i])) == HF_OK &&
-            glob_covers(text_of(item->patterns[i]), text_of(stored))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The stored subscription and the command line must fit; 0 or the exit code. */
-static int check_fit(const struct args *args, struct work_item *item)
-{
-    struct work_stored *stored = &item->stored;
-
-    if (!stored->exists && item->pattern_count == 0) {
-        return args_usage(args,
-                          "subscription %s does not exist yet: say which types it takes with "
-                          "--on",
-                          item->name);
-    }
-    if (!stored->exists && item->options.from.kind == HF_PLACE_NONE) {
-        return args_usage(args,
-                          "subscription %s does not exist yet: say where it starts with "
-                          "--from start, now, a position or a time",
-                          item->name);
-    }
-    if (item->pattern_count == 0) {
-        for (size_t i = 0; i < stored->pattern_count; i++) {
-            item->patterns[item->pattern_count++] = stored->patterns[i];
-        }
-    }
-    for (size_t i = 0; stored->exists && i < stored->pattern_count; i++) {
-        if (!is_covered(item, stored->patterns[i])) {
-            return args_usage(args,
-                              "subscription %s also takes '%s', which --on does not cover, "
-                              "so nothing would be delivered; add --on '%s', or change the "
-                              "subscription with `holdfast sub create`",
-                              item->name, stored->patterns[i], stored->patterns[i]);
-        }
-    }
-    return 0;
-}
-
-/* Makes the stored subscription what the file says. */
-static int declare(struct work *work, struct work_item *item)
-{
-    hf_status status = hf_subscription_create(work->cli->bus, item->name, item->patterns,
-                                              item->pattern_count, &item->options, NULL);
-
-    if (status) {
-        out_complain("%s:%d: subscription %s: %s", work->file, item->line, item->name, hf_errmsg());
-    }
-    return cli_exit_code(status);
-}
-
-/* A command cannot run inside a transaction of the database. */
-static int refuse_transactional(const struct work *work, const struct work_item *item)
-{
-    bool stored = item->stored.exists && item->stored.options.transactional == HF_ON;
-    if (!stored && item->options.transactional != HF_ON) {
-        return EXIT_OK;
-    }
-    return args_usage(&work->cli->args,
-                      "subscription %s is transactional: its handlers run inside a "
-                      "transaction of the database, which a command cannot",
-                      item->name);
-}
-
-static hf_status register_handlers(struct work *work, struct work_item *item)
-{
-    static const hf_subscription_options nothing = HF_SUBSCRIPTION_OPTIONS_INIT;
-    const hf_subscription_options *options = work->file ? &nothing : &item->options;
-    hf_bus *bus = work->cli->bus;
-    hf_status status = HF_OK;
-    for (size_t i = 0; i < item->pattern_count && !status; i++) {
-        status = item->batches ? hf_subscribe_batch(bus, item->name, item->patterns[i],
-                                                    deliver_batch, &item->deliver, options, NULL)
-                               : hf_subscribe(bus, item->name, item->patterns[i], deliver_event,
-                                              &item->deliver, options, NULL);
-    }
-    return status;
-}
-
-/* How the commands of a subscription run, now that its stored options are known. */
-static void plan_runs(const struct work *work, struct work_item *item)
-{
-    struct deliver *deliver = &item->deliver;
-    deliver->handler_timeout_ms = item->stored.options.handler_timeout_ms;
-    deliver->timeout_option = work->file ? "handler.timeout" : "--timeout";
-    deliver->inherit_stdout =
-        work->count == 1 && item->stored.options.concurrency == 1 && !deliver->output.path;
-}
-
-static int subscribe(struct work *work, struct work_item *item)
-{
-    hf_bus *bus = work->cli->bus;
-    hf_status status = hf_subscription_get(bus, item->name, note_stored, &item->stored);
-    if (status && status != HF_NOTFOUND) {
-        return cli_fail(status);
-    }
-    int code = refuse_transactional(work, item);
-    if (!code) {
-        code = work_assign_check(work, item);
-    }
-    if (!code && !item->stored.exists) {
-        suboptions_for_commands(&item->options);
-    }
-    if (!code) {
-        code = work->file ? declare(work, item) : check_fit(&work->cli->args, item);
-    }
-    if (code) {
-        return code;
-    }
-    item->batches |=
-        !work->file && item->stored.exists && item->stored.options.batch_by == HF_BATCH_KEY;
-    status = register_handlers(work, item);
-    if (!status) {
-        status = hf_subscription_get(bus, item->name, note_stored, &item->stored);
-    }
-    if (status) {
-        return cli_fail(status);
-    }
-    plan_runs(work, item);
-    return work_assign(work, item);
-}
-
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
 static int stop_working(struct work *work)
@@ -175,13 +26,11 @@ static int stop_working(struct work *work)
     int64_t until_us = clock_mono_us() + (work->drain_ms - work->margin_ms) * 1000;
     hf_status status;
 
-    for (size_t i = 0; i < work->count; i++) {
-        atomic_store(&work->items[i].deliver.drain_until_us, until_us);
-    }
+    work_drain(work, until_us);
     status = hf_shutdown(work->cli->bus, work->drain_ms);
     if (status != HF_TIMEOUT && hf_stats_get(work->cli->bus, &stats) == HF_OK) {
         for (size_t i = 0; i < work->count; i++) {
-            stats.failed -= atomic_load(&work->items[i].deliver.uncounted);
+            stats.failed -= atomic_load(&work->items[i]->deliver.uncounted);
         }
         work_log_say(NULL, "%" PRId64 " done, %" PRId64 " failed attempt%s.", stats.delivered,
                      stats.failed, stats.failed == 1 ? "" : "s");
@@ -209,7 +58,7 @@ static void say_begin(const struct work *work)
     char what[HF_NAME_BYTES_MAX + 512];
 
     if (work->count == 1) {
-        snprintf(what, sizeof what, "%s", work->items[0].name);
+        snprintf(what, sizeof what, "%s", work->items[0]->name);
     } else {
         snprintf(what, sizeof what, "%zu subscriptions of %s", work->count, work->file);
     }
@@ -250,52 +99,12 @@ static int work_until_end(struct work *work)
     return code ? code : work_exit_code(work, end);
 }
 
-/* False after a complaint. */
-static bool open_webhook(struct work *work, struct work_item *item)
-{
-    struct deliver *deliver = &item->deliver;
-
-    if (!item->webhook.url) {
-        return true;
-    }
-    deliver->client = webhook_client(work->cli);
-    if (!deliver->client) {
-        return false;
-    }
-    item->webhook.log = work_log_record;
-    item->webhook.log_ctx = &work->log;
-    if (deliver->client->open(&item->webhook, &deliver->webhook)) {
-        out_complain("subscription %s: %s", item->name, err_message());
-        return false;
-    }
-    return true;
-}
-
-static bool init_items(struct work *work)
-{
-    for (size_t i = 0; i < work->count; i++) {
-        struct deliver *deliver = &work->items[i].deliver;
-
-        deliver->stop_grace_ms = work->margin_ms * 2 / 3;
-        deliver->url = work->cli->url;
-        if (!deliver_init(deliver)) {
-            out_complain("out of memory");
-            return false;
-        }
-        if (!output_open(&deliver->output, work->items[i].output) ||
-            !open_webhook(work, &work->items[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* If events are to be posted: this program can, or becomes the one that can, before it has begun
  * anything. False after a complaint. */
 static bool find_client(struct work *work)
 {
     for (size_t i = 0; i < work->count; i++) {
-        if (work->items[i].webhook.url) {
+        if (work->items[i]->webhook.url) {
             return webhook_client(work->cli) != NULL;
         }
     }
@@ -310,19 +119,16 @@ static int run_planned(struct work *work, hf_options *options)
     if (!find_client(work)) {
         return EXIT_UNAVAILABLE;
     }
-    work->margin_ms = work->drain_ms / 4 < DRAIN_MARGIN_MS ? work->drain_ms / 4 : DRAIN_MARGIN_MS;
-    if (!guard_start() || !init_items(work)) {
+    if (!guard_start()) {
         return EXIT_ERROR;
     }
-    work_log_options(options, &work->log);
-    options->shutdown_ms = work->drain_ms;
-    code = cli_open_with(cli, options);
-    for (size_t i = 0; i < work->count && !code; i++) {
-        code = subscribe(work, &work->items[i]);
+    code = work_prepare(work);
+    if (!code) {
+        work_log_options(options, work->log);
+        options->shutdown_ms = work->drain_ms;
+        code = cli_open_with(cli, options);
     }
-    if (!code && work->file) {
-        code = work_declare(work);
-    }
+    code = code ? code : work_join(work);
     if (!code) {
         stop_catch();
         code = work_until_end(work);
@@ -332,11 +138,13 @@ static int run_planned(struct work *work, hf_options *options)
 
 static int run_work(struct cli *cli)
 {
-    static struct work work; /* too large for a stack */
+    static struct work work; /* threads that are left behind may use it until the exit */
+    static struct work_log log;
     hf_options options = cli_options(cli, HF_OPEN_CREATE);
     int code;
 
     work.cli = cli;
+    work.log = &log;
     code = work_plan(&work, &options);
     if (!code) {
         code = run_planned(&work, &options);
@@ -344,10 +152,7 @@ static int run_work(struct cli *cli)
     if (work.abandoned || (cli->bus && hf_close(&cli->bus) != HF_OK)) {
         return code; /* a handler or the waiter still uses all of it */
     }
-    for (size_t i = 0; i < work.count; i++) {
-        deliver_release(&work.items[i].deliver);
-    }
-    work_plan_release(&work);
+    work_release(&work);
     return code;
 }
 
@@ -391,10 +196,11 @@ const struct command command_work = {
                "_ATTEMPT, _DELIVERIES, _NAMESPACE ... Exit status 0: done. 65: dead letter now.\n"
                "75 and any other: failed, tried again by the retry policy, then dead letter. The\n"
                "end of its stderr is kept as the attempt's error. A small payload is also in\n"
-               "HOLDFAST_PAYLOAD.\n"
-               "A command may run for a day; its event stays leased meanwhile. With --timeout\n"
-               "its whole process group gets SIGTERM just before that time, and a second later\n"
-               "SIGKILL.\n"
+               "HOLDFAST_PAYLOAD. What it prints on stdout is the stdout of `work`, which prints\n"
+               "nothing else there; with --json the lines on stderr are objects.\n"
+               "A command may run as long as it needs; its event stays leased meanwhile. With\n"
+               "--timeout its whole process group gets SIGTERM just before that time, and a\n"
+               "second later SIGKILL.\n"
                "With --output what a run prints is kept in files SUB-POSITION-ATTEMPT.out and\n"
                ".err below DIR, up to 64 MiB each, besides being passed on. A run that prints\n"
                "nothing leaves no file; removing old ones is up to you.\n"
