@@ -16,30 +16,34 @@ hash_of() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
 } >tokens
 
 # --- Without tokens only this machine is listened to ---
-exits 1 "an address for other machines needs tokens" serve --listen 0.0.0.0:0
-has "and says how" err 'give a file of tokens \(--tokens\), or listen on 127.0.0.1$'
-exits 2 "what is no address is refused" serve --listen nonsense
-exits 2 "a key without its certificate is refused" serve --tls-key x
+exits 1 "serve refuses an address for other machines without tokens" serve --listen 0.0.0.0:0
+has "the refusal of serve names --tokens and 127.0.0.1" \
+    err 'give a file of tokens \(--tokens\), or listen on 127.0.0.1$'
+exits 2 "serve --listen refuses what is no address" serve --listen nonsense
+exits 2 "serve refuses --tls-key without a certificate" serve --tls-key x
 
 # --- The file of tokens ---
-exits 3 "a file that is not there" serve --listen 127.0.0.1:0 --tokens nowhere
+exits 3 "serve --tokens with a file that does not exist exits with not found" \
+    serve --listen 127.0.0.1:0 --tokens nowhere
 echo "x viewer default 12" >bad
-exits 2 "a hash that is none is refused" serve --listen 127.0.0.1:0 --tokens bad
-has "with the line" err 'bad, line 1: the last word is 64 hexadecimal digits'
+exits 2 "serve refuses a token whose hash has not 64 digits" serve --listen 127.0.0.1:0 --tokens bad
+has "the refusal of a hash names file and line" \
+    err 'bad, line 1: the last word is 64 hexadecimal digits'
 echo "x king default $(hash_of a)" >bad
-exits 2 "a role that is none is refused" serve --listen 127.0.0.1:0 --tokens bad
+exits 2 "serve refuses a token with an unknown role" serve --listen 127.0.0.1:0 --tokens bad
 cp tokens open
 chmod go+w open
 hf serve --listen 127.0.0.1:0 --tokens open
-has "a file that others can write is refused" err 'can be written by others'
+has "serve refuses a file of tokens that others can write" err 'can be written by others'
 
 # --- Every route and every role ---
-exits 0 "another namespace" namespace create other
+exits 0 "setup: namespace create makes another namespace" namespace create other
 serve --tokens tokens
-answers 401 "without a token" GET /v1/stats
-has "it says what is needed" out 'a token is needed: Authorization: Bearer TOKEN'
+answers 401 "a request without a token gets 401" GET /v1/stats
+has "the answer to a request without a token says which header is needed" \
+    out 'a token is needed: Authorization: Bearer TOKEN'
 bearer wrong
-answers 401 "a token that is not known" GET /v1/stats
+answers 401 "a request with an unknown token gets 401" GET /v1/stats
 level() { case $1 in VIEWER) echo 1 ;; OPERATOR) echo 2 ;; ADMIN) echo 3 ;; esac; }
 routes=0
 while read -r method path scope role; do
@@ -55,15 +59,16 @@ while read -r method path scope role; do
         *) right=1 ;;
         esac
         what="$method $path with the token \"${who%:*}\""
-        result $right "$what is $([ $may = 1 ] || echo not) allowed" \
+        result $right "$what is $([ $may = 1 ] && echo allowed || echo refused)" \
             < <(echo "status $status"; cat out)
     done
 done < <(list_routes)
-is "all routes were tried" "$routes" "$(grep -c '^ROUTE(' "$root/src/server/api/routes.def")"
+is "all routes were tried with all tokens" \
+    "$routes" "$(grep -c '^ROUTE(' "$root/src/server/api/routes.def")"
 bearer other
-answers 200 "a token is for its namespace" GET /v1/namespaces/other/stats
+answers 200 "a token may use its own namespace" GET /v1/namespaces/other/stats
 bearer root
-answers 200 "one for all of them may look at them" GET /v1/namespaces
+answers 200 "a token for all namespaces may list them" GET /v1/namespaces
 
 described() {
     local method path scope role
@@ -73,31 +78,35 @@ described() {
     done < <(list_routes)
     [ "$(grep -c '^| `[A-Z]* /v1/' "$root/docs/http.md")" -eq "$routes" ]
 }
-true_that "docs/http.md has the routes that there are" described
+true_that "docs/http.md has every route with its role, and no other" described
 
 # --- Tokens come and go without a restart ---
 grep -v '^vera' tokens >fewer
 mv fewer tokens
 bearer see
 gone() { ask GET /v1/stats; [ "$status" = 401 ]; }
-true_that "a token that was taken out of the file is refused" until_true 10 gone
+true_that "a token that is taken out of the file is refused without a restart" until_true 10 gone
 echo "nonsense" >>tokens
 sleep 1.5
 bearer act
-answers 200 "a file that cannot be read leaves the tokens as they were" GET /v1/stats
-has "and the log says what is wrong" serve.err 'tokens, line [0-9]+: a line has four words'
+answers 200 "a file of tokens with a mistake leaves the tokens as they were" GET /v1/stats
+has "the log names file and line of a mistake among the tokens" \
+    serve.err 'tokens, line [0-9]+: a line has four words'
 unserve
 
 # --- Host and Origin ---
 token=
 serve
 source_of() { curl -s -o out -w '%{http_code}' --unix-socket http "$@" http://localhost/v1/stats; }
-is "the name of another machine is refused" "$(source_of -H 'Host: evil.example')" 421
-is "one that begins like ours, too" "$(source_of -H 'Host: localhost.evil.example')" 421
-is "and none" "$(source_of --http1.0 -H 'Host:')" 421
-is "our own is not" "$(source_of -H 'Host: 127.0.0.1:7070')" 200
-is "a page of another site is refused" "$(source_of -H 'Origin: http://evil.example')" 403
-is "and a sandboxed one" "$(source_of -H 'Origin: null')" 403
-is "our own page is not" "$(source_of -H 'Origin: http://localhost')" 200
-is "what a browser calls cross-site is refused" "$(source_of -H 'Sec-Fetch-Site: cross-site')" 403
+is "a request for the name of another machine is refused" "$(source_of -H 'Host: evil.example')" 421
+is "a request for a name that begins like ours is refused" \
+    "$(source_of -H 'Host: localhost.evil.example')" 421
+is "a request without a Host is refused" "$(source_of --http1.0 -H 'Host:')" 421
+is "a request for our own address is answered" "$(source_of -H 'Host: 127.0.0.1:7070')" 200
+is "a request with the Origin of another site is refused" \
+    "$(source_of -H 'Origin: http://evil.example')" 403
+is "a request with the Origin null is refused" "$(source_of -H 'Origin: null')" 403
+is "a request with our own Origin is answered" "$(source_of -H 'Origin: http://localhost')" 200
+is "a request that a browser calls cross-site is refused" \
+    "$(source_of -H 'Sec-Fetch-Site: cross-site')" 403
 finish

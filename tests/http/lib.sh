@@ -11,6 +11,7 @@
 server_pid=
 token=
 status=
+header= # of the next requests, besides; none if empty
 
 serve() {
     rm -f http
@@ -33,10 +34,12 @@ list_routes() {
 bearer() { token=$1; }
 
 ask() {
-    local extra=()
+    local extra=() seconds=60
+    case $2 in */stream*) seconds=1 ;; esac # it does not end by itself
     [ -z "$token" ] || extra+=(-H "Authorization: Bearer $token")
+    [ -z "$header" ] || extra+=(-H "$header")
     [ $# -lt 3 ] || extra+=(--data-binary "$3")
-    status=$(curl -s -o out -w '%{http_code}' --max-time 60 --unix-socket http -X "$1" \
+    status=$(curl -s -o out -w '%{http_code}' --max-time "$seconds" --unix-socket http -X "$1" \
         "${extra[@]}" "http://localhost$2")
 }
 
@@ -46,6 +49,5 @@ answers() {
     ask "$@"
     [ "$status" = "$wanted" ]
     result $? "$claim" < <(echo "status $status instead of $wanted: $*"; head -c 2000 out)
-    told_by=$tap_name
 }
 trap 'unserve 2>/dev/null; leave; rm -rf "$work"' EXIT

@@ -27,28 +27,27 @@ visits() {
     visit "$@"
     [ "$status" = "$wanted" ]
     result $? "$claim" < <(echo "status $status instead of $wanted: $*"; head -c 2000 out)
-    told_by=$tap_name
 }
 
 # --- Files ---
 serve
-visits 200 "the page" GET /
-has "it is HTML" head '^Content-Type: text/html; charset=utf-8$'
-has "it runs its own files only" head \
+visits 200 "GET / answers the page" GET /
+has "the page is HTML in UTF-8" head '^Content-Type: text/html; charset=utf-8$'
+has "the page may run only scripts of the server" head \
     "^Content-Security-Policy: default-src 'none'; script-src 'self'"
-hasnt "and nothing inline" head unsafe-
-has "no page may frame it" head "frame-ancestors 'none'"
-has "its type is what the header says" head '^X-Content-Type-Options: nosniff$'
-has "it tells no one where a reader comes from" head '^Referrer-Policy: no-referrer$'
-has "the page is asked for again each time" head '^Cache-Control: no-cache$'
+hasnt "the page may run nothing inline" head unsafe-
+has "no other page may frame the page" head "frame-ancestors 'none'"
+has "a browser must not guess the type of the page" head '^X-Content-Type-Options: nosniff$'
+has "the page sends no referrer to other sites" head '^Referrer-Policy: no-referrer$'
+has "a browser asks for the page again each time" head '^Cache-Control: no-cache$'
 tag=$(sed -n 's/^ETag: //p' head)
-visits 304 "and not sent again if it is the same" GET / -H "If-None-Match: $tag"
-is "which is short" "$(wc -c <out)" 0
-visits 405 "it takes no other method" POST / -d x
+visits 304 "the page is not sent again if it has not changed" GET / -H "If-None-Match: $tag"
+is "the answer for an unchanged page has no body" "$(wc -c <out)" 0
+visits 405 "the page refuses other methods than GET" POST / -d x
 visit GET /
-hasnt "the page names nothing of other places" out 'https?://[^w]'
+hasnt "the page names no address of other sites" out 'https?://[^w]'
 grep -oE '(src|href)="assets/[^"]*"' out | cut -d'"' -f2 >files
-true_that "the page is made of files" test -s files
+true_that "the page is made of files of the server" test -s files
 bytes=$(wc -c <out)
 for file in "$root"/web/*; do
     name=${file##*/}
@@ -57,74 +56,82 @@ for file in "$root"/web/*; do
     visit GET "/$path"
     bytes=$((bytes + $(wc -c <out)))
     cmp -s "$file" out && [ "$status" = 200 ]
-    result $? "$name is served as it is" < <(cat head)
+    result $? "the file $name of the page is served as it is" < <(cat head)
 done
-true_that "all of them are less than 150 KB ($bytes)" test "$bytes" -lt 150000
-has "a browser may keep them for ever" head '^Cache-Control: public, max-age=31536000, immutable$'
-visits 404 "what has another digest is another program's" GET /assets/0123456789abcdef/app.js
-visits 404 "there is no other file" GET "/$(sed -n '1s|/[^/]*$||p' files)/../../server.c" \
+true_that "all files of the page together are less than 150 KB ($bytes)" test "$bytes" -lt 150000
+has "a browser may keep the files of the page for ever" \
+    head '^Cache-Control: public, max-age=31536000, immutable$'
+visits 404 "a file of another version of the page is 404" GET /assets/0123456789abcdef/app.js
+visits 404 "a path out of the folder of the page is 404" \
+    GET "/$(sed -n '1s|/[^/]*$||p' files)/../../server.c" \
     --path-as-is
-visits 200 "without tokens nobody logs in" GET /session
-has "and everything is allowed" out '"login":false,.*"role":"admin"'
-visits 409 "a token is refused then" POST /session -d '{"token":"see"}'
-visits 421 "a name that the server does not go by gets no page" GET / -H 'Host: evil.example'
+visits 200 "GET /session answers without tokens" GET /session
+has "a server without tokens asks for no login and allows everything" \
+    out '"login":false,.*"role":"admin"'
+visits 409 "POST /session without tokens is a conflict" POST /session -d '{"token":"see"}'
+visits 421 "the page is refused under a name that the server does not have" \
+    GET / -H 'Host: evil.example'
 unserve
 
 # --- Logging in ---
 serve --tokens tokens
-visits 200 "with tokens there is the page" GET /
-visits 200 "and a session to begin" GET /session
-has "it says so, and nothing else" out \
+visits 200 "GET / answers the page of a server with tokens" GET /
+visits 200 "GET /session answers before a login" GET /session
+has "a session before a login says that a login is needed, and nothing else" out \
     "$(printf '%s' '^\{"login":true,"actor":null,"secret":null,"namespace":null,"version":null,' \
         '"engine":null,"namespaces":\[\]\}$')"
-visits 401 "a wrong token is refused" POST /session -d '{"token":"nothing"}'
-visits 400 "and no token" POST /session -d '{}'
-visits 403 "a page of another site logs nobody in" POST /session -d '{"token":"act"}' \
+visits 401 "POST /session refuses an unknown token" POST /session -d '{"token":"nothing"}'
+visits 400 "POST /session refuses a body without a token" POST /session -d '{}'
+visits 403 "POST /session refuses the Origin of another site" POST /session -d '{"token":"act"}' \
     -H 'Origin: https://evil.example'
-visits 204 "a token begins a session" POST /session -d '{"token":"act"}'
-has "in a cookie that scripts and other sites do not get" head \
+visits 204 "POST /session takes a token" POST /session -d '{"token":"act"}'
+has "the cookie of a session is hidden from scripts and other sites" head \
     '^Set-Cookie: holdfast_session=[0-9a-f]{64}; Path=/; HttpOnly; SameSite=Strict; Max-Age=604800$'
 cookie=$(sed -n 's/^Set-Cookie: \([^;]*\);.*/\1/p' head)
-visits 200 "the session is known" GET /session -H "Cookie: $cookie"
-has "with what it may" out \
+visits 200 "GET /session answers with the cookie of a session" GET /session -H "Cookie: $cookie"
+has "a session says its name, its namespaces and its role" out \
     '"actor":"oscar".*"namespaces":\[\{"name":"default","role":"operator"\}\]'
 secret=$(sed 's/.*"secret":"\([^"]*\)".*/\1/' out)
-visits 200 "the API takes the cookie to look" GET /v1/stats -H "Cookie: $cookie"
-visits 403 "a change needs the session's secret" POST /v1/events -H "Cookie: $cookie" \
+visits 200 "the API takes the cookie of a session to look" GET /v1/stats -H "Cookie: $cookie"
+visits 403 "a change with the cookie alone is refused" POST /v1/events -H "Cookie: $cookie" \
     -d '{"type":"a"}'
-has "and says so" out 'the header X-Holdfast-Secret is not that of the session'
-visits 403 "another secret is refused" POST /v1/events -H "Cookie: $cookie" \
+has "the refusal names the header with the session's secret" \
+    out 'the header X-Holdfast-Secret is not that of the session'
+visits 403 "a change with a wrong secret is refused" POST /v1/events -H "Cookie: $cookie" \
     -H "X-Holdfast-Secret: ${secret//a/b}" -d '{"type":"a"}'
-visits 201 "with it the change is made" POST /v1/events -H "Cookie: $cookie" \
+visits 201 "a change with the secret of the session is made" POST /v1/events -H "Cookie: $cookie" \
     -H "X-Holdfast-Secret: $secret" -d '{"type":"a"}'
-visits 403 "a role is a role" POST /v1/dead-letters/purge -H "Cookie: $cookie" \
+visits 403 "a session may not do what its role may not" \
+    POST /v1/dead-letters/purge -H "Cookie: $cookie" \
     -H "X-Holdfast-Secret: $secret" -d '{"all":true}'
-has "and the session has the token's name" out 'the token oscar is operator here'
-visits 401 "another cookie is no session" GET /v1/stats -H "Cookie: holdfast_session=${secret}"
-visits 403 "logging out needs the secret, too" DELETE /session -H "Cookie: $cookie"
-visits 204 "logging out" DELETE /session -H "Cookie: $cookie" -H "X-Holdfast-Secret: $secret"
-has "takes the cookie away" head '^Set-Cookie: holdfast_session=; .*Max-Age=0$'
-visits 401 "the session has ended" GET /v1/stats -H "Cookie: $cookie"
+has "the refusal names the token of the session and its role" out 'the token oscar is operator here'
+visits 401 "a cookie of no session is refused" GET /v1/stats -H "Cookie: holdfast_session=${secret}"
+visits 403 "logging out without the secret is refused" DELETE /session -H "Cookie: $cookie"
+visits 204 "DELETE /session ends a session" \
+    DELETE /session -H "Cookie: $cookie" -H "X-Holdfast-Secret: $secret"
+has "DELETE /session takes the cookie away" head '^Set-Cookie: holdfast_session=; .*Max-Age=0$'
+visits 401 "the cookie of an ended session is refused" GET /v1/stats -H "Cookie: $cookie"
 
 visit POST /session -d '{"token":"root"}'
 cookie=$(sed -n 's/^Set-Cookie: \([^;]*\);.*/\1/p' head)
-visits 200 "a token for all namespaces" GET /session -H "Cookie: $cookie"
-has "has them listed" out '"namespaces":\[\{"name":"default","role":"admin"\}\]'
+visits 200 "GET /session answers for a token of all namespaces" GET /session -H "Cookie: $cookie"
+has "a session of a token for all namespaces lists them" \
+    out '"namespaces":\[\{"name":"default","role":"admin"\}\]'
 grep -v ^root tokens >fewer
 chmod 600 fewer
 mv fewer tokens
 gone() { visit GET /v1/stats -H "Cookie: $cookie"; [ "$status" = 401 ]; }
 true_that "a token that is taken out of the file ends its sessions" until_true 30 gone
 visit GET /session -H "Cookie: $cookie"
-has "which are asked to log in again" out '"actor":null,"secret":null'
+has "a session that has ended must log in again" out '"actor":null,"secret":null'
 
 # --- So many and no more ---
 visit POST /session -d '{"token":"see"}'
 cookie=$(sed -n 's/^Set-Cookie: \([^;]*\);.*/\1/p' head)
-visits 200 "a session" GET /v1/stats -H "Cookie: $cookie"
+visits 200 "setup: the first of many sessions is known" GET /v1/stats -H "Cookie: $cookie"
 seq 1024 | sed 's|.*|url = "http://localhost/session"|' >many
 curl -s -o out --unix-socket http -d '{"token":"see"}' -K many >>curl.out
-visits 401 "ends when a thousand others have begun since" GET /v1/stats -H "Cookie: $cookie"
+visits 401 "a session ends when 1024 others have begun since" GET /v1/stats -H "Cookie: $cookie"
 unserve
-is "the server stops without a complaint" "$rc" 0
+is "the server ends with 0 after its sessions" "$rc" 0
 finish

@@ -6,6 +6,7 @@
  */
 #include "server/http/listener.h"
 #include "server/http/stream.h"
+#include "server/socket.h"
 #include "support/check.h"
 #include "support/temp.h"
 
@@ -83,7 +84,7 @@ static void start(size_t streams_max, size_t per_address_max)
     struct listener_options options = {
         .body_bytes_max = 1000, .connections_max = 100, .request_ms = 30000, .give = begin_one};
     char address[TEMP_PATH_BYTES + 8];
-    bool loopback;
+    struct server_socket socket;
 
     memset(&scene, 0, sizeof scene);
     temp_open(scene.folder);
@@ -93,7 +94,8 @@ static void start(size_t streams_max, size_t per_address_max)
     scene.streams = streams_new(streams_max, per_address_max);
     assert_non_null(scene.streams);
     snprintf(address, sizeof address, "unix:%s", scene.path);
-    assert_int_equal(HF_OK, listener_socket(address, &options.socket, &loopback));
+    assert_int_equal(HF_OK, socket_listen(address, &socket));
+    options.socket = socket.fd;
     options.streams = scene.streams;
     scene.listener = listener_start(&options);
     assert_non_null(scene.listener);

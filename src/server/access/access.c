@@ -11,13 +11,15 @@
 
 /* ---- Host and Origin ------------------------------------------------------------------------- */
 
-/* The name in "name:port" or "[::1]:port". */
+/* The name in "name:port" or "[::1]:port"; an empty one if it is neither. */
 static struct text host_name(const char *host)
 {
     const char *end = host[0] == '[' ? strchr(host, ']') : NULL;
+    const char *port;
 
     end = end ? end + 1 : host + strcspn(host, ":");
-    return (struct text){host, (size_t)(end - host)};
+    port = *end == ':' ? end + 1 : end;
+    return (struct text){host, port[strspn(port, "0123456789")] ? 0 : (size_t)(end - host)};
 }
 
 static bool is_name(struct text name, const char *known)
@@ -62,7 +64,7 @@ bool access_check_source(const struct access *access, struct exchange *exchange)
                               "this server does not go by the name %s",
                               host ? host : "that the request has not given");
     }
-    if ((origin && !is_own_origin(origin, host)) || (site && strcmp(site, "cross-site") == 0)) {
+    if ((origin && !is_own_origin(origin, host)) || (site && strcasecmp(site, "cross-site") == 0)) {
         return answer_problem(exchange, MHD_HTTP_FORBIDDEN,
                               "a page of another site may not use this server");
     }
@@ -83,6 +85,7 @@ static bool check_session(const struct access *access, struct exchange *exchange
         return true;
     }
     *ret_role = tokens_role_of(access->tokens, token, namespace_name, exchange->actor);
+    exchange->via = VIA_SESSION;
     if (strcmp(exchange->method, "GET") != 0 && !session_secret_is(exchange, id)) {
         return answer_problem(exchange, MHD_HTTP_FORBIDDEN,
                               "the header " SESSION_SECRET_HEADER " is not that of the session");
@@ -101,10 +104,12 @@ bool access_check_role(const struct access *access, struct exchange *exchange, e
     }
     if (!access->tokens) {
         snprintf(exchange->actor, sizeof exchange->actor, "local");
+        exchange->via = VIA_LOCAL;
         return true;
     }
     if (header && strncasecmp(header, BEARER, strlen(BEARER)) == 0) {
         has = tokens_role(access->tokens, header + strlen(BEARER), namespace_name, exchange->actor);
+        exchange->via = VIA_TOKEN;
     } else if (!header && !check_session(access, exchange, namespace_name, &has)) {
         return false;
     }

@@ -105,3 +105,17 @@ bool guarded_has_changed(struct guarded *file)
     }
     return !is_same(&found, &file->seen);
 }
+
+void guarded_tell(hf_log_fn log, void *ctx, hf_log_level level, const char *message)
+{
+    if (log) {
+        hf_log_record record = {.level = level,
+                                .at_us = clock_wall_us(),
+                                .message = message,
+                                .position = -1,
+                                .attempt = -1,
+                                .attempts_max = -1,
+                                .delay_ms = -1};
+        log(&record, ctx);
+    }
+}

@@ -28,4 +28,7 @@ hf_status guarded_read(struct guarded *file, char **ret_text);
 /* Whether it is another than when guarded_read was called last, whatever that answered. */
 bool guarded_has_changed(struct guarded *file);
 
+/* Tells the log something about such a file. log NULL: nothing. */
+void guarded_tell(hf_log_fn log, void *ctx, hf_log_level level, const char *message);
+
 #endif

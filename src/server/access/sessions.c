@@ -9,6 +9,7 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text/hex.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
 
@@ -56,9 +57,7 @@ void sessions_free(struct sessions *sessions)
 
 static void to_hex(const unsigned char hash[HASH_BYTES], char ret_text[SESSION_ID_BYTES])
 {
-    for (size_t i = 0; i < HASH_BYTES; i++) {
-        snprintf(ret_text + 2 * i, 3, "%02x", hash[i]);
-    }
+    *hex_write(ret_text, hash, HASH_BYTES) = '\0';
 }
 
 static bool is_over(const struct session *session, int64_t now_us)

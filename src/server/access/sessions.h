@@ -19,8 +19,8 @@
 #define SESSION_ID_BYTES 65 /* 64 hexadecimal digits and the NUL; also of a secret */
 #define SESSION_COOKIE "holdfast_session"
 #define SESSION_SECRET_HEADER "X-Holdfast-Secret"
-#define SESSION_IDLE_S 43200 /* a session ends when it was not used for so long ... */
-#define SESSION_AGE_S 604800 /* ... and when it is so old */
+#define SESSION_IDLE_S 43200 /* a session that was not used for so long ends */
+#define SESSION_AGE_S 604800 /* a session that is so old ends */
 
 struct sessions;
 

@@ -6,8 +6,8 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/text/hex.h"
 #include "base/thread.h"
-#include "base/time/clock.h"
 #include "server/access/guarded.h"
 
 #include <gnutls/crypto.h>
@@ -64,25 +64,10 @@ hf_status token_hash(const char *token, unsigned char ret_hash[TOKEN_HASH_BYTES]
     return HF_OK;
 }
 
-static int hex_digit(char c)
-{
-    const char *digits = "0123456789abcdef";
-    const char *at = c ? strchr(digits, c | 0x20) : NULL;
-
-    return at ? (int)(at - digits) : -1;
-}
-
 static bool read_hash(const char *word, unsigned char ret_hash[TOKEN_HASH_BYTES])
 {
-    bool is_hash = strlen(word) == TOKEN_HASH_BYTES * 2;
-
-    for (size_t i = 0; is_hash && i < TOKEN_HASH_BYTES; i++) {
-        int high = hex_digit(word[2 * i]);
-        int low = hex_digit(word[2 * i + 1]);
-        is_hash = high >= 0 && low >= 0;
-        ret_hash[i] = (unsigned char)(high * 16 + low);
-    }
-    return is_hash;
+    return strlen(word) == (size_t)TOKEN_HASH_BYTES * 2 &&
+           hex_read(word, TOKEN_HASH_BYTES, ret_hash);
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
@@ -170,20 +155,6 @@ static hf_status read_file(struct guarded *file, struct token_list **ret_list)
     return status;
 }
 
-static void tell(const struct tokens *tokens, hf_log_level level, const char *message)
-{
-    if (tokens->log) {
-        hf_log_record record = {.level = level,
-                                .at_us = clock_wall_us(),
-                                .message = message,
-                                .position = -1,
-                                .attempt = -1,
-                                .attempts_max = -1,
-                                .delay_ms = -1};
-        tokens->log(&record, tokens->log_ctx);
-    }
-}
-
 /* Reads the file again if it has changed. The mutex is held. */
 static void look(struct tokens *tokens)
 {
@@ -193,12 +164,13 @@ static void look(struct tokens *tokens)
         return;
     }
     if (read_file(&tokens->file, &list)) {
-        tell(tokens, HF_LOG_ERROR, err_message());
+        guarded_tell(tokens->log, tokens->log_ctx, HF_LOG_ERROR, err_message());
         return;
     }
     mem_free(tokens->list);
     tokens->list = list;
-    tell(tokens, HF_LOG_INFO, "the file of tokens has changed and was read again");
+    guarded_tell(tokens->log, tokens->log_ctx, HF_LOG_INFO,
+                 "the file of tokens has changed and was read again");
 }
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 
 #include "base/banned.h"
 #include "base/text/json_read.h"
-#include "base/time/time.h"
 
 #include <microhttpd.h>
 
@@ -95,16 +94,7 @@ hf_place members_place(struct members *members, const char *name)
         return place;
     }
     text = members_text(members, name);
-    if (!text) {
-        return place;
-    }
-    if (strcmp(text, "start") == 0) {
-        place.kind = HF_PLACE_START;
-    } else if (strcmp(text, "now") == 0) {
-        place.kind = HF_PLACE_NOW;
-    } else if (time_parse(text_of(text), &place.value) == HF_OK) {
-        place.kind = HF_PLACE_TIME;
-    } else {
+    if (text && !place_parse(text, &place)) {
         members_mistake(members,
                         "\"%s\" takes \"start\", \"now\", a position, or a time such as "
                         "\"2026-01-31T12:00:00Z\"",

@@ -3,10 +3,12 @@
  */
 #include "base/banned.h"
 #include "base/text/json_read.h"
+#include "base/time/deadline.h"
 #include "server/api/api.h"
 
 #include <microhttpd.h>
 
+#define WAIT_STEP_MS 1000 /* between two looks whether the server is about to stop */
 #define WAIT_MS_MAX 60000
 #define LEASE_MS_MAX (INT64_C(86400000) * 7)
 #define DELAY_MS_MAX INT64_C(31622400000)
@@ -32,6 +34,31 @@ static void answer_batch(struct exchange *exchange, const hf_batch *batch)
     json_object_end(&json);
 }
 
+/* Waits for events in steps, because the server may be stopped meanwhile. */
+static hf_status claim(struct exchange *exchange, hf_claim_options *options, int64_t wait_ms,
+                       hf_batch **ret_batch)
+{
+    const char *name = exchange_param(exchange, "name");
+    struct deadline deadline = deadline_after_ms(wait_ms);
+
+    for (;;) {
+        int64_t left_ms = deadline_left_ms(deadline);
+        hf_status status;
+
+        options->wait_ms = left_ms < WAIT_STEP_MS ? left_ms : WAIT_STEP_MS;
+        status = hf_claim(exchange->bus, name, options, ret_batch);
+        if (status || hf_batch_count(*ret_batch) > 0 || left_ms <= WAIT_STEP_MS ||
+            exchange_is_stopping(exchange)) {
+            return status;
+        }
+        if (deadline_left_ms(deadline) > left_ms - WAIT_STEP_MS / 2) {
+            return status; /* it has not waited: there is nothing to wait for */
+        }
+        hf_batch_free(*ret_batch);
+        *ret_batch = NULL;
+    }
+}
+
 void claims_claim(struct exchange *exchange)
 {
     hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
@@ -48,9 +75,9 @@ void claims_claim(struct exchange *exchange)
         return;
     }
     options.detached = HF_ON; /* its worker is another program */
-    options.wait_ms = exchange_may_wait(exchange, wait_ms);
-    status = hf_claim(exchange->bus, exchange_param(exchange, "name"), &options, &batch);
-    exchange_waited(exchange, options.wait_ms);
+    wait_ms = exchange_may_wait(exchange, wait_ms);
+    status = claim(exchange, &options, wait_ms, &batch);
+    exchange_waited(exchange, wait_ms);
     if (status) {
         answer_failure(exchange, status);
     } else {

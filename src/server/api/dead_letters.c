@@ -4,10 +4,17 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/text/json_read.h"
+#include "base/time/clock.h"
 #include "base/time/time.h"
+#include "cli/watch/dead_groups.h"
 #include "server/api/api.h"
 
 #include <microhttpd.h>
+
+#define WORK_MS_DEFAULT 10000
+#define WORK_MS_MAX 60000
+#define PACED_MAX 1000  /* dead letters at once */
+#define PACE_STEP_MS 20 /* between two looks how many are due */
 
 /* ---- Which ones ------------------------------------------------------------------------------ */
 
@@ -22,7 +29,7 @@ static bool query_time(struct exchange *exchange, const char *name, int64_t *ret
     return true;
 }
 
-/* The filter of a list, from the query. False after a refusal. */
+/* The conditions of a filter, from the query. False after a refusal. */
 static bool query_filter(struct exchange *exchange, hf_dead_filter *ret_filter)
 {
     hf_dead_filter filter = HF_DEAD_FILTER_INIT;
@@ -34,7 +41,6 @@ static bool query_filter(struct exchange *exchange, hf_dead_filter *ret_filter)
     filter.reason = exchange_query(exchange, "reason");
     if (!query_time(exchange, "failed_before", &filter.failed_before_us) ||
         !query_time(exchange, "failed_after", &filter.failed_after_us) ||
-        !exchange_query_number(exchange, "after", 1, INT64_MAX, &filter.before_dead_id) ||
         !exchange_query_flag(exchange, "resolved", &resolved)) {
         return false;
     }
@@ -99,13 +105,38 @@ void dead_letters_list(struct exchange *exchange)
     char next[24];
     hf_status status;
 
-    if (!query_filter(exchange, &filter) || !list_begin(&letters.list, exchange)) {
+    if (!query_filter(exchange, &filter) ||
+        !exchange_query_number(exchange, "after", 1, INT64_MAX, &filter.before_dead_id) ||
+        !list_begin(&letters.list, exchange)) {
         return;
     }
     filter.limit = (int32_t)letters.list.limit;
     status = hf_dead_list(exchange->bus, &filter, list_letter, &letters);
     snprintf(next, sizeof next, "%" PRId64, letters.last);
     list_end(&letters.list, status, letters.list.count == letters.list.limit ? next : NULL);
+}
+
+void dead_letters_groups(struct exchange *exchange)
+{
+    static const char *const fields[] = {"error", "type", "subscription", "reason"};
+    struct dead_groups groups;
+    hf_dead_filter filter;
+    struct list list;
+    hf_status status;
+    int field = 0;
+
+    if (!exchange_query_choice(exchange, "by", DEAD_GROUP_FIELDS, &field) ||
+        !query_filter(exchange, &filter) || !list_begin(&list, exchange)) {
+        return;
+    }
+    filter.limit = -1;
+    status = dead_groups_count(&groups, exchange->bus, &filter, fields[field]);
+    for (size_t i = 0; !status && i < groups.count && list.count < list.limit; i++) {
+        dead_group_show(list_item(&list), fields[field], &groups.slots[i]);
+        list_item_end(&list);
+    }
+    list_end(&list, status, NULL);
+    dead_groups_release(&groups);
 }
 
 static int view_letter(const hf_dead_letter *letter, void *ctx)
@@ -183,22 +214,131 @@ void dead_letters_resolve(struct exchange *exchange)
     }
 }
 
+/* So many a second, for a time. */
+struct pace {
+    double rate; /* 0: as fast as it goes */
+    int64_t work_ms;
+};
+
+static struct pace take_pace(struct members *members)
+{
+    const char *rate = members_text(members, "rate");
+    struct pace pace = {.work_ms =
+                            members_number(members, "work_ms", 0, WORK_MS_MAX, WORK_MS_DEFAULT)};
+
+    if (rate && (rate_parse(rate, &pace.rate) || pace.rate * WORK_MS_MAX < 1000)) {
+        members_mistake(members, "\"rate\" takes a rate such as 50/s, from 1/m on");
+    } else if (rate && pace.work_ms * pace.rate < 1000) {
+        pace.work_ms = (int64_t)(1000 / pace.rate) + 1; /* so that each request retries one */
+    }
+    return pace;
+}
+
+static int note_dead_id(const hf_dead_letter *letter, void *ctx)
+{
+    *(int64_t *)ctx = letter->dead_id;
+    return 0;
+}
+
+/* Only those that are there now: one that dies again at once gets another number. */
+static hf_status bound_filter(struct exchange *exchange, hf_dead_filter *filter)
+{
+    hf_dead_filter newest = *filter;
+    int64_t dead_id = 0;
+    hf_status status;
+
+    if (filter->before_dead_id != -1) {
+        return HF_OK;
+    }
+    newest.limit = 1;
+    status = hf_dead_list(exchange->bus, &newest, note_dead_id, &dead_id);
+    filter->before_dead_id = dead_id + 1;
+    return status;
+}
+
+static hf_status retry_paced(struct exchange *exchange, hf_dead_filter filter,
+                             const struct pace *pace, int64_t *ret_count)
+{
+    int64_t began_us = clock_mono_us();
+    int64_t limit = filter.limit == -1 ? INT64_MAX : filter.limit;
+
+    while (!exchange_is_stopping(exchange) && *ret_count < limit) {
+        int64_t past_us = clock_mono_us() - began_us;
+        int64_t due = (int64_t)(pace->rate * (double)past_us / 1e6) - *ret_count;
+        due = due < limit - *ret_count ? due : limit - *ret_count;
+        if (due > 0) {
+            int64_t count = 0;
+            filter.limit = due < PACED_MAX ? (int32_t)due : PACED_MAX;
+            hf_status status = hf_dead_retry_all(exchange->bus, &filter, &count);
+            *ret_count += count;
+            if (status || count < filter.limit) {
+                return status;
+            }
+        }
+        if (past_us >= pace->work_ms * 1000) {
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = PACE_STEP_MS * 1000000}, NULL);
+    }
+    return HF_OK;
+}
+
+/* Answers how far it is. */
+static void retry_at_rate(struct exchange *exchange, hf_dead_filter filter, struct pace pace)
+{
+    int64_t wait_ms = exchange_may_wait(exchange, pace.work_ms);
+    int64_t count = 0;
+    int64_t left = 0;
+    hf_status status;
+
+    if (wait_ms == 0) {
+        answer_header(exchange, "Retry-After", "5");
+        answer_problem(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       "too many requests wait or work at a rate already");
+        return;
+    }
+    status = bound_filter(exchange, &filter);
+    status = status ? status : retry_paced(exchange, filter, &pace, &count);
+    exchange_waited(exchange, wait_ms);
+    filter.limit = -1;
+    status = status ? status : hf_dead_count(exchange->bus, &filter, &left);
+    if (status) {
+        answer_failure(exchange, status);
+        return;
+    }
+    struct json_out json = answer_json(exchange, MHD_HTTP_OK);
+    json_object_begin(&json);
+    show_int(&json, "dead_letters", count);
+    show_int(&json, "left", left);
+    show_int(&json, "before_dead_id", filter.before_dead_id);
+    json_object_end(&json);
+}
+
 void dead_letters_retry_all(struct exchange *exchange)
 {
     struct members members;
     hf_dead_filter filter;
+    struct pace pace;
     bool dry_run;
     int64_t count = 0;
+    hf_status status;
 
     members_begin(&members, exchange);
     filter = take_filter(&members);
     filter.limit = (int32_t)members_number(&members, "limit", 1, INT32_MAX, -1);
+    filter.before_dead_id = members_number(&members, "before_dead_id", 1, INT64_MAX, -1);
+    pace = take_pace(&members);
     dry_run = members_flag(&members, "dry_run", false);
-    if (members_end(&members)) {
-        hf_status status = dry_run ? hf_dead_count(exchange->bus, &filter, &count)
-                                   : hf_dead_retry_all(exchange->bus, &filter, &count);
-        answer_count(exchange, status, "dead_letters", count);
+    if (!members_end(&members)) {
+        return;
     }
+    if (pace.rate > 0 && !dry_run) {
+        retry_at_rate(exchange, filter, pace);
+        return;
+    }
+    status = dry_run ? hf_dead_count(exchange->bus, &filter, &count)
+                     : hf_dead_retry_all(exchange->bus, &filter, &count);
+    answer_count(exchange, status, "dead_letters", count);
 }
 
 void dead_letters_purge(struct exchange *exchange)

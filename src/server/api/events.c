@@ -7,6 +7,7 @@
 #include "base/text/json_check.h"
 #include "base/text/json_read.h"
 #include "server/api/api.h"
+#include "server/api/publish.h"
 #include "json/new_event.h"
 #include "json/trace.h"
 
@@ -33,13 +34,71 @@ static int status_of(const hf_receipt *receipt)
     return receipt->position == 0 ? MHD_HTTP_ACCEPTED : MHD_HTTP_CREATED;
 }
 
-static void publish_one(struct exchange *exchange)
+/* The one event of the request. */
+static hf_status read_event(struct exchange *exchange, enum mode mode, hf_new_event *ret_event)
+{
+    struct text body = buf_text(&exchange->body);
+
+    switch (mode) {
+    case MODE_BINARY:
+        return publish_read_binary(exchange, ret_event);
+    case MODE_STRUCTURED:
+        return cloudevent_read(body, "the body", &exchange->memory, ret_event);
+    default:
+        return new_event_read(body, "the body", &exchange->memory, ret_event);
+    }
+}
+
+static void write_receipt(struct exchange *exchange, const hf_receipt *receipt, int64_t due_us)
+{
+    struct json_out json = answer_json(exchange, status_of(receipt));
+
+    json_object_begin(&json);
+    show_receipt(&json, receipt, due_us);
+    json_object_end(&json);
+}
+
+/* On a thread of the bus. */
+static void take_receipt(hf_status status, const hf_receipt *receipt, const char *message,
+                         void *ctx)
+{
+    struct exchange *exchange = ctx;
+
+    if (status) {
+        answer_failure(exchange, fail(status, "%s", message));
+    } else {
+        write_receipt(exchange, receipt, -1);
+    }
+    exchange->answered(exchange);
+}
+
+bool events_publish_at_once(struct exchange *exchange)
+{
+    hf_new_event event;
+    hf_status status;
+
+    if (publish_mode(exchange) != MODE_NATIVE ||
+        json_kind(buf_text(&exchange->body)) != JSON_OBJECT) {
+        return false;
+    }
+    status = read_event(exchange, MODE_NATIVE, &event);
+    if (!status && (event.deliver_at_us != -1 || event.unique)) {
+        return false; /* the answer may need another look into the database */
+    }
+    status = status ? status : add_trace(exchange, &event);
+    status = status ? status : hf_publish_async(exchange->bus, &event, take_receipt, exchange);
+    if (status) {
+        answer_failure(exchange, status);
+        exchange->answered(exchange);
+    }
+    return true;
+}
+
+static void publish_one(struct exchange *exchange, enum mode mode)
 {
     hf_new_event event;
     hf_receipt receipt;
-    int64_t due_us = -1;
-    hf_status status =
-        new_event_read(buf_text(&exchange->body), "the body", &exchange->memory, &event);
+    hf_status status = read_event(exchange, mode, &event);
 
     if (!status) {
         status = add_trace(exchange, &event);
@@ -51,16 +110,15 @@ static void publish_one(struct exchange *exchange)
         answer_failure(exchange, status);
         return;
     }
-    due_us = receipt_due_us(exchange->bus, &receipt, event.deliver_at_us);
-    struct json_out json = answer_json(exchange, status_of(&receipt));
-    json_object_begin(&json);
-    show_receipt(&json, &receipt, due_us);
-    json_object_end(&json);
+    write_receipt(exchange, &receipt, receipt_due_us(exchange->bus, &receipt, event.deliver_at_us));
 }
 
 /* Reads the events of an array into ret_events, which has room for HF_PUBLISH_MANY_MAX. */
-static hf_status read_events(struct exchange *exchange, hf_new_event *ret_events, size_t *ret_count)
+static hf_status read_events(struct exchange *exchange, enum mode mode, hf_new_event *ret_events,
+                             size_t *ret_count)
 {
+    hf_status (*read)(struct text, const char *, struct arena *, hf_new_event *) =
+        mode == MODE_BATCH ? cloudevent_read : new_event_read;
     const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 2};
     const struct buf *body = &exchange->body;
     struct json_iter iter;
@@ -73,7 +131,7 @@ static hf_status read_events(struct exchange *exchange, hf_new_event *ret_events
         if (*ret_count == HF_PUBLISH_MANY_MAX) {
             return fail(HF_INVALID, "at most %d events are published at once", HF_PUBLISH_MANY_MAX);
         }
-        status = new_event_read(raw, "it", &exchange->memory, &ret_events[*ret_count]);
+        status = read(raw, "it", &exchange->memory, &ret_events[*ret_count]);
         status = status ? status : add_trace(exchange, &ret_events[*ret_count]);
         if (status) {
             return fail(status, "event %zu: %s", *ret_count, err_message());
@@ -94,13 +152,13 @@ static size_t elements_max(const struct buf *body)
     return count;
 }
 
-static void publish_many(struct exchange *exchange)
+static void publish_many(struct exchange *exchange, enum mode mode)
 {
     size_t room = elements_max(&exchange->body);
     hf_new_event *events = mem_calloc(room, sizeof *events);
     hf_receipt *receipts = mem_calloc(room, sizeof *receipts);
     size_t count = 0;
-    hf_status status = events && receipts ? read_events(exchange, events, &count)
+    hf_status status = events && receipts ? read_events(exchange, mode, events, &count)
                                           : fail(HF_NOMEM, "out of memory");
 
     if (!status && count > 0) {
@@ -125,14 +183,43 @@ static void publish_many(struct exchange *exchange)
 
 void events_publish(struct exchange *exchange)
 {
-    if (json_kind(buf_text(&exchange->body)) == JSON_ARRAY) {
-        publish_many(exchange);
+    enum mode mode = publish_mode(exchange);
+    bool many = json_kind(buf_text(&exchange->body)) == JSON_ARRAY;
+
+    if (mode == MODE_UNKNOWN) {
+        answer_problem(exchange, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                       "CloudEvents are taken as " CLOUDEVENT_TYPE ", as " CLOUDEVENT_BATCH_TYPE
+                       " or in headers ce-*");
+    } else if (mode == MODE_BATCH && !many) {
+        answer_problem(exchange, MHD_HTTP_BAD_REQUEST, "a batch of CloudEvents is an array");
+    } else if (mode == MODE_BATCH || (mode == MODE_NATIVE && many)) {
+        publish_many(exchange, mode);
     } else {
-        publish_one(exchange);
+        publish_one(exchange, mode);
     }
 }
 
 /* ---- Looking --------------------------------------------------------------------------------- */
+
+/* An array of CloudEvents. It has no `next`: the events have their positions. */
+static int add_cloudevent(const hf_event *event, void *ctx)
+{
+    cloudevent_write(ctx, event);
+    return 0;
+}
+
+static hf_status list_cloudevents(struct exchange *exchange, const struct list *list, int64_t after)
+{
+    struct json_out json = answer_json(exchange, MHD_HTTP_OK);
+    hf_status status;
+
+    exchange->content_type = CLOUDEVENT_BATCH_TYPE;
+    json_array_begin(&json);
+    status = hf_read(exchange->bus, exchange_query(exchange, "type"), (size_t)list->limit, 0,
+                     &after, add_cloudevent, &json);
+    json_array_end(&json);
+    return status;
+}
 
 static int list_event(const hf_event *event, void *ctx)
 {
@@ -152,6 +239,13 @@ void events_list(struct exchange *exchange)
 
     if (!exchange_query_number(exchange, "after", 0, INT64_MAX, &after) ||
         !list_begin(&list, exchange)) {
+        return;
+    }
+    if (exchange_accepts(exchange, CLOUDEVENT_BATCH_TYPE)) {
+        status = list_cloudevents(exchange, &list, after);
+        if (status) {
+            answer_failure(exchange, status);
+        }
         return;
     }
     status = hf_read(exchange->bus, exchange_query(exchange, "type"), (size_t)list.limit, 0, &after,
@@ -182,6 +276,17 @@ static int view_event(const hf_event *event, void *ctx)
     view->json = answer_json(view->exchange, MHD_HTTP_OK);
     json_object_begin(&view->json);
     show_event(&view->json, event);
+    return 1;
+}
+
+static int view_cloudevent(const hf_event *event, void *ctx)
+{
+    struct event_view *view = ctx;
+
+    note_event(view, event);
+    view->json = answer_json(view->exchange, MHD_HTTP_OK);
+    view->exchange->content_type = CLOUDEVENT_TYPE;
+    cloudevent_write(&view->json, event);
     return 1;
 }
 
@@ -235,9 +340,10 @@ static hf_status find(struct event_view *view, hf_event_fn found)
 void events_show(struct exchange *exchange)
 {
     struct event_view view = {.exchange = exchange};
-    hf_status status = find(&view, view_event);
+    bool cloudevent = exchange_accepts(exchange, CLOUDEVENT_TYPE);
+    hf_status status = find(&view, cloudevent ? view_cloudevent : view_event);
 
-    if (!status) {
+    if (!status && !cloudevent) {
         json_key(&view.json, "states");
         json_array_begin(&view.json);
         status = hf_event_states(exchange->bus, view.id, view_state, &view);

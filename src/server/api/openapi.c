@@ -8,6 +8,7 @@
  */
 #include "base/banned.h"
 #include "server/api/api.h"
+#include "server/cloudevent/cloudevent.h"
 #include "server/http/words.h"
 
 #include <assert.h>
@@ -89,11 +90,7 @@ static void write_choices(struct json_out *json, struct text choices)
     json_key(json, "enum");
     json_array_begin(json);
     while (choices.length > 0) {
-        const char *comma = memchr(choices.bytes, ',', choices.length);
-        size_t length = comma ? (size_t)(comma - choices.bytes) : choices.length;
-        json_string(json, (struct text){choices.bytes, length});
-        choices.bytes += length + (comma ? 1 : 0);
-        choices.length -= length + (comma ? 1 : 0);
+        json_string(json, text_cut(&choices, ','));
     }
     json_array_end(json);
 }
@@ -108,7 +105,7 @@ static bool write_simple(struct json_out *json, struct text type, bool nullable)
     } simple[] = {
         {"int", "integer", "int64"},     {"number", "number", NULL}, {"string", "string", NULL},
         {"bool", "boolean", NULL},       {"object", "object", NULL}, {"uuid", "string", "uuid"},
-        {"time", "string", "date-time"}, {"choice", "string", NULL},
+        {"time", "string", "date-time"}, {"choice", "string", NULL}, {"stream", "string", NULL},
     };
     struct text limits = cut_limits(&type);
     size_t i = 0;
@@ -366,6 +363,10 @@ static void write_parameters(struct json_out *json, const struct route *route)
     while (words_next(&at, &word)) {
         write_parameter(json, word_name(word), "query", meaning(word), is_needed(word));
     }
+    if (strstr(route->answers, ":stream")) {
+        write_parameter(json, text_of("Last-Event-ID"), "header", find_word(text_of("last_id")),
+                        false);
+    }
     json_array_end(json);
 }
 
@@ -412,12 +413,37 @@ static void write_members(struct json_out *json, const char *body)
     json_object_end(json);
 }
 
-static void write_content(struct json_out *json, const char *content_type, struct text type)
+static const char *media_type(struct text type)
 {
-    json_key(json, content_type);
+    if (text_equal(type, text_of("Problem"))) {
+        return "application/problem+json";
+    }
+    if (text_equal(type, text_of("CloudEvent"))) {
+        return CLOUDEVENT_TYPE;
+    }
+    if (text_equal(type, text_of("[CloudEvent]"))) {
+        return CLOUDEVENT_BATCH_TYPE;
+    }
+    return text_equal(type, text_of("stream")) ? "text/event-stream" : "application/json";
+}
+
+static void write_content(struct json_out *json, struct text type)
+{
+    json_key(json, media_type(type));
     json_object_begin(json);
     json_key(json, "schema");
     write_type(json, type);
+    json_object_end(json);
+}
+
+/* A type, or several of them with & between. */
+static void write_contents(struct json_out *json, struct text types)
+{
+    json_key(json, "content");
+    json_object_begin(json);
+    while (types.length > 0) {
+        write_content(json, text_cut(&types, '&'));
+    }
     json_object_end(json);
 }
 
@@ -428,18 +454,18 @@ static void write_body(struct json_out *json, const struct route *route)
     }
     json_key(json, "requestBody");
     json_object_begin(json);
-    json_key(json, "content");
-    json_object_begin(json);
     if (route->body[0] == '#') {
-        write_content(json, "application/json", text_of("NewEvent|[NewEvent]"));
+        write_contents(json, text_of("NewEvent|[NewEvent]&CloudEvent&[CloudEvent]"));
     } else {
+        json_key(json, "content");
+        json_object_begin(json);
         json_key(json, "application/json");
         json_object_begin(json);
         json_key(json, "schema");
         write_members(json, route->body);
         json_object_end(json);
+        json_object_end(json);
     }
-    json_object_end(json);
     json_object_end(json);
 }
 
@@ -465,10 +491,7 @@ static void write_answer(struct json_out *json, struct text word)
     show_string(json, "description",
                 MHD_get_reason_phrase_for((unsigned)strtoul(status, NULL, 10)));
     if (word.length > 4) {
-        json_key(json, "content");
-        json_object_begin(json);
-        write_content(json, "application/json", (struct text){word.bytes + 4, word.length - 4});
-        json_object_end(json);
+        write_contents(json, (struct text){word.bytes + 4, word.length - 4});
     }
     json_object_end(json);
 }
@@ -589,7 +612,7 @@ static void write_components(struct json_out *json)
     show_string(json, "description", "a failure; `detail` is a sentence for people");
     json_key(json, "content");
     json_object_begin(json);
-    write_content(json, "application/problem+json", text_of("Problem"));
+    write_content(json, text_of("Problem"));
     json_object_end(json);
     json_object_end(json);
     json_object_end(json);

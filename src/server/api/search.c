@@ -114,10 +114,12 @@ static void search(struct finding *finding, struct list *list, const char *type,
 void events_search(struct exchange *exchange)
 {
     struct finding finding = {.exchange = exchange, .before = INT64_MAX};
-    hf_stats stats = {.size = sizeof stats};
     struct list list;
-    hf_status status = hf_stats_get(exchange->bus, &stats);
+    int64_t head = 0;
+    int64_t start = 0; /* the first position is behind it */
+    hf_status status = hf_locate(exchange->bus, (hf_place){.kind = HF_PLACE_NOW}, &head);
 
+    status = status ? status : hf_locate(exchange->bus, (hf_place){.kind = HF_PLACE_START}, &start);
     if (status) {
         answer_failure(exchange, status);
         return;
@@ -126,8 +128,8 @@ void events_search(struct exchange *exchange)
         !list_begin(&list, exchange)) {
         return;
     }
-    if (finding.before > stats.head) {
-        finding.before = stats.head + 1;
+    if (finding.before > head) {
+        finding.before = head + 1;
     }
     finding.key = exchange_query(exchange, "key");
     finding.of = mem_calloc(WINDOW, sizeof *finding.of);
@@ -135,6 +137,6 @@ void events_search(struct exchange *exchange)
         answer_failure(exchange, fail(HF_NOMEM, "out of memory"));
         return;
     }
-    search(&finding, &list, exchange_query(exchange, "type"), stats.first);
+    search(&finding, &list, exchange_query(exchange, "type"), start + 1);
     mem_free(finding.of);
 }

@@ -4,11 +4,14 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/text/json_read.h"
+#include "base/time/clock.h"
 #include "server/api/api.h"
 
 #include <microhttpd.h>
 
 #define RUNS_SHOWN 20
+#define COMING_SHOWN 5
+#define COMING_LOOKED_AT 400 /* a year of a daily one */
 
 /* ---- Events for later ------------------------------------------------------------------------ */
 
@@ -158,6 +161,48 @@ void schedules_list(struct exchange *exchange)
     }
 }
 
+static void show_one_coming(struct json_out *json, const struct coming *coming,
+                            const struct zone *zone)
+{
+    json_object_begin(json);
+    show_coming(json, coming, zone);
+    json_object_end(json);
+}
+
+/* The next times, and the first one behind them that has a note: a time that is not what the
+ * expression says, because the clocks are changed, is rarely among the next ones. */
+static void show_times(struct json_out *json, const struct cron *cron, const struct zone *zone)
+{
+    struct coming coming = {.at_us = clock_wall_us()};
+    bool noted = false;
+
+    for (int i = 0; i < COMING_LOOKED_AT && coming_next(cron, zone, coming.at_us, &coming); i++) {
+        if (i >= COMING_SHOWN && noted) {
+            break;
+        }
+        noted |= coming.note[0] != '\0';
+        if (i < COMING_SHOWN || noted) {
+            show_one_coming(json, &coming, zone);
+        }
+    }
+}
+
+/* None if the zone cannot be read any more. */
+static void show_coming_times(struct json_out *json, const hf_schedule *schedule)
+{
+    struct zone *zone = NULL;
+    struct cron cron;
+
+    json_key(json, "coming");
+    json_array_begin(json);
+    if (!cron_parse(text_of(schedule->expression), &cron) &&
+        !zone_new(text_of(schedule->zone ? schedule->zone : "UTC"), getenv("TZDIR"), &zone)) {
+        show_times(json, &cron, zone);
+    }
+    json_array_end(json);
+    zone_free(zone);
+}
+
 struct schedule_view {
     struct exchange *exchange;
     struct json_out json;
@@ -170,6 +215,7 @@ static int view_schedule(const hf_schedule_info *info, void *ctx)
     view->json = answer_json(view->exchange, MHD_HTTP_OK);
     json_object_begin(&view->json);
     show_schedule(&view->json, info);
+    show_coming_times(&view->json, &info->schedule);
     return 0;
 }
 

@@ -13,12 +13,28 @@
 #include <assert.h>
 #include <microhttpd.h>
 #include <stdarg.h>
+#include <strings.h>
 
 /* ---- The request ----------------------------------------------------------------------------- */
 
 const char *exchange_header(const struct exchange *exchange, const char *name)
 {
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+bool exchange_accepts(const struct exchange *exchange, const char *media_type)
+{
+    const char *at = exchange_header(exchange, "Accept");
+    size_t length = strlen(media_type);
+
+    for (; at; at = strchr(at, ',')) {
+        at += strspn(at, ", \t");
+        if (strncasecmp(at, media_type, length) == 0 && strchr(", \t;", at[length])) {
+            const char *weight = memmem(at, strcspn(at, ","), "q=0", 3);
+            return !weight || weight[3 + strspn(weight + 3, ".0")] > '0';
+        }
+    }
+    return false;
 }
 
 const char *exchange_cookie(const struct exchange *exchange, const char *name)
@@ -76,6 +92,64 @@ bool exchange_query_flag(struct exchange *exchange, const char *name, bool *ret_
                               "the parameter %s takes true or false", name);
     }
     *ret_value = text[0] == 't';
+    return true;
+}
+
+bool exchange_query_choice(struct exchange *exchange, const char *name, const char *choices,
+                           int *ret_choice)
+{
+    const char *text = exchange_query(exchange, name);
+    const char *at = choices;
+
+    for (int number = 0; text && *at; number++) {
+        struct text word = {at, strcspn(at, "|")};
+        if (text_equal(word, text_of(text))) {
+            *ret_choice = number;
+            return true;
+        }
+        at += word.length + (at[word.length] == '|');
+    }
+    return !text || answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
+                                   "the parameter %s takes one of %s", name, choices);
+}
+
+struct words_taken {
+    const char *name;
+    const char **words;
+    size_t words_max;
+    size_t count; /* also of those that have no room */
+    bool empty;   /* one is */
+};
+
+static enum MHD_Result take_word(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                 const char *value)
+{
+    struct words_taken *taken = ctx;
+
+    (void)kind;
+    if (strcmp(name, taken->name) == 0) {
+        taken->empty = taken->empty || !value || !value[0];
+        if (taken->count < taken->words_max) {
+            taken->words[taken->count] = value;
+        }
+        taken->count++;
+    }
+    return MHD_YES;
+}
+
+bool exchange_query_words(struct exchange *exchange, const char *name, const char **ret_words,
+                          size_t words_max, size_t *ret_count)
+{
+    struct words_taken taken = {.name = name, .words = ret_words, .words_max = words_max};
+
+    exchange_query(exchange, name); /* notes that it was asked for */
+    MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, take_word, &taken);
+    if (taken.empty || taken.count > words_max) {
+        return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
+                              "the parameter %s takes a text, and may be given up to %zu times",
+                              name, words_max);
+    }
+    *ret_count = taken.count;
     return true;
 }
 

@@ -24,6 +24,10 @@
 /* What a caller may do in a namespace; each role may do what those before it may. */
 enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
 
+/* How it is known who asks: the server has no tokens, the request has one, or a browser's session
+ * stands for one. */
+enum via { VIA_NONE, VIA_LOCAL, VIA_TOKEN, VIA_SESSION };
+
 /* How far it is (listener.c). */
 enum phase { PHASE_HEAD, PHASE_BODY, PHASE_GIVEN, PHASE_ANSWERED };
 
@@ -58,6 +62,8 @@ struct exchange {
     const char *method; /* "GET" */
     char *path;         /* as it came, without the query */
     struct buf body;
+    size_t free_bytes; /* of the body, taken before it was known that the caller may send one */
+    bool admitted;     /* the route is known, and the caller may use it */
     const struct route *route;
     char *parts; /* of the path, decoded, each with its NUL (router.c) */
     struct path_param params[EXCHANGE_PARAMS_MAX];
@@ -67,9 +73,11 @@ struct exchange {
     const char *namespace_name;        /* of the path; "default" if that names none */
     hf_bus *bus;                       /* for the route; not to be closed */
     char actor[HF_NAME_BYTES_MAX + 1]; /* who asks: the name of a token, or "local" */
+    enum via via;                      /* how that is known */
 
     /* The answer. */
-    int status; /* of HTTP; 0: none yet */
+    void (*answered)(struct exchange *); /* of one that a thread of the bus answers */
+    int status;                          /* of HTTP; 0: none yet */
     const char *content_type;
     struct buf answer;
     struct stream *stream; /* in place of the bytes above (stream.h); NULL: none */
@@ -81,6 +89,8 @@ struct exchange {
 
 /* A header of the request; NULL: absent. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
+/* Does Accept name this media type (and not only a range that has it, and not with q=0)? */
+bool exchange_accepts(const struct exchange *exchange, const char *media_type);
 /* A cookie of the request; NULL: absent. */
 const char *exchange_cookie(const struct exchange *exchange, const char *name);
 /* A part of the path by its name in the template (asserted). */
@@ -95,6 +105,14 @@ bool exchange_query_number(struct exchange *exchange, const char *name, int64_t 
                            int64_t *ret_value);
 bool exchange_query_flag(struct exchange *exchange, const char *name, bool *ret_value);
 
+/* One of the words of "keep|drop", by its number from 0. As above. */
+bool exchange_query_choice(struct exchange *exchange, const char *name, const char *choices,
+                           int *ret_choice);
+/* All values of a parameter that may be given several times. False after a refusal: more than
+ * words_max, or one that is empty. */
+bool exchange_query_words(struct exchange *exchange, const char *name, const char **ret_words,
+                          size_t words_max, size_t *ret_count);
+
 /* The body as a JSON object, checked. False after a refusal. An empty body is an empty object. */
 bool exchange_object(struct exchange *exchange, struct text *ret_object);
 
@@ -104,6 +122,12 @@ bool exchange_object(struct exchange *exchange, struct text *ret_object);
  */
 int64_t exchange_may_wait(struct exchange *exchange, int64_t wait_ms);
 void exchange_waited(struct exchange *exchange, int64_t wait_ms);
+/* Whether the server is about to stop: who waits for events waits no longer. */
+bool exchange_is_stopping(const struct exchange *exchange);
+
+/* The server is to keep no bus of a namespace that is about to be removed, as soon as no request
+ * uses it. False: it is the namespace that the server works for. */
+bool exchange_let_go_of(struct exchange *exchange, const char *namespace_name);
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 

@@ -16,29 +16,44 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
+#include "server/http/credentials.h"
+#include "server/http/head.h"
+#include "server/http/origins.h"
 #include "server/http/router.h"
 #include "server/http/stream.h"
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define HEAD_BYTES_MAX 32768       /* of a request: its line and headers */
 #define ANSWER_BYTES_MAX 268435456 /* of an answer that is no stream */
 #define MEMORY_BYTES 1048576       /* that a route may take besides what is in the body */
+#define OWN_CONNECTIONS 2          /* of the server itself, above the limit */
+#define BODY_FREE_BYTES 16384      /* of a body, before it is known who sends it */
+#define BODIES_FREE_BYTES 8388608  /* of all such bodies together */
+#define BODIES_MAX 4               /* how many of the largest bodies there may be at a time */
 #define GUARD_PERIOD_MS 1000       /* between two looks for connections that are too slow */
 
 struct listener {
     struct MHD_Daemon *daemon;
     struct listener_options options;
     pthread_t guard;
+    atomic_bool draining;  /* no connection gets another request */
     pthread_mutex_t mutex; /* protects what follows */
     pthread_cond_t woken;
     struct client *clients;
+    size_t client_count;             /* without those of the server itself */
+    size_t busy;                     /* that have begun a request which is not answered yet */
+    struct origins origins;          /* where they are from */
+    struct credentials *credentials; /* that new connections get; NULL: no TLS */
     bool stopping;
+    /* Of the thread of libmicrohttpd alone: bytes of all bodies, and those of them that callers
+     * have sent who are not known yet. */
+    size_t body_bytes;
+    size_t free_bytes;
 };
 
 /* A connection, for the guard. */
@@ -47,6 +62,11 @@ struct client {
     struct client **at; /* what points to it */
     struct listener *listener;
     int fd;
+    struct credentials *credentials; /* of its session; NULL: no TLS */
+    struct peer peer;
+    bool is_own;      /* of the server itself (listener_connect): without limits */
+    bool is_local;    /* of a socket in the file system, or not counted */
+    bool has_begun;   /* a request is on its way in */
     int64_t until_us; /* when a complete request must be there; INT64_MAX: one is being answered */
 };
 
@@ -57,20 +77,71 @@ static int64_t request_deadline(const struct listener *listener)
     return clock_mono_us() + listener->options.request_ms * 1000;
 }
 
+/* Whether a connection is taken at all. */
+static enum MHD_Result admit(void *ctx, const struct sockaddr *address, socklen_t bytes)
+{
+    struct listener *listener = ctx;
+    const struct listener_options *options = &listener->options;
+    struct peer peer = peer_of(address);
+    bool is_taken;
+
+    (void)bytes;
+    if (address->sa_family == AF_UNSPEC) {
+        return MHD_YES; /* listener_connect */
+    }
+    pthread_mutex_lock(&listener->mutex);
+    is_taken = listener->client_count < options->connections_max &&
+               (address->sa_family == AF_UNIX || options->per_address_max == 0 ||
+                origins_count(&listener->origins, &peer) < options->per_address_max);
+    pthread_mutex_unlock(&listener->mutex);
+    return is_taken ? MHD_YES : MHD_NO;
+}
+
+/* The handshake has not begun yet. The credentials that libmicrohttpd has given to the session are
+ * those of the start, which may have been renewed meanwhile. */
+static bool take_credentials(struct client *client, struct MHD_Connection *connection)
+{
+    struct listener *listener = client->listener;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    if (!info) {
+        return true; /* no TLS */
+    }
+    pthread_mutex_lock(&listener->mutex);
+    client->credentials = credentials_take(listener->credentials);
+    pthread_mutex_unlock(&listener->mutex);
+    return credentials_use(client->credentials, info->tls_session);
+}
+
 static void add_client(struct listener *listener, struct MHD_Connection *connection,
                        void **ret_client)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     struct client *client = info ? mem_calloc(1, sizeof *client) : NULL;
 
     *ret_client = client;
     if (!client) {
+        if (info && listener->options.certificate) {
+            shutdown(info->connect_fd, SHUT_RDWR); /* its certificate may be an old one */
+        }
         return; /* it is bounded by the timeout of libmicrohttpd alone */
     }
     client->listener = listener;
     client->fd = info->connect_fd;
-    client->until_us = request_deadline(listener);
+    client->peer = peer_of_connection(connection);
+    client->is_own = address && address->client_addr->sa_family == AF_UNSPEC;
+    client->is_local = !address || address->client_addr->sa_family == AF_UNIX;
+    client->until_us = client->is_own ? INT64_MAX : request_deadline(listener);
+    if (!take_credentials(client, connection)) {
+        shutdown(client->fd, SHUT_RDWR);
+    }
+    if (client->is_own) {
+        MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
+    }
     pthread_mutex_lock(&listener->mutex);
     client->next = listener->clients;
     client->at = &listener->clients;
@@ -78,17 +149,43 @@ static void add_client(struct listener *listener, struct MHD_Connection *connect
         client->next->at = &client->next;
     }
     listener->clients = client;
+    listener->client_count += !client->is_own;
+    if (!client->is_own && !client->is_local && !origins_add(&listener->origins, &client->peer)) {
+        client->is_local = true;
+    }
     pthread_mutex_unlock(&listener->mutex);
+}
+
+/* A request of the client has begun, or has been answered. The mutex is held. */
+static void note_request(struct client *client, bool has_begun)
+{
+    struct listener *listener = client->listener;
+
+    if (client->has_begun != has_begun) {
+        client->has_begun = has_begun;
+        listener->busy += has_begun ? 1 : SIZE_MAX;
+        if (listener->busy == 0 && atomic_load(&listener->draining)) {
+            pthread_cond_broadcast(&listener->woken);
+        }
+    }
 }
 
 static void remove_client(struct client *client)
 {
-    pthread_mutex_lock(&client->listener->mutex);
+    struct listener *listener = client->listener;
+
+    pthread_mutex_lock(&listener->mutex);
     *client->at = client->next;
     if (client->next) {
         client->next->at = client->at;
     }
-    pthread_mutex_unlock(&client->listener->mutex);
+    listener->client_count -= !client->is_own;
+    note_request(client, false);
+    if (!client->is_own && !client->is_local) {
+        origins_remove(&listener->origins, &client->peer);
+    }
+    pthread_mutex_unlock(&listener->mutex);
+    credentials_put(client->credentials); /* the session has ended */
     mem_free(client);
 }
 
@@ -102,8 +199,8 @@ static void see_connection(void *ctx, struct MHD_Connection *connection, void **
     }
 }
 
-/* Until when the connection must have brought a request. */
-static void set_deadline(struct MHD_Connection *connection, int64_t until_us)
+/* Notes how far the connection is with its request, and until when it must have brought one. */
+static void set_deadline(struct MHD_Connection *connection, bool has_begun, int64_t until_us)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -111,7 +208,10 @@ static void set_deadline(struct MHD_Connection *connection, int64_t until_us)
 
     if (client) {
         pthread_mutex_lock(&client->listener->mutex);
-        client->until_us = until_us;
+        note_request(client, has_begun);
+        if (until_us != 0 && !client->is_own) {
+            client->until_us = until_us;
+        }
         pthread_mutex_unlock(&client->listener->mutex);
     }
 }
@@ -148,6 +248,7 @@ static void *begin(void *ctx, const char *uri, struct MHD_Connection *connection
     struct listener *listener = ctx;
     struct exchange *exchange = mem_calloc(1, sizeof *exchange);
 
+    set_deadline(connection, true, 0);
     if (!exchange) {
         return NULL;
     }
@@ -169,13 +270,15 @@ static void end(void *ctx, struct MHD_Connection *connection, void **request,
     struct exchange *exchange = *request;
 
     (void)why;
-    set_deadline(connection, request_deadline(listener));
+    set_deadline(connection, false, request_deadline(listener));
     if (!exchange) {
         return;
     }
     if (exchange->stream) {
         stream_close(exchange);
     }
+    listener->body_bytes -= exchange->body.length;
+    listener->free_bytes -= exchange->free_bytes;
     router_release(exchange);
     arena_release(&exchange->memory);
     buf_release(&exchange->body);
@@ -221,6 +324,9 @@ static enum MHD_Result send_answer(struct exchange *exchange)
         MHD_add_response_header(response, "Content-Type", exchange->content_type);
     }
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (atomic_load(&exchange->listener->draining)) {
+        MHD_add_response_header(response, "Connection", "close");
+    }
     for (size_t i = 0; i < exchange->header_count; i++) {
         MHD_add_response_header(response, exchange->headers[i].name, exchange->headers[i].value);
     }
@@ -229,21 +335,72 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     return sent;
 }
 
+/* Answers a request that no worker gets. */
+static enum MHD_Result refuse(struct exchange *exchange)
+{
+    exchange->listener->options.record(exchange);
+    return send_answer(exchange);
+}
+
 /* The headers are there. */
 static enum MHD_Result take_head(struct exchange *exchange, const char *method)
 {
+    const struct listener *listener = exchange->listener;
     size_t bytes_max = exchange->body.bytes_max;
-    const char *length = exchange_header(exchange, "Content-Length");
+    const char *header = exchange_header(exchange, "Content-Length");
+    uint64_t length = header ? strtoull(header, NULL, 10) : 0;
 
     exchange->method = strcmp(method, "HEAD") == 0 ? "GET" : method;
     exchange->phase = PHASE_BODY;
     if (!exchange->path) {
         return MHD_NO;
     }
-    if (length && strtoull(length, NULL, 10) > bytes_max) {
+    if (!head_check(exchange)) {
+        return refuse(exchange);
+    }
+    if (length > bytes_max) {
         answer_problem(exchange, MHD_HTTP_CONTENT_TOO_LARGE,
-                       "the body is %s bytes; the limit is %zu", length, bytes_max);
-        return send_answer(exchange);
+                       "the body is %s bytes; the limit is %zu", header, bytes_max);
+        return refuse(exchange);
+    }
+    if (length > BODY_FREE_BYTES && !listener->options.admit(exchange)) {
+        return refuse(exchange);
+    }
+    if (listener->body_bytes + length > bytes_max * BODIES_MAX) {
+        answer_header(exchange, "Retry-After", "1");
+        answer_problem(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "too many large bodies come in");
+        return refuse(exchange);
+    }
+    return MHD_YES;
+}
+
+/* A part of the body. A request that lies about its length, or whose caller is not known and sends
+ * more than a little, gets no answer: there is no place for one before the end of its body. */
+static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, size_t count)
+{
+    struct listener *listener = exchange->listener;
+    bool is_free = exchange->body.length + count <= BODY_FREE_BYTES &&
+                   listener->free_bytes + count <= BODIES_FREE_BYTES;
+
+    if (!exchange->admitted && !is_free) {
+        if (!listener->options.admit(exchange)) {
+            listener->options.record(exchange);
+            return MHD_NO;
+        }
+        listener->free_bytes -= exchange->free_bytes;
+        exchange->free_bytes = 0;
+    }
+    if (listener->body_bytes + count > listener->options.body_bytes_max * BODIES_MAX) {
+        return MHD_NO;
+    }
+    buf_append(&exchange->body, bytes, count);
+    if (exchange->body.failed) {
+        return MHD_NO;
+    }
+    listener->body_bytes += count;
+    if (!exchange->admitted) {
+        listener->free_bytes += count;
+        exchange->free_bytes += count;
     }
     return MHD_YES;
 }
@@ -254,13 +411,14 @@ static enum MHD_Result give(struct exchange *exchange)
 {
     struct listener *listener = exchange->listener;
 
-    set_deadline(exchange->connection, INT64_MAX);
+    set_deadline(exchange->connection, true, INT64_MAX);
     exchange->phase = PHASE_GIVEN;
     MHD_suspend_connection(exchange->connection);
     if (!listener->options.give(exchange)) {
         answer_header(exchange, "Retry-After", "1");
         answer_problem(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
                        "too many requests wait to be answered");
+        listener->options.record(exchange);
         listener_answer(exchange);
     }
     return MHD_YES;
@@ -271,6 +429,7 @@ static enum MHD_Result serve(void *ctx, struct MHD_Connection *connection, const
                              size_t *upload_bytes, void **request)
 {
     struct exchange *exchange = *request;
+    size_t count;
 
     (void)ctx;
     (void)connection;
@@ -286,9 +445,9 @@ static enum MHD_Result serve(void *ctx, struct MHD_Connection *connection, const
         if (*upload_bytes == 0) {
             return give(exchange);
         }
-        buf_append(&exchange->body, upload, *upload_bytes);
+        count = *upload_bytes;
         *upload_bytes = 0;
-        return exchange->body.failed ? MHD_NO : MHD_YES; /* it has lied about its length */
+        return take_body(exchange, upload, count);
     case PHASE_GIVEN:
         return MHD_YES;
     case PHASE_ANSWERED:
@@ -320,13 +479,12 @@ static struct MHD_Daemon *start_daemon(struct listener *listener)
         tls[0] = tls[2];
     }
     return MHD_start_daemon(
-        flags, 0, NULL, NULL, serve, listener, MHD_OPTION_LISTEN_SOCKET, options->socket,
+        flags, 0, admit, listener, serve, listener, MHD_OPTION_LISTEN_SOCKET, options->socket,
         MHD_OPTION_URI_LOG_CALLBACK, begin, listener, MHD_OPTION_NOTIFY_COMPLETED, end, listener,
         MHD_OPTION_NOTIFY_CONNECTION, see_connection, listener, MHD_OPTION_CONNECTION_LIMIT,
-        options->connections_max, MHD_OPTION_PER_IP_CONNECTION_LIMIT, options->per_address_max,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(options->request_ms / 1000),
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES_MAX, MHD_OPTION_ARRAY, tls,
-        MHD_OPTION_END);
+        options->connections_max + OWN_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(options->request_ms / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEAD_BYTES_MAX, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 }
 
 struct listener *listener_start(const struct listener_options *options)
@@ -338,8 +496,14 @@ struct listener *listener_start(const struct listener_options *options)
         return NULL;
     }
     listener->options = *options;
+    if (options->certificate &&
+        credentials_new(options->certificate, options->key, &listener->credentials)) {
+        mem_free(listener);
+        return NULL;
+    }
     if (mutex_init(&listener->mutex) || cond_init(&listener->woken) ||
         thread_start(&listener->guard, "hf-http-guard", guard_clients, listener)) {
+        credentials_put(listener->credentials);
         mem_free(listener);
         return NULL;
     }
@@ -352,6 +516,39 @@ struct listener *listener_start(const struct listener_options *options)
     return listener;
 }
 
+hf_status listener_renew(struct listener *listener, const char *certificate, const char *key)
+{
+    struct credentials *renewed;
+    struct credentials *before;
+    hf_status status = credentials_new(certificate, key, &renewed);
+
+    if (status) {
+        return status;
+    }
+    pthread_mutex_lock(&listener->mutex);
+    before = listener->credentials;
+    listener->credentials = renewed;
+    pthread_mutex_unlock(&listener->mutex);
+    credentials_put(before);
+    return HF_OK;
+}
+
+int listener_connect(struct listener *listener)
+{
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    int ends[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        return -1;
+    }
+    /* It closes its end also if it fails. */
+    if (MHD_add_connection(listener->daemon, ends[1], &nowhere, sizeof nowhere) != MHD_YES) {
+        close(ends[0]);
+        return -1;
+    }
+    return ends[0];
+}
+
 void listener_quiesce(struct listener *listener)
 {
     int fd = MHD_quiesce_daemon(listener->daemon);
@@ -359,6 +556,20 @@ void listener_quiesce(struct listener *listener)
     if (fd >= 0) {
         close(fd);
     }
+    atomic_store(&listener->draining, true);
+}
+
+bool listener_drain(struct listener *listener, int64_t wait_ms)
+{
+    struct deadline deadline = deadline_after_ms(wait_ms);
+    bool is_idle;
+
+    pthread_mutex_lock(&listener->mutex);
+    while (listener->busy > 0 && cond_wait_until(&listener->woken, &listener->mutex, deadline)) {
+    }
+    is_idle = listener->busy == 0;
+    pthread_mutex_unlock(&listener->mutex);
+    return is_idle;
 }
 
 void listener_stop(struct listener *listener)
@@ -376,121 +587,6 @@ void listener_stop(struct listener *listener)
     pthread_join(listener->guard, NULL);
     pthread_cond_destroy(&listener->woken);
     pthread_mutex_destroy(&listener->mutex);
+    credentials_put(listener->credentials);
     mem_free(listener);
-}
-
-/* ---- The socket ------------------------------------------------------------------------------ */
-
-#define BACKLOG 511
-#define HOST_BYTES 256
-
-static hf_status listen_on(const struct sockaddr *address, socklen_t bytes, const char *text,
-                           int *ret_socket)
-{
-    int on = 1;
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0 && address->sa_family != AF_UNIX) {
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    }
-    if (fd < 0 || bind(fd, address, bytes) || listen(fd, BACKLOG)) {
-        hf_status status = fail(errno == EACCES ? HF_DENIED : HF_UNAVAILABLE,
-                                "cannot listen on %s: %s", text, strerror(errno));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return status;
-    }
-    *ret_socket = fd;
-    return HF_OK;
-}
-
-static hf_status listen_on_path(const char *path, const char *text, int *ret_socket)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-
-    if (strlen(path) >= sizeof address.sun_path) {
-        return fail(HF_INVALID, "the path of %s is too long; the limit is %zu bytes", text,
-                    sizeof address.sun_path - 1);
-    }
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    return listen_on((struct sockaddr *)&address, sizeof address, text, ret_socket);
-}
-
-/* "127.0.0.1:7070" and "[::1]:7070" in two. False: it is no address. */
-static bool split(const char *address, char ret_host[HOST_BYTES], const char **ret_port)
-{
-    const char *colon = strrchr(address, ':');
-    size_t length = colon ? (size_t)(colon - address) : 0;
-
-    if (length == 0 || length >= HOST_BYTES || !colon[1]) {
-        return false;
-    }
-    if (address[0] == '[' && address[length - 1] == ']') {
-        address++;
-        length -= 2;
-    } else if (memchr(address, ':', length)) {
-        return false;
-    }
-    snprintf(ret_host, HOST_BYTES, "%.*s", (int)length, address);
-    *ret_port = colon + 1;
-    return true;
-}
-
-static bool is_loopback(const struct sockaddr *address)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-
-    if (address->sa_family == AF_INET) {
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    }
-    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
-hf_status listener_socket(const char *address, int *ret_socket, bool *ret_loopback)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *found = NULL;
-    char host[HOST_BYTES];
-    const char *port;
-    hf_status status;
-    int error;
-
-    if (strncmp(address, "unix:", 5) == 0) {
-        *ret_loopback = true;
-        return listen_on_path(address + 5, address, ret_socket);
-    }
-    if (!split(address, host, &port)) {
-        return fail(HF_INVALID,
-                    "'%s' is no address to listen on: HOST:PORT, [IPV6]:PORT or unix:PATH",
-                    address);
-    }
-    error = getaddrinfo(host, port, &hints, &found);
-    if (error) {
-        return fail(HF_INVALID, "cannot listen on %s: %s", address, gai_strerror(error));
-    }
-    *ret_loopback = is_loopback(found->ai_addr);
-    status = listen_on(found->ai_addr, found->ai_addrlen, address, ret_socket);
-    freeaddrinfo(found);
-    return status;
-}
-
-const char *listener_name(int socket, const char *address, char ret_name[LISTENER_NAME_BYTES])
-{
-    struct sockaddr_storage bound;
-    socklen_t bytes = sizeof bound;
-    char port[16] = "";
-    const char *colon = strrchr(address, ':');
-
-    if (getsockname(socket, (struct sockaddr *)&bound, &bytes) == 0 && bound.ss_family != AF_UNIX &&
-        colon) {
-        getnameinfo((struct sockaddr *)&bound, bytes, NULL, 0, port, sizeof port, NI_NUMERICSERV);
-    }
-    if (port[0]) {
-        snprintf(ret_name, LISTENER_NAME_BYTES, "%.*s:%s", (int)(colon - address), address, port);
-    } else {
-        snprintf(ret_name, LISTENER_NAME_BYTES, "%s", address);
-    }
-    return ret_name;
 }

@@ -13,16 +13,19 @@
 struct listener;
 
 struct listener_options {
-    struct server *server;                   /* that the exchanges are for */
-    struct streams *streams;                 /* those that exchanges begin */
-    int socket;                              /* bound and listening; the listener's from now on */
-    const char *certificate;                 /* PEM, with key: TLS; NULL: none */
-    const char *key;                         /* PEM */
-    size_t body_bytes_max;                   /* of a request */
-    unsigned connections_max;                /* in all ... */
-    unsigned per_address_max;                /* ... and of one address; 0: as many */
-    int64_t request_ms;                      /* how long a client may take for a request */
-    bool (*give)(struct exchange *exchange); /* false: no room for it now */
+    struct server *server;    /* that the exchanges are for */
+    struct streams *streams;  /* those that exchanges begin */
+    int socket;               /* bound and listening; the listener's from now on */
+    const char *certificate;  /* PEM, with key: TLS; NULL: none */
+    const char *key;          /* PEM */
+    size_t body_bytes_max;    /* of a request */
+    unsigned connections_max; /* of all addresses together */
+    unsigned per_address_max; /* connections of one address; 0: no limit */
+    int64_t request_ms;       /* how long a client may take for a request */
+    /* Whether the caller may send a large body; sets `admitted`. False after a refusal. */
+    bool (*admit)(struct exchange *exchange);
+    bool (*give)(struct exchange *exchange);         /* false: no room for it now */
+    void (*record)(const struct exchange *exchange); /* one that is answered without `give` */
 };
 
 /* NULL after a failure (err). */
@@ -32,17 +35,20 @@ struct listener *listener_start(const struct listener_options *options);
  * again. */
 void listener_answer(struct exchange *exchange);
 
-/* Takes no new connections. */
+/* Connections that begin from now on get this certificate and key (PEM); those that stand keep
+ * theirs. Only of a listener that was started with TLS. After a failure (err) all stays as it was.
+ * Any thread. */
+hf_status listener_renew(struct listener *listener, const char *certificate, const char *key);
+
+/* A connection to the listener itself, without an address and without limits; the caller closes the
+ * descriptor, which does not block. At most two at once. -1: there is none. */
+int listener_connect(struct listener *listener);
+
+/* Takes no new connections, and ends those that there are with their next answer. */
 void listener_quiesce(struct listener *listener);
+/* Waits up to wait_ms until all answers are sent, after listener_quiesce. False: they are not. */
+bool listener_drain(struct listener *listener, int64_t wait_ms);
 /* Ends all connections and frees. All exchanges have been answered. NULL is allowed. */
 void listener_stop(struct listener *listener);
-
-/* A socket that listens on "HOST:PORT", "[IPV6]:PORT" or "unix:PATH". *ret_loopback: only this
- * machine can reach it. HF_INVALID: that is no address. HF_DENIED, HF_UNAVAILABLE. */
-hf_status listener_socket(const char *address, int *ret_socket, bool *ret_loopback);
-
-#define LISTENER_NAME_BYTES 320
-/* Where a socket listens, "127.0.0.1:41233" for port 0 of it. */
-const char *listener_name(int socket, const char *address, char ret_name[LISTENER_NAME_BYTES]);
 
 #endif

@@ -163,6 +163,25 @@ int members_choice(struct members *members, const char *name, const char *choice
     return 0;
 }
 
+bool place_parse(const char *text, hf_place *ret_place)
+{
+    hf_place place = {HF_PLACE_NONE, -1};
+
+    if (strcmp(text, "start") == 0) {
+        place.kind = HF_PLACE_START;
+    } else if (strcmp(text, "now") == 0) {
+        place.kind = HF_PLACE_NOW;
+    } else if (time_parse(text_of(text), &place.value) == HF_OK) {
+        place.kind = HF_PLACE_TIME;
+    } else if (json_int_decode(text_of(text), &place.value) == HF_OK && place.value >= 0) {
+        place.kind = HF_PLACE_POSITION;
+    } else {
+        return false;
+    }
+    *ret_place = place;
+    return true;
+}
+
 /* A member that no route has asked for is likely to be another's name, misspelled. */
 static void look_for_strangers(struct members *members)
 {

@@ -56,4 +56,7 @@ void members_mistake(struct members *members, const char *format, ...)
 /* False after a refusal. */
 bool members_end(struct members *members);
 
+/* A place in the log from a text: start, now, a position, or a time. False: it is none. */
+bool place_parse(const char *text, hf_place *ret_place);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/banned.h"
 #include "base/mem.h"
+#include "base/text/hex.h"
 #include "base/text/utf8.h"
 #include "server/http/words.h"
 
@@ -23,15 +24,6 @@ struct path {
 };
 
 /* ---- Parts of a path ------------------------------------------------------------------------- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Decodes a part in place, up to a slash or the end. Answers where the part ends in `from`; NULL:
  * it is no text. */

@@ -23,9 +23,9 @@ struct route {
     enum role role; /* that the caller must have in the namespace, or in all */
     route_fn run;
     const char *name;    /* of the function: the operation's id in the OpenAPI document */
-    const char *query;   /* names of the parameters that it takes ... */
-    const char *body;    /* ... of the members of its body ... */
-    const char *answers; /* ... and what it answers, as routes.def says it (words.h) */
+    const char *query;   /* names of the parameters that it takes, as routes.def has them */
+    const char *body;    /* names of the members of its body, likewise */
+    const char *answers; /* what it answers, in words of words.h */
     const char *summary;
 };
 
@@ -42,5 +42,11 @@ bool router_find(struct exchange *exchange);
 
 /* Frees what router_find has put into the exchange. */
 void router_release(struct exchange *exchange);
+
+/* Of the route that publishes (api/events.c): publishes a single event of the API's own kind, if
+ * the request is that, and returns: the answer comes on a thread of the bus, which then calls
+ * exchange->answered. That may have happened when this returns. False: it is another request, and
+ * nothing was done. */
+bool events_publish_at_once(struct exchange *exchange);
 
 #endif

@@ -3,11 +3,11 @@
  *
  * libmicrohttpd asks for bytes by calling take_bytes on its one thread whenever the socket of a
  * connection takes some. If there are none, take_bytes suspends the connection under the lock of
- * the stream and notes that it is `parked`; whoever appends a message under the same lock resumes
- * it. So no message is left behind between the look at the queue and the suspension.
+ * the stream and notes that it is `parked`; the thread that appends a message under the same lock
+ * resumes it. So no message is left behind between the look at the queue and the suspension.
  *
- * A stream has ended as soon as `ended` is set, whoever sets it: stream_end, a queue that is too
- * long, the drain, or the end of the connection. After `ended` nothing is appended. `connection` is
+ * A stream has ended as soon as `ended` is set: by stream_end, by a queue that is too long, by the
+ * drain, or by the end of the connection. After `ended` nothing is appended. `connection` is
  * NULL from the moment on that libmicrohttpd has let go of the request, and used only under the
  * lock, which is held before locks of libmicrohttpd.
  *
@@ -20,10 +20,10 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
+#include "server/http/peer.h"
 
 #include <assert.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -37,16 +37,11 @@ struct message {
     char bytes[];
 };
 
-/* An address, without its port: 16 bytes of IPv6, or 4 of IPv4 after 12 that are 0. */
-struct address {
-    unsigned char bytes[16];
-};
-
 struct stream {
     struct streams *streams;
     struct stream *next; /* in the list of streams; protected by streams->mutex */
     struct stream **at;
-    struct address address;
+    struct peer address;
     struct stream_hooks hooks;
     atomic_int refs;
     pthread_mutex_t mutex;             /* protects what follows */
@@ -127,7 +122,9 @@ struct message *message_new(const char *id, const char *event, struct text data)
     buf_init(&buf, MESSAGE_BYTES_MAX);
     append_field(&buf, "id", id);
     append_field(&buf, "event", event);
-    append_data(&buf, data);
+    if (data.bytes) {
+        append_data(&buf, data);
+    }
     buf_char(&buf, '\n');
     if (buf_status(&buf) == HF_OK) {
         message = message_of(buf_text(&buf));
@@ -375,26 +372,8 @@ void stream_close(struct exchange *exchange)
 
 /* ---- Beginning ------------------------------------------------------------------------------- */
 
-/* Those of a socket of this machine's file system have one address in common. */
-static struct address address_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    struct address address = {{0}};
-
-    if (info && info->client_addr->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 =
-            (const struct sockaddr_in6 *)(const void *)info->client_addr;
-        memcpy(address.bytes, &v6->sin6_addr, sizeof address.bytes);
-    } else if (info && info->client_addr->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)info->client_addr;
-        memcpy(address.bytes + 12, &v4->sin_addr, 4);
-    }
-    return address;
-}
-
 /* Why no stream can begin; NULL if one can. The lock is held. */
-static const char *find_obstacle(struct streams *streams, const struct address *address)
+static const char *find_obstacle(struct streams *streams, const struct peer *address)
 {
     size_t same = 0;
 
@@ -446,7 +425,7 @@ struct stream *stream_begin(struct exchange *exchange, const struct stream_hooks
         stream->streams = streams;
         atomic_init(&stream->refs, 2); /* of the caller, and of the exchange */
         stream->connection = exchange->connection;
-        stream->address = address_of(exchange->connection);
+        stream->address = peer_of_connection(exchange->connection);
         stream->hooks = *hooks;
         stream->active_us = clock_mono_us();
         queue_append(stream, streams->greeting);

@@ -42,6 +42,7 @@
 
 #define STREAM_QUEUE_BYTES 262144 /* that may wait in one stream, besides its newest message */
 #define STREAM_BEAT_MS 15000      /* without a message, until a comment is sent */
+#define STREAM_AGE_MS 300000      /* how long one lasts where tokens are looked at */
 #define STREAM_RETRY_MS 1000      /* what a client is told to wait before it connects again */
 
 struct message;
@@ -53,7 +54,8 @@ struct streams;
 /*
  * A message with one reference. `id` is what a client sends in Last-Event-ID, `event` the name of
  * its kind; both may be NULL, and have no line ends (asserted). Lines of `data` become lines of the
- * message, so it may be any text without NUL. NULL: no memory, or larger than 64 MiB (err).
+ * message, so it may be any text without NUL; absent data are a message that only has an id, which
+ * the client notes. NULL: no memory, or larger than 64 MiB (err).
  */
 struct message *message_new(const char *id, const char *event, struct text data);
 struct message *message_ref(struct message *message);

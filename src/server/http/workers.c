@@ -18,7 +18,9 @@ struct workers {
     struct exchange **last; /* where the next one is put */
     size_t queued;
     size_t queue_max;
+    size_t running; /* exchanges in the hands of threads */
     bool stopping;
+    pthread_cond_t ended; /* one of them has ended, while stopping */
     int thread_count;
     pthread_t threads[];
 };
@@ -36,9 +38,20 @@ static struct exchange *take(struct workers *workers)
         workers->first = exchange->next;
         workers->last = workers->first ? workers->last : &workers->first;
         workers->queued--;
+        workers->running++;
     }
     pthread_mutex_unlock(&workers->mutex);
     return exchange;
+}
+
+static void note_end(struct workers *workers)
+{
+    pthread_mutex_lock(&workers->mutex);
+    workers->running--;
+    if (workers->stopping) {
+        pthread_cond_broadcast(&workers->ended);
+    }
+    pthread_mutex_unlock(&workers->mutex);
 }
 
 static void *work(void *ctx)
@@ -48,6 +61,7 @@ static void *work(void *ctx)
 
     while ((exchange = take(workers))) {
         workers->run(exchange);
+        note_end(workers);
     }
     return NULL;
 }
@@ -81,8 +95,10 @@ struct workers *workers_start(int threads, size_t queue_max, void (*run)(struct 
     workers->run = run;
     workers->queue_max = queue_max;
     workers->last = &workers->first;
-    pthread_mutex_init(&workers->mutex, NULL);
-    pthread_cond_init(&workers->given, NULL);
+    if (mutex_init(&workers->mutex) || cond_init(&workers->given) || cond_init(&workers->ended)) {
+        mem_free(workers);
+        return NULL;
+    }
     while (workers->thread_count < threads) {
         if (thread_start(&workers->threads[workers->thread_count], "hf-http", work, workers)) {
             workers_stop(workers);
@@ -93,18 +109,35 @@ struct workers *workers_start(int threads, size_t queue_max, void (*run)(struct 
     return workers;
 }
 
+bool workers_drain(struct workers *workers, int64_t wait_ms)
+{
+    struct deadline deadline = deadline_after_ms(wait_ms);
+    bool ended;
+
+    if (!workers) {
+        return true;
+    }
+    pthread_mutex_lock(&workers->mutex);
+    workers->stopping = true;
+    pthread_cond_broadcast(&workers->given);
+    while ((workers->first || workers->running > 0) &&
+           cond_wait_until(&workers->ended, &workers->mutex, deadline)) {
+    }
+    ended = !workers->first && workers->running == 0;
+    pthread_mutex_unlock(&workers->mutex);
+    return ended;
+}
+
 void workers_stop(struct workers *workers)
 {
     if (!workers) {
         return;
     }
-    pthread_mutex_lock(&workers->mutex);
-    workers->stopping = true;
-    pthread_cond_broadcast(&workers->given);
-    pthread_mutex_unlock(&workers->mutex);
+    workers_drain(workers, -1);
     for (int i = 0; i < workers->thread_count; i++) {
         pthread_join(workers->threads[i], NULL);
     }
+    pthread_cond_destroy(&workers->ended);
     pthread_cond_destroy(&workers->given);
     pthread_mutex_destroy(&workers->mutex);
     mem_free(workers);

@@ -18,7 +18,10 @@ struct workers *workers_start(int threads, size_t queue_max, void (*run)(struct 
 /* Queues an exchange. False: the queue is full, or the workers are being stopped. */
 bool workers_give(struct workers *workers, struct exchange *exchange);
 
-/* Runs what is queued, waits for the threads, and frees. NULL is allowed. */
+/* Takes nothing more, runs what is queued, and waits up to wait_ms for its end. True: nothing runs.
+ * NULL is allowed. */
+bool workers_drain(struct workers *workers, int64_t wait_ms);
+/* The same without a limit; then ends the threads and frees. NULL is allowed. */
 void workers_stop(struct workers *workers);
 
 #endif

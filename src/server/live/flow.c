@@ -12,6 +12,7 @@ void flow_init(struct flow *flow)
 {
     memset(flow, 0, sizeof *flow);
     flow->cursor = -1;
+    flow->begun = -1;
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */
@@ -90,8 +91,13 @@ struct reading {
 static int see_event(const hf_event *event, void *ctx)
 {
     struct reading *reading = ctx;
+    struct flow *flow = reading->flow;
+    int64_t second = event->entered_at_us / SECOND_US;
 
-    count_event(reading->flow, event->type, event->entered_at_us / SECOND_US, reading->weight);
+    if (flow->begun < 0) {
+        flow->begun = second < flow->newest ? second : flow->newest;
+    }
+    count_event(flow, event->type, second, reading->weight);
     reading->bytes += event->payload_bytes;
     return reading->bytes > FLOW_READ_BYTES_MAX;
 }
@@ -106,6 +112,7 @@ hf_status flow_read(struct flow *flow, hf_bus *bus, int64_t head, int64_t now_us
     if (flow->cursor < 0) {
         flow->cursor = head > FLOW_READ_MAX ? head - FLOW_READ_MAX : 0;
         flow->newest = second - FLOW_SECONDS;
+        flow->begun = flow->cursor > 0 ? -1 : flow->newest; /* the whole log is read, or its end */
         behind = head - flow->cursor;
     }
     advance(flow, second);
@@ -125,11 +132,18 @@ hf_status flow_read(struct flow *flow, hf_bus *bus, int64_t head, int64_t now_us
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
+static double seconds_of(const struct flow *flow)
+{
+    int64_t seconds = flow->newest - flow->begun;
+
+    return seconds < 1 ? 1 : seconds > FLOW_SECONDS ? FLOW_SECONDS : (double)seconds;
+}
+
 double flow_rate(const struct flow *flow, size_t type)
 {
     const struct flow_type *of = type < FLOW_TYPES ? &flow->types[type] : &flow->others;
 
-    return of->total / FLOW_SECONDS;
+    return of->total / seconds_of(flow);
 }
 
 double flow_total(const struct flow *flow)
@@ -139,7 +153,7 @@ double flow_total(const struct flow *flow)
     for (size_t i = 0; i < FLOW_TYPES; i++) {
         total += flow->types[i].total;
     }
-    return total / FLOW_SECONDS;
+    return total / seconds_of(flow);
 }
 
 uint64_t flow_match(const struct flow *flow, const char *const *patterns, size_t count,

@@ -25,6 +25,7 @@ struct flow_type {
 struct flow {
     int64_t cursor;   /* read up to here; -1: nothing yet */
     int64_t newest;   /* the second that counts end with */
+    int64_t begun;    /* the second that they begin with; -1: not known yet */
     uint64_t renamed; /* bits: entries that have another type since the caller cleared this */
     struct flow_type types[FLOW_TYPES];
     struct flow_type others;
@@ -35,7 +36,8 @@ void flow_init(struct flow *flow);
 /* Reads what has come up to position `head`. */
 hf_status flow_read(struct flow *flow, hf_bus *bus, int64_t head, int64_t now_us);
 
-/* Events a second of a type (of the others: FLOW_TYPES); of all. */
+/* Events a second of a type (of the others: FLOW_TYPES); of all: the mean of the last FLOW_SECONDS,
+ * or of those of which the events were read. */
 double flow_rate(const struct flow *flow, size_t type);
 double flow_total(const struct flow *flow);
 

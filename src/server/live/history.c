@@ -6,6 +6,9 @@
 #include "base/banned.h"
 
 #include <math.h>
+#include <stdbool.h>
+
+#define BUCKETS_BETWEEN_MAX 12
 
 /* ---- Points ---------------------------------------------------------------------------------- */
 
@@ -46,6 +49,7 @@ struct part {
     struct mean delivered;
     struct mean oldest_s;
     struct mean dead;
+    struct mean died;
 };
 
 static void part_add(struct part *part, const struct point *point)
@@ -56,6 +60,7 @@ static void part_add(struct part *part, const struct point *point)
     mean_add(&part->delivered, point->delivered);
     mean_add(&part->oldest_s, point->oldest_s);
     mean_add(&part->dead, point->dead);
+    mean_add(&part->died, point->died);
 }
 
 static void part_end(struct part *part, point_fn found, void *ctx)
@@ -67,6 +72,7 @@ static void part_end(struct part *part, point_fn found, void *ctx)
             .delivered = mean_take(&part->delivered),
             .oldest_s = mean_take(&part->oldest_s),
             .dead = mean_take(&part->dead),
+            .died = mean_take(&part->died),
         };
         part->points = 0;
         found(&mean, ctx);
@@ -97,14 +103,24 @@ void points_read(const struct points *points, int64_t from_ms, int64_t to_ms, si
 
 /* ---- Buckets --------------------------------------------------------------------------------- */
 
-/* Goes on to a later bucket; those in between are not known. */
-static void advance(struct buckets *buckets, int64_t number)
+/* Goes on to a later bucket. Those in between are not known, unless they are few: samples of a
+ * large namespace that no page shows may be farther apart than buckets. Then the sample's rate,
+ * which is the mean since the one before, is theirs, too, and nothing else is known to have
+ * changed. */
+static void advance(struct buckets *buckets, int64_t number, float rate)
 {
-    int64_t steps = buckets->newest == 0 ? HISTORY_BUCKETS : number - buckets->newest;
+    bool first = buckets->newest == 0;
+    int64_t steps = first ? HISTORY_BUCKETS : number - buckets->newest;
+    struct bucket between = {NAN, NAN, NAN};
 
-    for (int64_t i = 0; i < steps && i < HISTORY_BUCKETS; i++) {
-        buckets->ring[(number - i) % HISTORY_BUCKETS] = (struct bucket){NAN, NAN, NAN};
+    if (!first && steps <= BUCKETS_BETWEEN_MAX) {
+        between = buckets->ring[buckets->newest % HISTORY_BUCKETS];
+        between.rate = rate;
     }
+    for (int64_t i = 0; i < steps && i < HISTORY_BUCKETS; i++) {
+        buckets->ring[(number - i) % HISTORY_BUCKETS] = between;
+    }
+    buckets->ring[number % HISTORY_BUCKETS].rate = NAN;
     buckets->newest = number;
     buckets->samples = 0;
 }
@@ -118,7 +134,7 @@ void buckets_add(struct buckets *buckets, int64_t at_ms, struct bucket sample)
         return; /* the clock was set back: the newest stays until it is reached again */
     }
     if (number > buckets->newest) {
-        advance(buckets, number);
+        advance(buckets, number, sample.rate);
     }
     if (!isnan(sample.rate)) {
         double sum = isnan(bucket->rate) ? 0 : (double)bucket->rate * buckets->samples;

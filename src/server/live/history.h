@@ -23,6 +23,7 @@ struct point {
     float delivered;
     float oldest_s; /* how long the oldest event has waited */
     float dead;     /* open dead letters */
+    float died;     /* dead letters a second */
 };
 
 struct points {

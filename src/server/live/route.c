@@ -10,25 +10,6 @@ void live_show(struct exchange *exchange);
 
 #define FROM_MAX 1000000000
 
-/* One of the words of `choices`, by its number from 0. False after a refusal. */
-static bool query_choice(struct exchange *exchange, const char *name, const char *choices,
-                         int *ret_choice)
-{
-    const char *text = exchange_query(exchange, name);
-    const char *at = choices;
-
-    for (int number = 0; text && *at; number++) {
-        struct text word = {at, strcspn(at, "|")};
-        if (text_equal(word, text_of(text))) {
-            *ret_choice = number;
-            return true;
-        }
-        at += word.length + (at[word.length] == '|');
-    }
-    return !text || answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
-                                   "the parameter %s takes one of %s", name, choices);
-}
-
 static bool query_text(struct exchange *exchange, const char *name, char *ret_text, size_t bytes)
 {
     const char *text = exchange_query(exchange, name);
@@ -52,8 +33,8 @@ void live_show(struct exchange *exchange)
         !exchange_query_number(exchange, "limit", 0, VIEW_ROWS_MAX, &view.rows) ||
         !exchange_query_number(exchange, "from", 0, FROM_MAX, &view.from) ||
         !exchange_query_flag(exchange, "flow", &view.flow) ||
-        !query_choice(exchange, "only", "all|attention|paused|dead", &only) ||
-        !query_choice(exchange, "sort", "attention|name", &sort) ||
+        !exchange_query_choice(exchange, "only", "all|attention|paused|dead", &only) ||
+        !exchange_query_choice(exchange, "sort", "attention|name", &sort) ||
         !query_text(exchange, "query", view.query, sizeof view.query) ||
         !query_text(exchange, "subscription", view.subscription, sizeof view.subscription)) {
         return;

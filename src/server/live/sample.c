@@ -38,7 +38,9 @@ static bool has_pending(const hf_subscription_info *info)
 static enum live_state moving_state(const hf_subscription_info *info, int64_t now_us)
 {
     if (has_pending(info)) {
-        return info->oldest_waiting_us >= 0 && now_us - info->oldest_waiting_us > CATCHING_UP_US
+        return info->blocked == 0 && /* else the oldest one may wait for a dead letter */
+                       info->oldest_waiting_us >= 0 &&
+                       now_us - info->oldest_waiting_us > CATCHING_UP_US
                    ? LIVE_CATCHING_UP
                    : LIVE_MOVING;
     }
@@ -193,13 +195,14 @@ static void cut_text(char *to, size_t bytes, const char *text)
 static struct dead_group *find_group(struct dead_groups *dead, const hf_dead_letter *letter)
 {
     char error[DEAD_ERROR_BYTES];
+    bool is_reason = !letter->error;
     struct dead_group *group;
 
-    cut_text(error, sizeof error, letter->error ? letter->error : letter->reason);
+    cut_text(error, sizeof error, is_reason ? letter->reason : letter->error);
     for (size_t i = 0; i < dead->count; i++) {
         group = &dead->groups[i];
         if (strcmp(group->subscription, letter->subscription) == 0 &&
-            strcmp(group->error, error) == 0) {
+            group->is_reason == is_reason && strcmp(group->error, error) == 0) {
             return group;
         }
     }
@@ -207,7 +210,8 @@ static struct dead_group *find_group(struct dead_groups *dead, const hf_dead_let
         return NULL;
     }
     group = &dead->groups[dead->count++];
-    *group = (struct dead_group){.first_us = letter->failed_at_us,
+    *group = (struct dead_group){.is_reason = is_reason,
+                                 .first_us = letter->failed_at_us,
                                  .last_us = letter->failed_at_us,
                                  .attempts_min = letter->attempts,
                                  .attempts_max = letter->attempts,
@@ -217,10 +221,19 @@ static struct dead_group *find_group(struct dead_groups *dead, const hf_dead_let
     return group;
 }
 
+/* Grouping the newest dead letters. */
+struct grouping {
+    struct dead_groups *dead;
+    int64_t before; /* the number of the newest one of the sample before; -1: there is none */
+};
+
 static int group_letter(const hf_dead_letter *letter, void *ctx)
 {
-    struct dead_groups *dead = ctx;
+    struct grouping *grouping = ctx;
+    struct dead_groups *dead = grouping->dead;
     struct dead_group *group = find_group(dead, letter);
+
+    dead->died += grouping->before >= 0 && letter->dead_id > grouping->before;
 
     if (!group) {
         dead->partial = true;
@@ -245,13 +258,16 @@ static int note_newest(const hf_dead_letter *letter, void *ctx)
     return 1;
 }
 
-/* Dead letters are grouped again only if their number is another, or the newest of them is. */
+/* Dead letters are grouped again only if their number is another, or the newest of them is. The
+ * newest number is kept while there are none, so that one that has come is known to be new. */
 static hf_status take_dead(hf_bus *bus, const struct sample *before, struct sample *sample)
 {
     hf_dead_filter filter = HF_DEAD_FILTER_INIT;
     struct dead_groups *dead = &sample->dead;
+    struct grouping grouping = {.dead = dead, .before = before ? before->dead.newest : -1};
     hf_status status;
 
+    dead->newest = before ? before->dead.newest : 0;
     if (sample->stats.dead == 0) {
         return HF_OK;
     }
@@ -260,11 +276,12 @@ static hf_status take_dead(hf_bus *bus, const struct sample *before, struct samp
     if (!status && before && before->stats.dead == sample->stats.dead &&
         before->dead.newest == dead->newest) {
         *dead = before->dead;
+        dead->died = 0;
         return HF_OK;
     }
     filter.limit = LETTERS_MAX;
     dead->partial = sample->stats.dead > LETTERS_MAX;
-    return status ? status : hf_dead_list(bus, &filter, group_letter, dead);
+    return status ? status : hf_dead_list(bus, &filter, group_letter, &grouping);
 }
 
 static int see_node(const hf_node_info *info, void *ctx)
@@ -298,6 +315,7 @@ hf_status sample_take(hf_bus *bus, const struct sample *before, int64_t now_us,
     sample->at_us = now_us;
     sample->published = -1;
     sample->delivered = -1;
+    sample->died = -1;
     sample->stats.size = sizeof sample->stats;
     status = hf_stats_get(bus, &sample->stats);
     if (!status) {
@@ -349,6 +367,16 @@ static void follow_one(struct live_subscription *one, struct live_subscription *
     if (one->info.lag > 0) {
         double nearer = (double)(before->info.lag - one->info.lag) / seconds;
         one->nearer = before->nearer + (nearer - before->nearer) * (1 - exp(-seconds / 30));
+    }
+}
+
+/* What is left of it may wait, for a dead letter or for the next attempt, while others pass. */
+static void note_movement(struct live_subscription *one)
+{
+    double rate = one->rate < 0 ? one->info.rate : one->rate;
+
+    if ((one->state == LIVE_BLOCKED || one->state == LIVE_RETRYING) && rate > 0) {
+        one->state = LIVE_MOVING;
     }
 }
 
@@ -414,6 +442,9 @@ void sample_follow(struct sample *sample, struct sample *before, struct flow *fl
     if (seconds > 0 && sample->stats.head >= before->stats.head) {
         sample->published = (double)(sample->stats.head - before->stats.head) / seconds;
     }
+    if (seconds > 0) {
+        sample->died = (double)sample->dead.died / seconds;
+    }
     for (size_t i = 0; i < sample->count; i++) {
         struct live_subscription *one = &sample->subscriptions[i];
         struct live_subscription *old = find_before(before, &at, one->info.name);
@@ -422,6 +453,7 @@ void sample_follow(struct sample *sample, struct sample *before, struct flow *fl
         if (old && seconds > 0) {
             follow_one(one, old, seconds, flow_share(flow, one->types));
         }
+        note_movement(one);
         note_stillness(one, old, sample->at_us);
         keep_history(one, i, sample->at_us);
         note_oldest(sample, one);

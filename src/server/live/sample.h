@@ -49,10 +49,12 @@ struct live_subscription {
     struct buckets *history; /* NULL: there is none, because there are too many */
 };
 
-/* Open dead letters of one subscription with one error, among the newest. */
+/* Open dead letters of one subscription with one error, among the newest. Those that died without
+ * an error have one reason. */
 struct dead_group {
     char subscription[HF_NAME_BYTES_MAX + 1];
-    char error[DEAD_ERROR_BYTES]; /* cut */
+    char error[DEAD_ERROR_BYTES]; /* cut; of those without one: the reason */
+    bool is_reason;
     int64_t count;
     int64_t first_us;
     int64_t last_us;
@@ -65,6 +67,7 @@ struct dead_groups {
     struct dead_group groups[DEAD_GROUPS_MAX];
     size_t count;
     int64_t newest; /* the number of the newest dead letter; 0: there is none */
+    int64_t died;   /* dead letters that have come since the sample before, among the newest */
     bool partial;   /* there are more dead letters than were looked at */
 };
 
@@ -82,7 +85,7 @@ struct live_nodes {
 enum trouble_kind {
     TROUBLE_STILL,     /* a subscription does not move */
     TROUBLE_DEAD,      /* dead letters with one error */
-    TROUBLE_BLOCKED,   /* keys that wait behind dead letters */
+    TROUBLE_BLOCKED,   /* keys that wait behind dead letters, none of which is among the newest */
     TROUBLE_HELD_BACK, /* a transaction that has published and not ended, or the like */
     TROUBLE_BEHIND,    /* it moves, and is far behind */
     TROUBLE_LATER,     /* events for later are overdue */
@@ -93,10 +96,11 @@ enum trouble_kind {
 struct trouble {
     enum trouble_kind kind;
     bool bad;                                     /* it needs a person now */
-    const struct live_subscription *subscription; /* NULL: it is of none */
+    const struct live_subscription *subscription; /* of several: one of them; NULL: of none */
     const struct dead_group *dead;                /* TROUBLE_DEAD */
     const struct stale_node *node;                /* TROUBLE_NODE */
-    int64_t count;                                /* HELD_BACK: subscriptions; LATER, SCHEDULES */
+    int64_t count;                                /* subscriptions that are in the same state, dead
+                                                     letters, events for later, schedules */
     int64_t since_us;
 };
 
@@ -105,6 +109,7 @@ struct sample {
     hf_stats stats;
     double published; /* events a second; negative: not known */
     double delivered;
+    double died;
     const struct live_subscription *oldest;  /* whose oldest event waits longest, of those that are
                                                not paused; NULL: nothing waits */
     struct live_subscription *subscriptions; /* by name */

@@ -20,22 +20,22 @@
 #include <microhttpd.h>
 
 #define MS_US INT64_C(1000)
-#define IDLE_PERIOD_MS 5000 /* of the server's own namespace while nobody looks */
-#define LOOKING_MS 15000    /* somebody who has asked for one view still looks */
-#define KEPT_MS 60000       /* a namespace that nobody looks at is forgotten */
-#define FIRST_MS 5000       /* how long an answer waits for the first sample */
-#define STREAM_AGE_MS 300000
+#define IDLE_PERIOD_MS 5000       /* of the server's own namespace while no page shows it */
+#define LOOKING_MS 15000          /* a client that has asked for one view counts as a page */
+#define KEPT_MS 60000             /* then a namespace that no page shows is forgotten */
+#define FIRST_MS 5000             /* how long an answer waits for the first sample */
 #define STREAM_BEHIND_BYTES 65536 /* a page with so much before it skips a sample */
 #define VIEW_BYTES_MAX 16777216
-#define BUSY_PART                                                                                  \
-    10 /* of the time may be spent on samples: one in so many, while somebody looks ... */
-#define IDLE_PART 500 /* ... and while nobody does */
+/* Samples take at most one part in so many of the time: while a page shows the namespace, and while
+ * none does. */
+#define BUSY_PART 10
+#define IDLE_PART 500
 
-/* A namespace that is looked at. */
+/* A namespace of which samples are taken. */
 struct watch {
     char name[HF_NAMESPACE_BYTES_MAX + 1]; /* "": free */
-    bool own;                              /* sampled also while nobody looks */
-    int64_t looked_us;                     /* when somebody asked last */
+    bool own;                              /* sampled also while no page shows it */
+    int64_t looked_us;                     /* when a client asked for a view last */
     int64_t next_us;                       /* when the next sample is to be taken */
     int64_t period_ms;                     /* between the last ones */
     int viewers;
@@ -124,7 +124,7 @@ static struct watch *find_watch(struct sampler *sampler, const char *name)
     return *free_place;
 }
 
-/* Somebody looks: the next sample comes soon. The mutex is held. */
+/* A client has asked for a view: the next sample comes soon. The mutex is held. */
 static void look(struct sampler *sampler, struct watch *watch)
 {
     int64_t now_us = clock_mono_us();
@@ -148,6 +148,7 @@ static void write_view(const struct watch *watch, const struct live_view *view, 
         .flow = &watch->flow,
         .failure = &watch->failure,
         .period_ms = watch->period_ms,
+        .now_us = clock_wall_us(),
     };
 
     live_write(&source, view, whole, json);
@@ -215,6 +216,24 @@ static void send_views(struct sampler *sampler, const struct watch *watch)
     }
 }
 
+/* Ends the streams of a namespace that is not there any more, so that browsers connect again and
+ * get the answer that says so. The mutex is held. */
+static void end_views(struct sampler *sampler, const struct watch *watch)
+{
+    struct viewer **at = &sampler->viewers;
+
+    while (*at) {
+        struct viewer *viewer = *at;
+        if (viewer->watch == watch) {
+            *at = viewer->next;
+            stream_end(viewer->stream);
+            viewer_free(viewer);
+        } else {
+            at = &viewer->next;
+        }
+    }
+}
+
 /* ---- The thread ------------------------------------------------------------------------------ */
 
 static hf_status take(struct sampler *sampler, struct watch *watch, struct sample **ret_sample)
@@ -250,6 +269,7 @@ static struct point point_of(const struct sample *sample)
         .oldest_s =
             oldest ? (float)((double)(sample->at_us - oldest->info.oldest_waiting_us) / 1e6) : 0,
         .dead = sample->stats.dead < 0 ? NAN : (float)sample->stats.dead,
+        .died = sample->died < 0 ? NAN : (float)sample->died,
     };
 }
 
@@ -305,12 +325,16 @@ static void sample_watch(struct sampler *sampler, struct watch *watch)
         before = replace(watch, sample);
     }
     plan(watch, begun_us);
-    send_views(sampler, watch);
+    if (status == HF_NOTFOUND) {
+        end_views(sampler, watch);
+    } else {
+        send_views(sampler, watch);
+    }
     pthread_cond_broadcast(&sampler->changed);
     sample_free(before);
 }
 
-/* The watch that is due first; those that nobody looks at are removed. The mutex is held. */
+/* The watch that is due first; those that no page shows are removed. The mutex is held. */
 static struct watch *next_watch(struct sampler *sampler)
 {
     struct watch *next = NULL;
@@ -444,9 +468,7 @@ static void answer_stream(struct sampler *sampler, struct watch *watch, struct e
 
 static bool wants_stream(const struct exchange *exchange)
 {
-    const char *accept = exchange_header(exchange, "Accept");
-
-    return accept && strstr(accept, "text/event-stream");
+    return exchange_accepts(exchange, "text/event-stream");
 }
 
 void sampler_answer(struct sampler *sampler, struct exchange *exchange,

@@ -1,18 +1,19 @@
 /*
- * sampler.h - numbers that pages watch: samples of namespaces, taken by one thread for all who
- * look.
+ * sampler.h - the numbers of the dashboard: samples of namespaces, taken by one thread for all
+ * pages.
  *
  * The server's own namespace is sampled always, so that a page that is opened has a history; others
- * while somebody looks. A sample is taken each SAMPLER_PERIOD_MS, and so seldom that taking them is
- * a small part of the time: a tenth while somebody looks, else a five-hundredth. What a page gets
- * is made of the last sample, so the database is asked once however many pages there are.
+ * while a page shows them. A sample is taken each SAMPLER_PERIOD_MS, and so seldom that taking them
+ * is a small part of the time: a tenth while a page shows the namespace, else a five-hundredth.
+ * What a page gets is made of the last sample, so the database is asked once however many pages
+ * there are.
  *
  * A failure of the database is part of what pages are shown, with the last numbers and their time.
  */
 #ifndef HF_SERVER_LIVE_SAMPLER_H
 #define HF_SERVER_LIVE_SAMPLER_H
 
-#include "server/buses.h"
+#include "server/buses/buses.h"
 #include "server/http/exchange.h"
 #include "server/live/view.h"
 

@@ -14,6 +14,7 @@
 #define BEHIND_AFTER_US (300 * SECOND_US)
 #define OVERDUE_AFTER_US (60 * SECOND_US)
 #define DEAD_IS_OLD_US (86400 * SECOND_US)
+#define ALIKE_MAX 3
 
 static void add(struct sample *sample, struct trouble trouble)
 {
@@ -36,50 +37,100 @@ static int64_t waited_us(const struct sample *sample, const struct live_subscrip
     return one->info.oldest_waiting_us < 0 ? -1 : sample->at_us - one->info.oldest_waiting_us;
 }
 
-static void look_at_state(struct sample *sample, const struct live_subscription *one)
+/* ---- Subscriptions --------------------------------------------------------------------------- */
+
+/* What is wrong with one in its state. False: nothing, or not for long enough. */
+static bool trouble_of_state(const struct sample *sample, const struct live_subscription *one,
+                             struct trouble *ret_trouble)
 {
-    struct trouble trouble = {
-        .kind = TROUBLE_STILL, .bad = true, .subscription = one, .since_us = one->still_since_us};
+    struct trouble trouble = {.kind = TROUBLE_STILL,
+                              .bad = one->state <= LIVE_BREAKER,
+                              .subscription = one,
+                              .count = 1,
+                              .since_us = one->still_since_us};
     int64_t waits_us = waited_us(sample, one);
+    bool lasts = false;
 
     switch (one->state) {
     case LIVE_NO_WORKER:
     case LIVE_OWNER_DEAD:
     case LIVE_BREAKER:
-        if (waits_us >= STILL_AFTER_US || sample->at_us - one->still_since_us >= STILL_AFTER_US) {
-            add(sample, trouble);
-        }
-        return;
+        lasts = waits_us >= STILL_AFTER_US || sample->at_us - one->still_since_us >= STILL_AFTER_US;
+        break;
     case LIVE_RETRYING:
-        trouble.bad = false;
-        if (waits_us >= RETRYING_AFTER_US) {
-            add(sample, trouble);
-        }
-        return;
+        lasts = waits_us >= RETRYING_AFTER_US;
+        break;
     case LIVE_CATCHING_UP:
         trouble.kind = TROUBLE_BEHIND;
-        trouble.bad = false;
-        if (waits_us >= BEHIND_AFTER_US) {
-            add(sample, trouble);
-        }
-        return;
-    case LIVE_BLOCKED:   /* look_at_keys */
+        lasts = waits_us >= BEHIND_AFTER_US;
+        break;
+    case LIVE_BLOCKED:   /* trouble_of_keys */
     case LIVE_HELD_BACK: /* look_at_reasons */
     case LIVE_MOVING:
     case LIVE_PAUSED:
     case LIVE_UP_TO_DATE:
-        return;
+        break;
     }
+    *ret_trouble = trouble;
+    return lasts;
 }
 
-static void look_at_keys(struct sample *sample, const struct live_subscription *one)
+/* Whether the line of a group of dead letters says what there is to say of its blocked keys. */
+static bool has_dead_line(const struct sample *sample, const struct live_subscription *one)
 {
-    if (one->info.blocked > 0) {
-        add(sample, (struct trouble){.kind = TROUBLE_BLOCKED,
-                                     .bad = one->state == LIVE_BLOCKED,
-                                     .subscription = one,
-                                     .count = one->info.blocked,
-                                     .since_us = -1});
+    for (size_t i = 0; i < sample->dead.count; i++) {
+        if (strcmp(sample->dead.groups[i].subscription, one->info.name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool trouble_of_keys(const struct sample *sample, const struct live_subscription *one,
+                            struct trouble *ret_trouble)
+{
+    *ret_trouble = (struct trouble){
+        .kind = TROUBLE_BLOCKED, .bad = true, .subscription = one, .count = 1, .since_us = -1};
+    return one->info.blocked > 0 && !has_dead_line(sample, one);
+}
+
+static bool waits_longer(const struct trouble *one, const struct trouble *other)
+{
+    int64_t one_us = one->subscription->info.oldest_waiting_us;
+    int64_t other_us = other->subscription->info.oldest_waiting_us;
+
+    return one_us >= 0 && (other_us < 0 || one_us < other_us);
+}
+
+/* Adds what `find` says of each subscription: a line for each, or for all in one state a line with
+ * the one whose oldest event waits longest. */
+static void look_at_each(struct sample *sample,
+                         bool (*find)(const struct sample *, const struct live_subscription *,
+                                      struct trouble *))
+{
+    struct trouble alike[LIVE_UP_TO_DATE + 1] = {{.count = 0}};
+    struct trouble trouble;
+
+    for (size_t i = 0; i < sample->count; i++) {
+        if (find(sample, &sample->subscriptions[i], &trouble)) {
+            struct trouble *all = &alike[trouble.subscription->state];
+            trouble.count = all->count + 1;
+            if (all->count == 0 || waits_longer(&trouble, all)) {
+                *all = trouble;
+            }
+            all->count = trouble.count;
+        }
+    }
+    for (size_t i = 0; i < sample->count; i++) {
+        if (find(sample, &sample->subscriptions[i], &trouble) &&
+            alike[trouble.subscription->state].count <= ALIKE_MAX) {
+            add(sample, trouble);
+        }
+    }
+    for (size_t state = 0; state <= LIVE_UP_TO_DATE; state++) {
+        if (alike[state].count > ALIKE_MAX) {
+            add(sample, alike[state]);
+        }
     }
 }
 
@@ -112,15 +163,26 @@ static void look_at_reasons(struct sample *sample)
     }
 }
 
+static int by_name(const void *name, const void *one)
+{
+    return strcmp(name, ((const struct live_subscription *)one)->info.name);
+}
+
 static void look_at_dead(struct sample *sample)
 {
     for (size_t i = 0; i < sample->dead.count; i++) {
         const struct dead_group *group = &sample->dead.groups[i];
-        add(sample, (struct trouble){.kind = TROUBLE_DEAD,
-                                     .bad = sample->at_us - group->last_us < DEAD_IS_OLD_US,
-                                     .dead = group,
-                                     .count = group->count,
-                                     .since_us = group->first_us});
+        const struct live_subscription *of =
+            bsearch(group->subscription, sample->subscriptions, sample->count,
+                    sizeof sample->subscriptions[0], by_name);
+        bool blocks = of && of->info.blocked > 0;
+        add(sample,
+            (struct trouble){.kind = TROUBLE_DEAD,
+                             .bad = blocks || sample->at_us - group->last_us < DEAD_IS_OLD_US,
+                             .subscription = of,
+                             .dead = group,
+                             .count = group->count,
+                             .since_us = group->first_us});
     }
 }
 
@@ -164,10 +226,8 @@ static int by_weight(const void *a, const void *b)
 
 void sample_find_trouble(struct sample *sample)
 {
-    for (size_t i = 0; i < sample->count; i++) {
-        look_at_state(sample, &sample->subscriptions[i]);
-        look_at_keys(sample, &sample->subscriptions[i]);
-    }
+    look_at_each(sample, trouble_of_state);
+    look_at_each(sample, trouble_of_keys);
     look_at_reasons(sample);
     look_at_dead(sample);
     look_at_overdue(sample, TROUBLE_LATER, sample->stats.later_due, sample->stats.later_next_us);

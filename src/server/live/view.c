@@ -42,6 +42,7 @@ static void write_point(const struct point *point, void *ctx)
     write_decimal(json, (double)point->delivered);
     write_decimal(json, (double)point->oldest_s);
     write_decimal(json, (double)point->dead);
+    write_decimal(json, (double)point->died);
     json_array_end(json);
 }
 
@@ -62,6 +63,7 @@ static void show_totals(struct json_out *json, const struct sample *sample)
     show_stats(json, &sample->stats);
     show_decimal(json, "published", sample->published);
     show_decimal(json, "delivered", sample->delivered);
+    show_decimal(json, "died", sample->died);
     show_int(json, "paused", sample->paused);
     show_int(json, "live_nodes", sample->nodes.live);
     show_int(json, "stale_nodes", sample->nodes.stale);
@@ -232,7 +234,7 @@ static const char *const trouble_names[] = {
 static void show_dead_group(struct json_out *json, const struct dead_group *group, bool partial)
 {
     show_string(json, "subscription", group->subscription);
-    show_string(json, "error", group->error);
+    show_string(json, group->is_reason ? "reason" : "error", group->error);
     show_time(json, "last", group->last_us);
     show_int(json, "attempts_min", group->attempts_min);
     show_int(json, "attempts_max", group->attempts_max);
@@ -383,6 +385,7 @@ void live_write(const struct live_source *source, const struct live_view *view, 
 
     json_object_begin(json);
     show_time(json, "at", sample ? sample->at_us : -1);
+    show_int(json, "age_ms", sample ? (source->now_us - sample->at_us) / 1000 : -1);
     show_int(json, "period_ms", source->period_ms);
     show_string(json, "failure", failing ? source->failure->message : NULL);
     show_time(json, "failing_since", failing ? source->failure->since_us : -1);

@@ -17,8 +17,8 @@ struct live_view {
     int64_t range_ms;                         /* of the charts; 0: none */
     int64_t rows;                             /* of the table, at most */
     int64_t from;                             /* the first of them */
-    enum view_only only;                      /* which subscriptions ... */
-    char query[VIEW_QUERY_BYTES];             /* ... whose name has this; "": all */
+    enum view_only only;                      /* which subscriptions the table has */
+    char query[VIEW_QUERY_BYTES];             /* only those whose name has this; "": all */
     char subscription[HF_NAME_BYTES_MAX + 1]; /* this one besides, with its history; "": none */
     bool by_name;                             /* the table; else what needs attention first */
     bool flow;
@@ -37,6 +37,7 @@ struct live_source {
     const struct flow *flow;
     const struct live_failure *failure;
     int64_t period_ms; /* between two samples */
+    int64_t now_us;    /* by the clock that the sample's time is of */
 };
 
 /* Writes one object. `whole`: with what does not change with every sample, the history. */

@@ -11,7 +11,6 @@
 #include <microhttpd.h>
 
 #define ASSETS "/assets/"
-#define SESSION "/session"
 #define POLICY                                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "                    \
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "            \
@@ -78,8 +77,8 @@ static void answer_file(struct exchange *exchange, const char *path)
 
 struct grants {
     struct json_out json;
-    bool all;       /* a grant is for all namespaces ... */
-    enum role role; /* ... with this role */
+    bool all;       /* a grant is for all namespaces */
+    enum role role; /* if `all`: of that grant */
 };
 
 static void list_one(struct json_out *json, const char *name, enum role role)
@@ -120,6 +119,7 @@ static bool find_token(const struct access *access, struct exchange *exchange,
         return false;
     }
     tokens_role_of(access->tokens, ret_token, NULL, exchange->actor);
+    exchange->via = VIA_SESSION;
     return exchange->actor[0] != '\0'; /* else the token was taken out of the file */
 }
 
@@ -191,10 +191,12 @@ static void log_in(struct exchange *exchange, const struct access *access,
         return;
     }
     if (!access->tokens) {
-        answer_problem(exchange, MHD_HTTP_CONFLICT, "this server has no tokens: nobody logs in");
+        answer_problem(exchange, MHD_HTTP_CONFLICT,
+                       "this server has no tokens, so there is no login");
         return;
     }
     tokens_role(access->tokens, token, NULL, exchange->actor);
+    exchange->via = VIA_TOKEN;
     if (!exchange->actor[0]) {
         answer_problem(exchange, MHD_HTTP_UNAUTHORIZED, "the token is not known");
         return;
@@ -214,9 +216,10 @@ static void log_in(struct exchange *exchange, const struct access *access,
 static void log_out(struct exchange *exchange, const struct access *access,
                     const struct page_facts *facts)
 {
+    unsigned char token[TOKEN_HASH_BYTES];
     char id[SESSION_ID_BYTES];
 
-    if (!session_id_of(exchange, id)) {
+    if (!access->tokens || !find_token(access, exchange, token, id)) {
         answer_problem(exchange, MHD_HTTP_UNAUTHORIZED, "the request has no session");
     } else if (!session_secret_is(exchange, id)) {
         answer_problem(exchange, MHD_HTTP_FORBIDDEN,
@@ -256,7 +259,7 @@ bool page_answer(struct exchange *exchange, const struct access *access,
         answer_file(exchange, path + strlen(ASSETS));
     } else if (strcmp(path, "/favicon.ico") == 0) {
         answer_asset(exchange, asset_find("icon.svg"), "public, max-age=86400");
-    } else if (strcmp(path, SESSION) == 0) {
+    } else if (strcmp(path, PAGE_SESSION) == 0) {
         answer_session_path(exchange, access, facts);
     } else {
         return false;

@@ -15,6 +15,8 @@
 
 #include "server/access/access.h"
 
+#define PAGE_SESSION "/session"
+
 /* What the page says of the server it is of. */
 struct page_facts {
     const char *namespace_name; /* the server's own */

@@ -1,18 +1,17 @@
 /*
  * message.c - see message.h.
  *
- * The attributes of a CloudEvent: id, type, source ("/holdfast/NAMESPACE"), time (when the producer
- * says that it happened), subject (the key), and the extensions tenant, producer and position. In
- * binary mode their values are percent-encoded as the specification demands, so a header is always
+ * Which attributes an event has as a CloudEvent: see server/cloudevent/cloudevent.h. In binary mode
+ * their values are percent-encoded as the specification demands, so a header is always
  * printable ASCII.
  */
 #include "server/webhook/message.h"
 
 #include "base/banned.h"
 #include "base/err.h"
-#include "base/time/time.h"
+#include "base/text/hex.h"
 #include "cli/webhook/trace.h"
-#include "json/fields.h"
+#include "server/cloudevent/cloudevent.h"
 
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
@@ -22,6 +21,7 @@
 #define ID_BYTES 64
 #define BATCH_ID_DIGITS 32
 #define SIGNATURE_BYTES_MAX 1024
+#define OTHER_HEADERS_MAX 16 /* besides attributes */
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
@@ -57,12 +57,13 @@ static void append_encoded(struct buf *buf, const char *text)
     }
 }
 
-static void add_attribute(struct message *message, const char *name, const char *value)
+/* A media type is ASCII; anything else of one that was published is left out. */
+static void append_content_type(struct buf *buf, const char *type)
 {
-    if (value) {
-        begin_header(message, name);
-        append_encoded(&message->lines, value);
-        end_header(message);
+    for (; *type; type++) {
+        if (*type >= ' ' && *type <= '~') {
+            buf_char(buf, *type);
+        }
     }
 }
 
@@ -79,61 +80,30 @@ static void point_headers(struct message *message)
 
 /* ---- CloudEvents ----------------------------------------------------------------------------- */
 
-static void append_source(struct buf *buf, const hf_event *event)
+static void add_ce(const char *name, const char *value, bool quoted, void *ctx)
 {
-    buf_printf(buf, "/holdfast/");
-    append_encoded(buf, event->namespace_name ? event->namespace_name : "default");
+    struct message *message = ctx;
+
+    (void)quoted;
+    if (message->header_count < MESSAGE_HEADERS_MAX - OTHER_HEADERS_MAX) {
+        message->header_count++;
+        buf_printf(&message->lines, "ce-%s: ", name);
+        append_encoded(&message->lines, value);
+        end_header(message);
+    }
 }
 
 static void add_binary(struct message *message, const hf_event *event)
 {
-    char time[TIME_TEXT_BYTES];
-    char position[32];
+    struct buf type;
 
-    time_format(event->emitted_at_us, time);
-    snprintf(position, sizeof position, "%" PRId64, event->position);
-    add_header(message, "content-type", "application/json");
-    add_header(message, "ce-specversion", "1.0");
-    add_attribute(message, "ce-id", event->id);
-    begin_header(message, "ce-source");
-    append_source(&message->lines, event);
+    buf_init(&type, LINES_BYTES_MAX);
+    begin_header(message, "content-type");
+    append_content_type(&message->lines, cloudevent_content_type(event, &type));
     end_header(message);
-    add_attribute(message, "ce-type", event->type);
-    add_attribute(message, "ce-time", time);
-    add_attribute(message, "ce-subject", event->key && event->key[0] ? event->key : NULL);
-    add_attribute(message, "ce-tenant", event->tenant);
-    add_attribute(message, "ce-producer", event->producer);
-    add_attribute(message, "ce-position", position);
-}
-
-static void write_structured(struct json_out *json, const hf_event *event)
-{
-    char position[32];
-    struct buf source;
-
-    buf_init(&source, LINES_BYTES_MAX);
-    append_source(&source, event);
-    snprintf(position, sizeof position, "%" PRId64, event->position);
-    json_object_begin(json);
-    show_string(json, "specversion", "1.0");
-    show_string(json, "id", event->id);
-    show_string(json, "source", buf_terminate(&source));
-    show_string(json, "type", event->type);
-    show_time(json, "time", event->emitted_at_us);
-    if (event->key && event->key[0]) {
-        show_string(json, "subject", event->key);
-    }
-    if (event->tenant) {
-        show_string(json, "tenant", event->tenant);
-    }
-    if (event->producer) {
-        show_string(json, "producer", event->producer);
-    }
-    show_string(json, "position", position);
-    show_string(json, "datacontenttype", "application/json");
-    show_raw(json, "data", event->payload, event->payload_bytes);
-    json_object_end(json);
-    buf_release(&source);
+    buf_release(&type);
+    add_header(message, "ce-specversion", "1.0");
+    cloudevent_attributes(event, add_ce, message);
 }
 
 static void write_batch(struct buf *body, const hf_event *const *events, size_t count)
@@ -145,7 +115,7 @@ static void write_batch(struct buf *body, const hf_event *const *events, size_t 
             buf_char(body, ',');
         }
         json_out_init(&json, body);
-        write_structured(&json, events[i]);
+        cloudevent_write(&json, events[i]);
     }
     buf_char(body, ']');
 }
@@ -156,12 +126,12 @@ static void add_events(struct message *message, const hf_event *const *events, s
     struct json_out json;
 
     if (batch) {
-        add_header(message, "content-type", "application/cloudevents-batch+json; charset=UTF-8");
+        add_header(message, "content-type", CLOUDEVENT_BATCH_TYPE "; charset=UTF-8");
         write_batch(&message->own, events, count);
     } else if (structured) {
-        add_header(message, "content-type", "application/cloudevents+json; charset=UTF-8");
+        add_header(message, "content-type", CLOUDEVENT_TYPE "; charset=UTF-8");
         json_out_init(&json, &message->own);
-        write_structured(&json, events[0]);
+        cloudevent_write(&json, events[0]);
     } else {
         add_binary(message, events[0]);
         message->body = (struct text){events[0]->payload, events[0]->payload_bytes};
@@ -192,9 +162,7 @@ static hf_status make_id(const hf_event *const *events, size_t count, bool batch
     }
     gnutls_hash_deinit(hash, digest);
     length = (size_t)snprintf(ret_id, ID_BYTES, "batch_");
-    for (size_t i = 0; i < BATCH_ID_DIGITS / 2; i++) {
-        length += (size_t)snprintf(ret_id + length, ID_BYTES - length, "%02x", digest[i]);
-    }
+    *hex_write(ret_id + length, digest, BATCH_ID_DIGITS / 2) = '\0';
     return HF_OK;
 }
 

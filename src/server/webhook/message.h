@@ -15,7 +15,7 @@
 #include "base/text/buf.h"
 #include "server/webhook/secrets.h"
 
-#define MESSAGE_HEADERS_MAX 32
+#define MESSAGE_HEADERS_MAX 64
 
 struct message {
     struct text body;

@@ -7,7 +7,6 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "base/time/clock.h"
 #include "server/access/guarded.h"
 
 #include <gnutls/crypto.h>
@@ -105,28 +104,14 @@ static hf_status read_file(struct secrets *secrets)
     return status;
 }
 
-static void tell(const struct secrets *secrets, hf_log_level level, const char *message)
-{
-    if (secrets->log) {
-        hf_log_record record = {.level = level,
-                                .at_us = clock_wall_us(),
-                                .message = message,
-                                .position = -1,
-                                .attempt = -1,
-                                .attempts_max = -1,
-                                .delay_ms = -1};
-        secrets->log(&record, secrets->log_ctx);
-    }
-}
-
 /* Those of now. */
 static void take_list(struct secrets *secrets, struct secret_list *ret_list)
 {
     pthread_mutex_lock(&secrets->mutex);
     if (guarded_has_changed(&secrets->file)) {
         hf_status status = read_file(secrets);
-        tell(secrets, status ? HF_LOG_ERROR : HF_LOG_INFO,
-             status ? err_message() : "the file of secrets has changed and was read again");
+        guarded_tell(secrets->log, secrets->log_ctx, status ? HF_LOG_ERROR : HF_LOG_INFO,
+                     status ? err_message() : "the file of secrets has changed and was read again");
     }
     *ret_list = secrets->list;
     pthread_mutex_unlock(&secrets->mutex);

@@ -4,7 +4,7 @@
  * An entry is made before its bus is open, so that requests for one namespace wait for one opening
  * and those for others do not.
  */
-#include "server/buses.h"
+#include "server/buses/buses.h"
 
 #include "base/banned.h"
 #include "base/err.h"
@@ -21,6 +21,7 @@ struct entry {
     char name[HF_NAMESPACE_BYTES_MAX + 1];
     hf_bus *bus;
     int users;
+    bool left;       /* it is closed as soon as there are no users; not for new ones */
     int64_t used_us; /* when the last request ended */
 };
 
@@ -39,7 +40,7 @@ static struct entry *find(struct buses *buses, const char *name)
 {
     for (size_t i = 0; i < OPEN_MAX; i++) {
         struct entry *entry = &buses->entries[i];
-        if (entry->state != BUS_FREE && strcmp(entry->name, name) == 0) {
+        if (entry->state != BUS_FREE && !entry->left && strcmp(entry->name, name) == 0) {
             return entry;
         }
     }
@@ -83,6 +84,7 @@ static hf_status open_entry(struct buses *buses, struct entry *entry, const char
 
     entry->state = BUS_OPENING;
     entry->users = 0;
+    entry->left = false;
     snprintf(entry->name, sizeof entry->name, "%s", name);
     options.namespace_name = entry->name;
     pthread_mutex_unlock(&buses->mutex);
@@ -156,9 +158,32 @@ void buses_put(struct buses *buses, hf_bus *bus)
         if (entry->state == BUS_OPEN && entry->bus == bus) {
             entry->users--;
             entry->used_us = clock_mono_us();
+            if (entry->left && entry->users == 0) {
+                close_entry(buses, entry);
+            }
+            break;
         }
     }
     pthread_mutex_unlock(&buses->mutex);
+}
+
+bool buses_let_go_of(struct buses *buses, const char *namespace_name)
+{
+    struct entry *entry;
+
+    if (strcmp(namespace_name, buses->own_name) == 0) {
+        return false;
+    }
+    pthread_mutex_lock(&buses->mutex);
+    entry = find(buses, namespace_name);
+    if (entry && entry->state == BUS_OPEN) {
+        entry->left = true;
+        if (entry->users == 0) {
+            close_entry(buses, entry);
+        }
+    }
+    pthread_mutex_unlock(&buses->mutex);
+    return true;
 }
 
 hf_bus *buses_whole(struct buses *buses)
@@ -176,22 +201,19 @@ const char *buses_own_name(const struct buses *buses)
     return buses->own_name;
 }
 
-static hf_status open_first(struct buses *buses, const hf_options *options)
+static hf_status open_whole(struct buses *buses, const hf_options *options)
 {
     hf_options whole = *options;
-    hf_status status = hf_open(buses->url, options, &buses->own);
 
     whole.namespace_name = NULL;
     whole.no_namespace = 1;
     whole.node_id = NULL;
     whole.open_mode = HF_OPEN_EXISTING;
-    if (!status) {
-        status = hf_open(buses->url, &whole, &buses->whole);
-    }
-    return status ? status : hf_start(buses->own);
+    return hf_open(buses->url, &whole, &buses->whole);
 }
 
-hf_status buses_open(const char *url, const hf_options *options, struct buses **ret_buses)
+hf_status buses_open(const char *url, const hf_options *options, hf_bus *own,
+                     struct buses **ret_buses)
 {
     struct buses *buses = mem_calloc(1, sizeof *buses);
     hf_status status = HF_OK;
@@ -212,7 +234,8 @@ hf_status buses_open(const char *url, const hf_options *options, struct buses **
     buses->options = *options;
     buses->options.open_mode = HF_OPEN_EXISTING;
     buses->options.node_id = NULL; /* one id is for one namespace's node */
-    status = open_first(buses, options);
+    buses->own = own;
+    status = open_whole(buses, options);
     if (status) {
         buses_close(buses);
         return status;
@@ -229,7 +252,6 @@ void buses_close(struct buses *buses)
     for (size_t i = 0; i < OPEN_MAX; i++) {
         hf_close(&buses->entries[i].bus);
     }
-    hf_close(&buses->own);
     hf_close(&buses->whole);
     pthread_cond_destroy(&buses->changed);
     pthread_mutex_destroy(&buses->mutex);

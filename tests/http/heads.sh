@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Heads of requests that could be read in two ways, and bodies of callers that are not known.
+# shellcheck disable=SC2183
+trap '' PIPE
+. "$(dirname "$0")/lib.sh"
+echo "ann admin * $(printf %s secret | sha256sum | cut -d' ' -f1)" >tokens
+chmod 600 tokens
+
+# start ARGS...: a server on a port of its own; leaves the port in $port.
+start() {
+    rm -f log
+    "$HOLDFAST" serve --listen 127.0.0.1:0 "$@" 2>log &
+    server_pid=$!
+    until_true 30 listening
+}
+listening() { port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' log) && [ -n "$port" ]; }
+
+# say TEXT...: sends bytes (as printf has them) on a connection, and prints what comes back; fails
+# if the connection is not closed.
+say() {
+    local closed
+    exec 9<>"/dev/tcp/127.0.0.1/$port" || return
+    # shellcheck disable=SC2059
+    printf "$@" >&9 2>/dev/null
+    timeout 5 cat <&9 2>/dev/null
+    closed=$?
+    exec 9>&-
+    return "$closed"
+}
+codes() { grep -ao '^HTTP/1.1 [0-9]*' | cut -c 10- | tr '\n' ' '; }
+# refused CODE CLAIM TEXT: one answer, and then the end of the connection: what a body might hide is
+# not read.
+refused() {
+    say "$3" >out
+    is "$2" "closed: $? $(codes <out)" "closed: 0 $1 "
+}
+
+host='Host: localhost\r\n'
+get="GET /v1/stats HTTP/1.1\r\n"
+post="POST /v1/events HTTP/1.1\r\n$host"
+event='{"type":"hidden"}'
+
+start
+refused 400 "a request with two lengths is refused" \
+    "${post}Content-Length: 0\r\nContent-Length: 17\r\n\r\n"
+refused 400 "a request with the same length twice is refused" \
+    "${post}Content-Length: 17\r\nContent-Length: 17\r\n\r\n"
+refused 400 "a request with a length and chunks is refused, and its connection closed" \
+    "${post}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+refused 501 "a request with an encoding that is not known is refused" \
+    "${post}Transfer-Encoding: gzip, chunked\r\n\r\n"
+refused 400 "a request with two encodings is refused" \
+    "${post}Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n"
+refused 400 "a request with a space behind the name of a header is refused" \
+    "${post}Content-Length : 17\r\n\r\n"
+refused 400 "a request with two Hosts is refused" "$get${host}Host: evil.example\r\n\r\n"
+refused 400 "a request with two Origins is refused" \
+    "$get${host}Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n"
+refused 400 "a NUL in a parameter is refused" "GET /v1/events?type=a%%00b HTTP/1.1\r\n$host\r\n"
+refused 400 "a CR alone in a header is refused: for some it is the end of the line" \
+    "${get}Host: localhost\rContent-Length: 17\r\n\r\n"
+refused 400 "a control character in a header is refused" "$get${host}X: a\013b\r\n\r\n"
+close='Connection: close\r\n'
+refused 200 "a tab in a header is taken" "$get${host}X: a\tb\r\n$close\r\n"
+refused 421 "a Host with something behind the address is refused" \
+    "${get}Host: [::1].evil.example\r\n$close\r\n"
+refused 421 "a Host whose port is no number is refused" \
+    "${get}Host: localhost:1@evil.example\r\n$close\r\n"
+refused 201 "a chunked request is answered as before" \
+    "${post}Transfer-Encoding: Chunked\r\n$close\r\n11\r\n$event\r\n0\r\n\r\n"
+unserve
+
+# --- Bodies of strangers ---
+start --tokens tokens --audit audit --max-body 1MiB
+refused 401 "a large body without a token is refused before it comes" \
+    "${post}Content-Length: 100000\r\n\r\n"
+refused 413 "a large body for a path of the page is refused before it comes" \
+    "POST /session HTTP/1.1\r\n${host}Content-Length: 100000\r\n\r\n"
+refused 413 "a body above the limit is refused before it comes" \
+    "${post}Content-Length: 2000000\r\n\r\n"
+is "requests that are refused before their bodies come are recorded" \
+    "$(sed 's/.*"status":\([0-9]*\).*/\1/' audit | tr '\n' ' ')" '401 413 413 '
+large=$(printf '%40000s' ' ')
+say "${post}Transfer-Encoding: chunked\r\n\r\n9c40\r\n$large\r\n" >out
+is "a chunked body without a token ends its connection when it becomes large" "$?" 0
+say "${post}Transfer-Encoding: chunked\r\nAuthorization: Bearer secret\r\n$close\r\n%s" \
+    "9c40"$'\r\n'"$large"$'\r\n11\r\n'"$event"$'\r\n0\r\n\r\n' >out
+is "a chunked body with a token may be large" "$(codes <out)" '201 '
+unserve
+finish
