@@ -21,6 +21,7 @@ const pages = {'': overview, flow, subscriptions, dead: deadLetters, later, node
 const details = {subscriptions: subscription, dead: deadLetter, event, schedule};
 const parents = {event: 'search', schedule: 'later'};
 const roles = ['none', 'viewer', 'operator', 'admin'];
+const OLD_MS = 10000; /* numbers that are older than this are not live */
 const ranges = [[900, '15 min'], [3600, '1 hour']];
 
 const app = document.getElementById('app');
@@ -61,7 +62,7 @@ function parseAddress() {
     const first = known.includes(session.namespace) ? session.namespace : known[0];
     const name = parts[1] || '';
     const isPage = name in pages || name in details;
-    return {namespace: known.includes(parts[0]) ? parts[0] : first, name: isPage ? name : '', id: isPage ? parts[2] || '' : '',
+    return {namespace: parts[0] || first, name: isPage ? name : '', id: isPage ? parts[2] || '' : '',
         query: Object.fromEntries(new URLSearchParams(query || ''))};
 }
 
@@ -85,6 +86,7 @@ function route(moved) {
     }
     page.rewatch();
     page.reload();
+    document.querySelector('nav a[aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'});
     if (!same && moved) {
         document.getElementById('main')?.focus({preventScroll: true});
     }
@@ -100,6 +102,7 @@ function makePage(kind, address) {
         may: (role) => roles.indexOf(roleIn(made.namespace)) >= roles.indexOf(role),
         narrow: () => window.innerWidth < 640,
         redraw: () => draw(),
+        isShown: () => made === page,
         rewatch() {
             const wanted = typeof kind.live === 'function' ? kind.live(made) : kind.live;
             live.watch(made.namespace, {range: made.range, ...wanted});
@@ -124,7 +127,7 @@ function makePage(kind, address) {
                 made.data = data;
                 made.failure = null;
             } catch (error) {
-                made.failure = error.message;
+                made.failure = error;
             }
             if (made === page) {
                 if (kind.every) {
@@ -164,24 +167,40 @@ function status() {
     if (live.lostAt !== null) {
         return h('span', {class: 'pill lost', role: 'status'}, `No connection since ${clock(live.lostAt)}`);
     }
+    if (live.state && live.state.age_ms > OLD_MS) { /* of a namespace that no page has shown for a while */
+        return h('span', {class: 'pill', role: 'status'}, `of ${clock(Date.parse(live.state.at))}, newer ones come…`);
+    }
     return live.state ? h('span', {class: 'pill live'}, 'live') : h('span', {class: 'pill'}, 'connecting…');
 }
 
 function topBar() {
+    const known = session.namespaces.map((one) => one.name);
+    const names = known.includes(page.namespace) ? known : [page.namespace, ...known];
     return h('div', {class: 'top'},
         h('label', {}, h('span', {class: 'word'}, 'Namespace '), h('select', {class: 'pill', 'aria-label': 'Namespace', value: page.namespace,
-            on: {change: (e) => { location.hash = linkTo(e.target.value, page.name in pages ? page.name : ''); }}},
-        session.namespaces.map((one) => h('option', {value: one.name}, inert(one.name))))),
+            on: {focus: () => loadSession().then(draw, () => {}), change: (e) => { location.hash = linkTo(e.target.value, page.name in pages ? page.name : ''); }}},
+        names.map((name) => h('option', {value: name}, inert(name))))),
         h('span', {class: 'right'}, status(),
             h('select', {class: 'pill', 'aria-label': 'Time of the charts', value: String(page.range),
                 on: {change: (e) => { stored('range', e.target.value); page.rewatch(); }}},
             ranges.map(([seconds, text]) => h('option', {value: seconds}, text))),
+            session.login && roleIn(page.namespace) === 'viewer' && h('span', {class: 'word'}, 'viewer: may only look'),
             session.login && h('button', {class: 'pill', on: {click: leave}}, `Log out ${inert(session.actor || '')}`)));
 }
 
+/* What the address asks for cannot be shown: why, and where to go from here. */
+function refused(error) {
+    const title = error.status === 404 ? 'That is not there.' : error.status === 0 ? 'The server does not answer.'
+        : error.status === 403 ? 'You may not look at this.' : 'This cannot be shown.';
+    const others = session.namespaces.filter((one) => one.name !== page.namespace);
+    return h('div', {role: 'alert'}, h('h1', {}, title), h('p', {class: 'sub'}, inert(error.message)),
+        error === live.refusal && others.length > 0 && h('p', {}, 'Other namespaces: ',
+            others.slice(0, 20).map((one, i) => [i ? ', ' : '', h('a', {href: linkTo(one.name, '')}, inert(one.name))])));
+}
+
 function content() {
-    if (page.failure && !page.data) {
-        return h('div', {role: 'alert'}, h('h1', {}, 'That is not there.'), h('p', {class: 'sub'}, inert(page.failure)));
+    if (live.refusal || page.failure && !page.data) {
+        return refused(live.refusal || page.failure);
     }
     if (!live.state || !live.state.totals || page.kind.load && !page.data) {
         if (live.state && live.state.failure) {
@@ -192,7 +211,7 @@ function content() {
     return [
         live.lostAt !== null && h('p', {class: 'notice', role: 'alert'},
             `The server does not answer. These numbers are ${span((Date.now() - live.lostAt) / 1000)} old.`),
-        page.failure && h('p', {class: 'notice', role: 'alert'}, inert(page.failure)),
+        page.failure && live.lostAt === null && h('p', {class: 'notice', role: 'alert'}, inert(page.failure.message)),
         page.kind.render(page),
     ];
 }
@@ -220,6 +239,11 @@ function draw() {
         navigation(),
         h('main', {id: 'main', tabindex: '-1'}, topBar(),
             h('div', {key: `${page.namespace}/${page.name}/${page.id}`, class: 'page'}, content()))));
+    const wanted = focusNext && document.getElementById(focusNext);
+    if (wanted) {
+        focusNext = null;
+        wanted.focus();
+    }
 }
 
 /* ---- Logging in -------------------------------------------------------------------------------- */
@@ -278,7 +302,8 @@ function help() {
         row(['t'], 'light or dark'), row(['?'], 'these keys'), row(['Esc'], 'closes a dialog'))));
 }
 
-let afterG = 0;
+let focusNext = null; /* the id of an element that gets the focus when it is shown */
+let afterG = 0; /* when g was pressed */
 function onKey(e) {
     const typing = e.target.closest && e.target.closest('input, textarea, select, dialog');
     if (typing || e.ctrlKey || e.metaKey || e.altKey || !page) {
@@ -295,7 +320,7 @@ function onKey(e) {
     }
     const actions = {g: () => { afterG = performance.now(); }, t: switchTheme, '?': help,
         p: () => page.may('operator') && publishDialog(page),
-        '/': () => { page.go('search'); setTimeout(() => document.getElementById('search')?.focus(), 300); }};
+        '/': () => { focusNext = 'search'; page.go('search'); draw(); }};
     if (actions[e.key]) {
         e.preventDefault();
         actions[e.key]();

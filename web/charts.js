@@ -38,7 +38,8 @@ const pointed = new Map();
 
 /*
  * A chart with its name, its value now, and its line. points: [[ms, value], ...].
- * options: key, label, value, unit, style ('' or 'bad'), from, to (ms), show (value → text), redraw
+ * options: key, label, value, unit, style ('' or 'bad'), from, to (ms), show (value → text), of (the
+ * unit of a value of the line), redraw
  */
 export function chart(points, options) {
     const width = 240;
@@ -65,7 +66,7 @@ export function chart(points, options) {
     return h('div', {class: 'chart', key: options.key},
         h('div', {class: 'label'}, options.label),
         h('div', {class: 'value'}, near ? options.show(near[1]) : options.value, ' ',
-            h('small', {}, near ? `at ${clock(near[0])}` : options.unit)),
+            h('small', {}, near ? `${options.of || ''} at ${clock(near[0])}` : options.unit)),
         h('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img',
             'aria-label': `${options.label}: ${options.value} ${options.unit}`,
             on: {pointermove: move, pointerleave: leave}},
@@ -105,9 +106,9 @@ export function spark(values, style = '') {
 
 /* ---- Flow -------------------------------------------------------------------------------------- */
 
-const still = new Set(['no_worker', 'owner_dead', 'breaker', 'blocked']);
 const words = {no_worker: 'not moving', owner_dead: 'not moving', breaker: 'breaker open',
-    blocked: 'blocked', paused: 'paused', retrying: 'retrying'};
+    blocked: 'blocked', paused: 'paused', retrying: 'retrying', standing: 'standing still'};
+const styles = {no_worker: 'bad', owner_dead: 'bad', breaker: 'bad', blocked: 'bad', standing: 'slow', paused: 'paused'};
 
 /* Where things stand: nodes of a side one below the other, each as high as what goes through it. */
 function stack(nodes, scale, gap) {
@@ -121,6 +122,12 @@ function stack(nodes, scale, gap) {
     return y;
 }
 
+/* Subscriptions stand about where their types do, so that few lines cross. */
+function byHeight(targets) {
+    const height = (target) => target.types.reduce((sum, index) => sum + index, 0) / target.types.length;
+    return targets.sort((a, b) => height(a) - height(b));
+}
+
 function shorten(text, length) {
     const shown = inert(text);
     return shown.length > length ? shown.slice(0, length - 1) + '…' : shown;
@@ -128,13 +135,13 @@ function shorten(text, length) {
 
 /*
  * Types on the left, subscriptions on the right. A line is as wide as the rate at which events of
- * the type enter the log; it is broken and red where the subscription does not move, and grey where
- * it is paused.
+ * the type enter the log; it is broken where the subscription does not move: red, amber where that
+ * may pass, and grey where it is paused.
  */
 export function flowPicture(flow, narrow, href) {
     const types = flow.types.map((type) => ({...type, flow: 0}));
-    const targets = flow.subscriptions.map((one) => ({...one, flow: 0}))
-        .filter((one) => one.types.length > 0);
+    const targets = byHeight(flow.subscriptions.filter((one) => one.types.length > 0)
+        .map((one) => ({...one, flow: 0, state: one.state === 'catching_up' && one.rate === 0 ? 'standing' : one.state})));
     const links = [];
     for (const target of targets) {
         for (const index of target.types) {
@@ -156,24 +163,21 @@ export function flowPicture(flow, narrow, href) {
     const right = width - (narrow ? 118 : 220);
     const height = Math.max(stack(types, scale, narrow ? 20 : 18), stack(targets, scale, narrow ? 20 : 18));
     const shares = new Map(types.map((type) => [type, links.filter((l) => l.type === type).length]));
-    const length = narrow ? 15 : 30;
     return h('svg', {class: 'flow', viewBox: `0 0 ${width} ${height + 4}`, role: 'img',
         'aria-label': 'Which types of events go to which subscriptions'},
     links.map((link) => ribbon(link, shares.get(link.type), scale, left, right)),
     types.map((type) => h('g', {},
         h('rect', {class: 'node', x: left - 6, y: type.y, width: 6, height: type.height, rx: 2}),
-        label(left - 14, type, 'end', shorten(type.name, length), `${rate(type.rate)}/s`, narrow))),
+        label(left - 14, type, 'end', `${rate(type.rate)}/s`, left - 14, narrow))),
     targets.map((target) => h('g', {},
         h('rect', {class: `node ${styleOf(target)}`, x: right, y: target.y, width: 6,
             height: target.height, rx: 2}),
         h('a', {svg: true, href: href(target.name), tabindex: '-1'},
-            label(right + 14, target, 'start', shorten(target.name, length),
-                words[target.state] || `${rate(target.rate)}/s`, narrow)))));
+            label(right + 14, target, 'start', words[target.state] || `${rate(target.rate)}/s`,
+                width - right - 14, narrow)))));
 }
 
-function styleOf(target) {
-    return still.has(target.state) ? 'bad' : target.state === 'paused' ? 'paused' : '';
-}
+const styleOf = (target) => styles[target.state] || '';
 
 function ribbon(link, share, scale, left, right) {
     const from = Math.max(link.rate * scale / share, 1.2);
@@ -185,7 +189,7 @@ function ribbon(link, share, scale, left, right) {
     link.target.used += link.rate * scale;
     const style = styleOf(link.target);
     if (style) {
-        return h('path', {class: `ribbon ${style}`, 'stroke-width': Math.max(from, 3).toFixed(1),
+        return h('path', {class: `ribbon ${style}`, 'stroke-width': Math.max(from, 2).toFixed(1),
             d: `M${left},${(a + from / 2).toFixed(1)}C${middle},${(a + from / 2).toFixed(1)} ` +
                `${middle},${(b + to / 2).toFixed(1)} ${right},${(b + to / 2).toFixed(1)}`});
     }
@@ -195,7 +199,12 @@ function ribbon(link, share, scale, left, right) {
            `${left},${(a + from).toFixed(1)}Z`});
 }
 
-function label(x, node, anchor, name, figure, narrow) {
+const LETTER = 7.2; /* how wide a letter is, about */
+
+/* The name and the figure of a node, the name as long as there is room for. */
+function label(x, node, anchor, figure, room, narrow) {
+    const letters = Math.floor(room / LETTER);
+    const name = shorten(node.name, Math.max(6, narrow ? letters : letters - figure.length - 1));
     const y = node.y + node.height / 2 + (narrow ? -1 : 4);
     return h('text', {x, y, 'text-anchor': anchor}, name + (narrow ? '' : ' '),
         h('tspan', narrow ? {class: 'soft', x, dy: 12} : {class: 'soft'}, figure));

@@ -4,11 +4,21 @@
 import {h} from './dom.js';
 import {cell, DASH, inert, number, plural, time} from './format.js';
 import * as dialogs from './dialogs.js';
+import {moreButton, readList} from './lists.js';
 import {get, getText, post, send} from './server.js';
 import {facts} from './subscriptions.js';
 import {attemptTable, payloadBox} from './events.js';
 
-const filterNames = ['subscription', 'type', 'error'];
+const filterNames = ['subscription', 'type', 'error', 'reason'];
+const causes = {handler: 'the handler failed', undecodable: 'the handler could not understand the payload',
+    timeout: 'the handler did not return in time', transaction: 'what the handler wrote could not be kept',
+    process_died: 'its process died', lease_expired: 'its lease ended without an answer'};
+const reasons = {attempts: 'its attempts were used up', rejected: 'the handler rejected it',
+    decode: 'the handler could not understand it', no_handler: 'no pattern matched', lease: 'its last lease ended without an answer',
+    corrupt: 'the event is damaged'};
+
+/* Why an event has died, of one that has no error. */
+export const deadReason = (reason) => reasons[reason] || inert(reason);
 
 function conditions(filter) {
     const given = Object.fromEntries(filterNames.filter((name) => filter[name]).map((name) => [name, filter[name]]));
@@ -17,7 +27,8 @@ function conditions(filter) {
 
 function describe(filter) {
     return [filter.subscription ? `of ${inert(filter.subscription)}` : '', filter.type ? `of the type ${inert(filter.type)}` : '',
-        filter.error ? `with “${inert(filter.error).slice(0, 120)}”` : ''].filter(Boolean).join(' ');
+        filter.error ? `with “${inert(filter.error).slice(0, 120)}”` : '',
+        filter.reason ? `without an error (${deadReason(filter.reason)})` : ''].filter(Boolean).join(' ');
 }
 
 /* Retries all that match, so many a second, and shows how far it is. */
@@ -56,23 +67,28 @@ async function purgeDialog(page, filter) {
     });
 }
 
+/* The conditions that choose the dead letters of a group. */
+export const filterOf = ({subscription, error, reason}) => ({subscription, ...(error ? {error} : {reason})});
+
 function groupTable(page, groups) {
     return h('section', {}, h('h2', {}, 'By error'), h('div', {class: 'scroll'}, h('table', {},
         h('thead', {}, h('tr', {}, ['Error', 'Subscription'].map((t) => h('th', {scope: 'col'}, t)),
             h('th', {scope: 'col', class: 'n'}, 'Letters'), h('th', {scope: 'col', class: 'wide'}, 'First'),
             h('th', {scope: 'col', class: 'wide'}, 'Last'), h('th', {}))),
-        h('tbody', {}, groups.map((group) => h('tr', {key: `${group.subscription} ${group.error}`},
-            h('td', {class: 'wrap'}, h('a', {href: page.link('dead', '', {subscription: group.subscription, error: group.error})},
-                inert(group.error).slice(0, 240))),
-            h('td', {}, inert(group.subscription)), cell(number(group.count), 'bad'),
+        h('tbody', {}, groups.map((group) => h('tr', {key: `${group.subscription} ${group.error || group.reason}`},
+            h('td', {class: 'wrap'}, h('a', {href: page.link('dead', '', filterOf(group))},
+                group.error ? inert(group.error).slice(0, 240) : `no error: ${deadReason(group.reason)}`)),
+            h('td', {class: 'wrap'}, inert(group.subscription)), cell(number(group.count) + (group.partial ? '+' : ''), 'bad'),
             h('td', {class: 'wide'}, time(group.since)), h('td', {class: 'wide'}, time(group.last)),
-            h('td', {class: 'n'}, page.may('operator') && h('button', {on: {click: () => retryDialog(page, group)}}, 'Retry…'))))))));
+            h('td', {class: 'n'}, page.may('operator') && group.row &&
+                h('button', {on: {click: () => retryDialog(page, filterOf(group))}}, 'Retry…'))))))));
 }
 
 export const deadLetters = {
     title: 'Dead letters',
     live: {limit: 0},
-    async load(page) {
+    every: 5000,
+    load(page) {
         const params = new URLSearchParams({limit: '50'});
         for (const name of filterNames) {
             if (page.query[name]) {
@@ -82,11 +98,10 @@ export const deadLetters = {
         if (page.query.resolved) {
             params.set('resolved', 'true');
         }
-        page.local.params = params.toString();
-        return get(page.namespace, `dead-letters?${params}`);
+        return readList(page, `dead-letters?${params}`, page.data);
     },
     render(page) {
-        const {items, next} = page.data;
+        const {items} = page.data;
         const filter = Object.fromEntries(filterNames.map((name) => [name, page.query[name]]));
         const filtered = filterNames.some((name) => filter[name]);
         const groups = page.state.trouble.filter((item) => item.kind === 'dead');
@@ -94,14 +109,9 @@ export const deadLetters = {
         const submit = (e) => {
             e.preventDefault();
             const values = Object.fromEntries(new FormData(e.target));
-            page.setQuery({...values, resolved: values.resolved ? 'true' : ''});
+            page.setQuery({reason: '', ...values, resolved: values.resolved ? 'true' : ''});
             page.reload();
         };
-        const more = () => dialogs.act(async () => {
-            const answer = await get(page.namespace, `dead-letters?${page.local.params}&after=${next}`);
-            page.data = {...answer, items: [...items, ...answer.items]};
-            page.redraw();
-        });
         return [
             h('h1', {}, total ? plural(total, 'dead letter') : 'No dead letters'),
             h('p', {class: 'sub'}, 'Events whose last attempt failed. Each waits here until it is retried or resolved.'),
@@ -120,21 +130,23 @@ export const deadLetters = {
                     page.may('admin') && h('button', {class: 'quiet', on: {click: () => purgeDialog(page, filter)}},
                         filtered ? 'Delete these…' : 'Delete all…')),
                 items.length ? letterTable(page, items) : h('p', {class: 'soft'}, 'There are none.'),
-                next !== null && h('p', {class: 'pager'}, h('button', {on: {click: more}}, 'More'))),
+                moreButton(page, page.data)),
         ];
     },
 };
 
 function letterTable(page, items) {
     return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-        ['Event', 'Subscription', 'Error'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'n'}, 'Attempts'),
+        h('th', {scope: 'col'}, 'Event'), h('th', {scope: 'col', class: 'wide'}, 'Key'),
+        ['Subscription', 'Error'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'n wide'}, 'Attempts'),
         h('th', {scope: 'col'}, 'Died'))),
     h('tbody', {}, items.map((letter) => h('tr', {key: letter.dead_id},
         h('td', {class: 'name'}, h('a', {href: page.link('dead', letter.dead_id)}, inert(letter.event.type))),
-        h('td', {}, inert(letter.subscription)),
-        h('td', {class: 'wrap'}, inert(letter.error || letter.reason).slice(0, 200),
-            letter.resolved_at && h('span', {class: 'why'}, `resolved by ${inert(letter.resolved_by || 'somebody')}`)),
-        cell(number(letter.attempts)), h('td', {}, time(letter.failed_at)))))));
+        h('td', {class: 'mono wide wrap'}, letter.event.key === null ? DASH : inert(letter.event.key).slice(0, 80)),
+        h('td', {class: 'wrap'}, inert(letter.subscription)),
+        h('td', {class: 'wrap'}, letter.error ? inert(letter.error).slice(0, 200) : h('span', {class: 'soft'}, deadReason(letter.reason)),
+            letter.resolved_at && h('span', {class: 'why'}, `resolved by ${inert(letter.resolved_by || 'an unnamed user')}`)),
+        h('td', {class: 'n wide'}, number(letter.attempts)), h('td', {}, time(letter.failed_at)))))));
 }
 
 /* ---- One --------------------------------------------------------------------------------------- */
@@ -183,8 +195,9 @@ export const deadLetter = {
             h('p', {class: 'path'}, h('a', {href: page.link('dead')}, 'Dead letters')),
             h('h1', {class: 'mono-title'}, inert(letter.event.type)),
             h('p', {class: 'sub'}, h('a', {href: page.link('subscriptions', letter.subscription)}, inert(letter.subscription)),
-                ' gave it up ', time(letter.failed_at), ` after ${plural(letter.attempts, 'attempt')}: `,
-                h('q', {}, inert(letter.error || letter.reason))),
+                ' gave it up at ', time(letter.failed_at),
+                letter.attempts ? ` after ${plural(letter.attempts, 'attempt')}: ` : ' without an attempt: ',
+                letter.error ? h('q', {}, inert(letter.error)) : `${deadReason(letter.reason)}.`),
             !letter.resolved_at && page.may('operator') && h('div', {class: 'actions left'},
                 h('button', {class: 'primary', on: {click: retry}}, 'Retry'),
                 h('button', {on: {click: () => editDialog(page, payload)}}, 'Edit and retry…'),
@@ -193,8 +206,8 @@ export const deadLetter = {
                 ['Event', h('a', {href: page.link('event', letter.event.id)}, h('code', {}, letter.event.id))],
                 ['Position', number(letter.event.position)],
                 ['Key', letter.event.key === null ? DASH : h('code', {}, inert(letter.event.key))],
-                ['Reason', inert(letter.reason), letter.cause ? `, ${inert(letter.cause)}` : ''],
-                letter.resolved_at && ['Resolved', time(letter.resolved_at), ` by ${inert(letter.resolved_by || 'somebody')}`,
+                ['Reason', deadReason(letter.reason), letter.cause && letter.reason !== 'rejected' ? `; ${causes[letter.cause] || inert(letter.cause)}` : ''],
+                letter.resolved_at && ['Resolved', time(letter.resolved_at), ` by ${inert(letter.resolved_by || 'an unnamed user')}`,
                     letter.resolved_note ? `: ${inert(letter.resolved_note)}` : ''],
             ]),
             h('section', {}, h('h2', {}, 'Payload'), payloadBox(page, payload)),

@@ -2,11 +2,13 @@
  * events.js - one event and where it went, searching events, publishing one.
  */
 import {h} from './dom.js';
-import {bytes, clock, DASH, inert, inertLines, now, number, plural, time} from './format.js';
+import {bytes, clock, DASH, inert, inertLines, now, number, plural, sentence, time} from './format.js';
 import * as dialogs from './dialogs.js';
+import {readList, readMore} from './lists.js';
 import {get, getText, post, send} from './server.js';
 import {facts} from './subscriptions.js';
 
+const EXPLAINED = 4;
 const SHOWN = 65536; /* characters of a payload that are shown at once */
 
 /* A payload byte for byte; of a long one the beginning, and the rest when it is asked for. */
@@ -47,33 +49,52 @@ function wordsOf(state, page) {
         return ['cancelled', state.cancelled_by ? ` by ${inert(state.cancelled_by)}` : '',
             state.cancel_reason ? `: ${inert(state.cancel_reason)}` : ''];
     default:
-        return [endings[state.state] || state.state, failed];
+        return [endings[state.state] || state.state, failed, state.why ? [': ', sentence(state.why)] : ''];
     }
 }
 
 const dots = {done: 'good', dead: 'bad', processing: 'accent', retrying: 'slow', held: 'slow', pending: 'slow',
     cancelled: 'paused', not_for_it: 'paused'};
 
-/* One line per subscription; attempts stand where they were on the time axis. */
-function timeline(event, page) {
+const LANES = 40; /* that are shown at once */
+const order = ['dead', 'retrying', 'processing', 'held', 'pending', 'cancelled', 'done'];
+
+/* The subscriptions that it is for; if there are many, those first of which there is something to say. */
+function lanesOf(event, page) {
     const states = event.states.filter((state) => state.state !== 'not_for_it');
+    if (states.length <= LANES || page.local.allLanes) {
+        return {states, hidden: 0};
+    }
+    states.sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
+    return {states: states.slice(0, LANES), hidden: states.length - LANES};
+}
+
+/* One line per subscription; attempts stand where they were on the time axis. When an event was done is not kept:
+ * its mark is hollow, and stands behind the last attempt that failed. */
+function timeline(event, page) {
+    const {states, hidden} = lanesOf(event, page);
     const from = Date.parse(event.entered_at);
     const times = states.flatMap((state) => [...attemptsOf(state).map((a) => a.at), Date.parse(state.next_attempt_at),
         Date.parse(state.since)]).filter((at) => at > from);
-    const open = states.some((state) => ['pending', 'retrying', 'held', 'processing'].includes(state.state));
-    const to = Math.max(from + 1000, ...times, open ? Math.min(now(), from + 60000) : 0);
+    const open = states.some((state) => isOpen(state));
+    const last = Math.max(from, ...times);
+    const room = last > from ? (last - from) * 1.2 : 60000; /* for what waits, behind the last that is known */
+    const to = Math.max(from + 1000, last, open ? Math.min(now(), from + room) : 0);
     const x = (at) => Math.min(100, Math.max(0, (at - from) / (to - from) * 100));
+    const ends = [clock(from), '+' + length((to - from) / 2000), '+' + length((to - from) / 1000)];
     return h('div', {class: 'timeline'},
         states.map((state) => h('div', {class: 'lane', key: state.subscription},
             h('div', {class: 'who'}, h('span', {class: `dot ${dots[state.state]}`, 'aria-hidden': 'true'}),
-                h('a', {href: page.link('subscriptions', state.subscription)}, inert(state.subscription)),
-                h('small', {}, wordsOf(state, page))),
+                h('a', {href: page.link('subscriptions', state.subscription)}, inert(state.subscription))),
             h('svg', {class: 'track', viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true'},
-                track(state, x, to)),
-            cancelButton(state, event, page))),
-        h('div', {class: 'lane ends', 'aria-hidden': 'true'}, h('div', {class: 'who'}),
-            h('div', {class: 'axis-ends'}, h('span', {}, clock(from)), h('span', {}, '+' + length((to - from) / 1000)))));
+                h('line', {class: 'axis', x1: 0, x2: 100, y1: 5, y2: 5}), track(state, x, to)),
+            h('div', {class: 'said'}, wordsOf(state, page), cancelButton(state, event, page)))),
+        h('div', {class: 'lane ends', 'aria-hidden': 'true'}, h('span'), ends.map((text) => h('span', {}, text))),
+        hidden > 0 && h('p', {class: 'pager'}, `${plural(hidden, 'other subscription')}`,
+            h('button', {on: {click: () => { page.local.allLanes = true; page.redraw(); }}}, 'Show them')));
 }
+
+const isOpen = (state) => ['pending', 'retrying', 'held', 'processing'].includes(state.state);
 
 function length(seconds) {
     return seconds < 120 ? `${seconds.toFixed(seconds < 10 ? 1 : 0)} s` : `${number(seconds / 60)} min`;
@@ -93,14 +114,13 @@ function track(state, x, to) {
         const since = state.since ? x(Date.parse(state.since)) : 0;
         marks.push(h('rect', {class: 'mark accent', x: since, y: 2, width: Math.max(2.4, 100 - since), height: 6}));
     } else if (state.state === 'done') {
-        marks.push(h('rect', {class: 'mark good', x: last ? Math.min(x(last) + 3, 97) : 0, y: 2, width: 2.4, height: 6}));
+        marks.push(h('rect', {class: 'mark done', x: last ? Math.min(x(last) + 3, 97) : 0.4, y: 2, width: 2.4, height: 6}));
     }
     return marks;
 }
 
 function cancelButton(state, event, page) {
-    const can = page.may('operator') && ['pending', 'retrying', 'held', 'processing'].includes(state.state);
-    return h('div', {class: 'n'}, can && h('button', {on: {
+    return page.may('operator') && isOpen(state) && [' ', h('button', {class: 'link', on: {
         click: () => dialogs.form(`Cancel it for ${inert(state.subscription)}?`, {
             words: 'It is settled without a handler, and does not come again.',
             fields: [{name: 'reason', label: 'Reason'}],
@@ -112,7 +132,7 @@ function cancelButton(state, event, page) {
                 page.reload();
             },
         }),
-    }}, 'Cancel…'));
+    }}, 'Cancel…')];
 }
 
 export function attemptTable(attempts) {
@@ -123,13 +143,27 @@ export function attemptTable(attempts) {
         h('td', {class: 'wrap'}, inert(attempt.error || DASH)))))));
 }
 
+/* Why it waits: what the library says of the first subscriptions for which it does. */
+async function explain(page, states) {
+    const waiting = states.filter((state) => state.state === 'pending').slice(0, EXPLAINED);
+    await Promise.all(waiting.map(async (state) => {
+        try {
+            state.why = (await get(page.namespace, `subscriptions/${encodeURIComponent(state.subscription)}`)).not_moving;
+        } catch (error) {
+            /* It has just been removed. */
+        }
+    }));
+}
+
 export const event = {
     title: 'Event',
     live: {limit: 0},
     every: 3000,
     async load(page) {
         const path = `events/${encodeURIComponent(page.id)}`;
-        const [one, payload] = await Promise.all([get(page.namespace, path), getText(page.namespace, `${path}/payload`)]);
+        const [one, payload] = await Promise.all([get(page.namespace, path),
+            page.data ? page.data.payload : getText(page.namespace, `${path}/payload`)]);
+        await explain(page, one.states);
         return {one, payload};
     },
     render(page) {
@@ -170,6 +204,25 @@ export function eventTable(items, page) {
         h('td', {}, time(one.entered_at)), h('td', {class: 'n wide'}, bytes(one.payload_bytes)))))));
 }
 
+function stopLooking(page) {
+    page.local.looking = false;
+    page.redraw();
+}
+
+/* Reads the log backwards until as many events more are found as the page shows at once, or the reader stops it. */
+async function lookBack(page) {
+    const list = page.data;
+    const wanted = list.items.length + 50;
+    page.local.looking = true;
+    while (page.local.looking && page.data === list && page.isShown() && list.next !== null && list.items.length < wanted) {
+        await dialogs.act(() => readMore(page, list, 'before').catch((error) => {
+            page.local.looking = false;
+            throw error;
+        }));
+    }
+    stopLooking(page);
+}
+
 export const search = {
     title: 'Search',
     live: {limit: 0},
@@ -180,10 +233,14 @@ export const search = {
                 params.set(name, page.query[name]);
             }
         }
-        return get(page.namespace, `search?${params}`);
+        const list = await readList(page, `search?${params}`);
+        if (!list.items.length && list.next !== null) {
+            setTimeout(() => lookBack(page), 0); /* when this is what the page shows */
+        }
+        return list;
     },
     render(page) {
-        const {items, next} = page.data;
+        const list = page.data;
         const submit = (e) => {
             e.preventDefault();
             const values = Object.fromEntries(new FormData(e.target));
@@ -197,17 +254,6 @@ export const search = {
                 page.reload();
             }
         };
-        const further = () => dialogs.act(async () => {
-            const params = new URLSearchParams({limit: '50', before: next});
-            for (const name of ['type', 'key']) {
-                if (page.query[name]) {
-                    params.set(name, page.query[name]);
-                }
-            }
-            const more = await get(page.namespace, `search?${params}`);
-            page.data = {...more, items: [...items, ...more.items]};
-            page.redraw();
-        });
         const filtered = page.query.type || page.query.key;
         return [
             h('h1', {}, 'Search'),
@@ -218,10 +264,12 @@ export const search = {
                 h('label', {}, 'Key ', h('input', {name: 'key', type: 'search', value: page.query.key || ''})),
                 h('button', {class: 'primary'}, 'Search'),
                 page.may('operator') && h('button', {type: 'button', on: {click: () => publishDialog(page)}}, 'Publish…')),
-            items.length ? eventTable(items, page)
-                : h('p', {class: 'soft'}, filtered ? 'None among the newest events.' : 'The log is empty.'),
-            next !== null && h('p', {class: 'pager'}, h('button', {on: {click: further}}, 'Look further back'),
-                `down to position ${number(Number(next))}`),
+            list.items.length ? eventTable(list.items, page) : !page.local.looking &&
+                h('p', {class: 'soft'}, list.next !== null ? 'None so far.' : filtered ? 'The log has none.' : 'The log is empty.'),
+            list.next !== null && h('p', {class: 'pager', role: 'status'},
+                h('button', {on: {click: () => page.local.looking ? stopLooking(page) : lookBack(page)}},
+                    page.local.looking ? 'Stop' : 'Look further back'),
+                `${page.local.looking ? 'Looking through the log, so far d' : 'D'}own to position ${number(Number(list.next))}.`),
         ];
     },
 };

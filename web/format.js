@@ -131,13 +131,19 @@ export function time(text, exact) {
         clock(Date.parse(text), exact));
 }
 
+/* A sentence of the library, which writes times in UTC: they are shown as all others. */
+export function sentence(text) {
+    return String(text).split(/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/)
+        .map((part, i) => i % 2 ? time(part) : inert(part));
+}
+
 /* A number of a table: zeros and dashes are faint. */
 export function cell(text, style) {
     const faint = text === '0' || text === DASH || text === '0.0 s';
     return h('td', {class: 'n ' + (faint ? 'zero' : style || '')}, text);
 }
 
-/* What somebody else has written, on one line: control characters, and those that change the
+/* A text that another program or person has written, on one line: control characters, and those that change the
  * direction of what follows, are shown as what they are. */
 export function inert(text) {
     return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,

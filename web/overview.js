@@ -2,22 +2,30 @@
  * overview.js - is all well? A sentence, what needs a person, charts, subscriptions, the flow.
  */
 import {h} from './dom.js';
-import {age, ageOf, atLeast, cell, DASH, inert, number, numberWord, plural, quote, rate, span, time}
+import {age, ageOf, atLeast, cell, DASH, inert, number, numberWord, plural, quote, rate, sentence, span, time}
     from './format.js';
 import {chart, flowPicture, spark} from './charts.js';
 import * as dialogs from './dialogs.js';
 import {post} from './server.js';
-import {retryDialog} from './dead.js';
+import {deadReason, filterOf, retryDialog} from './dead.js';
 
 /* ---- States ------------------------------------------------------------------------------------ */
 
 const stateWords = {
     no_worker: 'not moving', owner_dead: 'not moving', breaker: 'breaker open', blocked: 'blocked',
-    retrying: 'retrying', held_back: 'held back', catching_up: 'catching up', moving: 'moving',
-    paused: 'paused', up_to_date: 'up to date',
+    retrying: 'retrying', held_back: 'held back', standing: 'standing still', falling_behind: 'falling behind',
+    catching_up: 'catching up', moving: 'moving', paused: 'paused', up_to_date: 'up to date',
 };
 const badStates = new Set(['no_worker', 'owner_dead', 'breaker', 'blocked']);
-const slowStates = new Set(['retrying', 'held_back', 'catching_up']);
+const slowStates = new Set(['retrying', 'held_back', 'standing', 'falling_behind', 'catching_up']);
+
+/* One that is behind and takes no further events stands still, although the library has no reason. */
+function stateOf(row) {
+    if (row.state !== 'catching_up') {
+        return row.state;
+    }
+    return row.now_rate === 0 ? 'standing' : row.nearer === null ? 'falling_behind' : 'catching_up';
+}
 
 export function styleOf(row) {
     if (badStates.has(row.state) && (row.pending > 0 || row.retrying > 0 || row.state !== 'no_worker')) {
@@ -26,12 +34,12 @@ export function styleOf(row) {
     if (row.dead > 0) {
         return 'bad';
     }
-    return slowStates.has(row.state) ? 'slow' : row.state === 'paused' ? 'paused' : 'good';
+    return slowStates.has(stateOf(row)) ? 'slow' : row.state === 'paused' ? 'paused' : 'good';
 }
 
 /* The library's sentence, without what the state says already. */
 function shortReason(reason) {
-    return inert(reason).replace(/^no worker is running for it: .*/, 'no worker is running');
+    return sentence(reason.replace(/^no worker is running for it: .*/, 'no worker is running'));
 }
 
 /* How long until it has caught up, in seconds; null: it does not, or that is not known. */
@@ -42,24 +50,30 @@ function untilDone(row) {
 /* What stands below the state. */
 export function reasonOf(row) {
     if (row.state === 'paused') {
-        return ['by ', inert(row.paused_by || 'somebody'), ' since ', time(row.paused_at),
+        return ['by ', inert(row.paused_by || 'an unnamed user'), ' since ', time(row.paused_at),
             row.paused_reason ? `: ${quote(row.paused_reason)}` : ''];
+    }
+    if (row.blocked > 0 && !badStates.has(row.state)) {
+        return [plural(row.blocked, 'key waits', 'keys wait'), ' behind dead letters'];
     }
     if (row.dead > 0 && !badStates.has(row.state)) {
         return [plural(row.dead, 'event has died', 'events have died')];
     }
     if (row.state === 'catching_up') {
         const rest = untilDone(row);
-        return [`${span(ageOf(row.oldest_waiting))} behind`, rest ? `, done in about ${span(rest)}` : ''];
+        return [`${span(ageOf(row.oldest_waiting))} behind`, rest ? `, done in about ${span(rest)}` : '',
+            stateOf(row) === 'standing' && row.in_flight ? `; ${number(row.in_flight)} in hand, and no others are taken` : ''];
     }
     return row.not_moving ? [shortReason(row.not_moving)] : null;
 }
 
-export function stateCell(row) {
+export function stateWord(row) {
+    return h('span', {class: 'word'}, h('span', {class: `dot ${styleOf(row)}`, 'aria-hidden': 'true'}), stateWords[stateOf(row)]);
+}
+
+function stateCell(row) {
     const reason = reasonOf(row);
-    return h('td', {class: 'state'},
-        h('span', {class: 'word'}, h('span', {class: `dot ${styleOf(row)}`, 'aria-hidden': 'true'}), stateWords[row.state]),
-        reason && h('span', {class: 'why'}, reason));
+    return h('td', {class: 'state'}, stateWord(row), reason && h('span', {class: 'why'}, reason));
 }
 
 /* ---- The table of subscriptions ---------------------------------------------------------------- */
@@ -96,6 +110,11 @@ function subscriptionRow(row, page) {
 
 const name = (text) => h('b', {}, inert(text));
 
+/* To the page of a subscription, unless this is it. */
+function showLink(row, page) {
+    return page.id !== row.name && h('a', {class: 'button', href: page.link('subscriptions', row.name)}, 'Show');
+}
+
 function waiting(row) {
     if (row.pending > 0 || row.pending_more) {
         return [row.pending_more ? `At least ${plural(row.pending, 'event waits', 'events wait')}`
@@ -122,14 +141,30 @@ export function howToStart(row, page) {
         'On a machine that reaches the database, with HOLDFAST_URL set to it:', lines);
 }
 
+const severalWords = {no_worker: 'have no worker', owner_dead: 'have lost their worker, and no other has taken over',
+    breaker: 'have an open breaker', retrying: 'wait to try again', catching_up: 'are more than five minutes behind',
+    blocked: 'stand still: all that is left waits behind dead letters'};
+
+/* Many subscriptions with the same trouble; item.row is the one whose oldest event waits longest. */
+function severalLine(item, page) {
+    const row = item.row;
+    return {
+        words: [h('b', {}, `${number(item.count)} subscriptions`), ' ',
+            severalWords[row.state] || 'have keys that wait behind dead letters', '.'],
+        more: ['One of them is ', h('a', {href: page.link('subscriptions', row.name)}, inert(row.name)),
+            row.oldest_waiting ? [', whose oldest event waits since ', time(row.oldest_waiting)] : '', '.'],
+        remedies: [h('a', {class: 'button', href: page.link('subscriptions', '', {only: 'attention'})}, 'Show')],
+    };
+}
+
 function stillLine(item, page) {
     const row = item.row;
-    const open = h('a', {class: 'button', href: page.link('subscriptions', row.name)}, 'Show');
+    const open = showLink(row, page);
     const since = row.oldest_waiting && Date.parse(row.oldest_waiting) < Date.parse(item.since)
         ? row.oldest_waiting : item.since;
     const lasted = span(ageOf(since));
     const reason = row.state === 'no_worker' && row.mode !== 'shared'
-        ? 'no worker is running for it' : inert(row.not_moving);
+        ? 'no worker is running for it' : sentence(row.not_moving);
     return {
         words: [name(row.name), row.state === 'retrying' ? ' waits to try again: ' : ` has not moved for ${lasted}: `,
             reason, '.'],
@@ -141,20 +176,23 @@ function stillLine(item, page) {
 
 function deadLine(item, page) {
     const count = `${number(item.count)}${item.partial ? '+' : ''}`;
-    const attempts = item.attempts_min === item.attempts_max
-        ? `after ${plural(item.attempts_max, 'attempt')}`
-        : `after ${item.attempts_min} to ${plural(item.attempts_max, 'attempt')}`;
+    const {attempts_min: least, attempts_max: most} = item;
+    const attempts = most === 0 ? 'without an attempt' : least === most ? `after ${plural(most, 'attempt')}`
+        : `after ${least} to ${plural(most, 'attempt')}`;
+    const filter = filterOf(item);
+    const why = item.error ? [item.count === 1 ? ': ' : ' with one error: ', h('q', {}, inert(item.error).slice(0, 200))]
+        : [' without an error: ', deadReason(item.reason), '.'];
     return {
-        words: [name(item.subscription), ` has ${count} dead letter${item.count === 1 ? '' : 's with one error'}: `,
-            h('q', {}, inert(item.error).slice(0, 200))],
-        more: item.count === 1 ? ['At ', time(item.last), `, ${attempts}.`]
+        words: [name(item.subscription), ` has ${count} dead letter${item.count === 1 ? '' : 's'}`, why],
+        more: [item.count === 1 ? ['At ', time(item.last), `, ${attempts}.`]
             : ['Since ', time(item.since), ', the last at ', time(item.last), `, all ${attempts}.`],
+        !item.row ? ' The subscription is not there any more.' : item.row.blocked > 0
+            ? ` ${plural(item.row.blocked, 'key waits', 'keys wait')} behind such letters, with ${plural(item.row.held, 'event')}.` : ''],
         remedies: [
-            page.may('operator') && h('button', {class: 'primary', on: {
-                click: () => retryDialog(page, {subscription: item.subscription, error: item.error}),
+            page.may('operator') && item.row && h('button', {class: 'primary', on: {
+                click: () => retryDialog(page, filter),
             }}, `Retry ${count}…`),
-            h('a', {class: 'button', href: page.link('dead', '', {subscription: item.subscription, error: item.error})},
-                'Show'),
+            h('a', {class: 'button', href: page.link('dead', '', filter)}, 'Show'),
         ],
     };
 }
@@ -163,16 +201,21 @@ const lines = {
     still: stillLine,
     dead: deadLine,
     blocked: (item, page) => ({
-        words: [`${plural(item.count, 'key')} of `, name(item.row.name),
-            item.count === 1 ? ' waits behind a dead letter.' : ' wait behind dead letters.'],
-        more: [plural(item.row.held, 'event is', 'events are'), ' held until the dead letter is retried or resolved.'],
-        remedies: [h('a', {class: 'button', href: page.link('subscriptions', item.row.name)}, 'Show')],
+        words: [`${plural(item.row.blocked, 'key')} of `, name(item.row.name),
+            item.row.blocked === 1 ? ' waits behind a dead letter.' : ' wait behind dead letters.'],
+        more: [plural(item.row.held, 'event is', 'events are'), ' held until ',
+            item.row.blocked === 1 ? 'it is' : 'they are', ' retried or resolved.'],
+        remedies: [
+            page.may('operator') && item.row.dead > 0 && h('button', {class: 'primary', on: {
+                click: () => retryDialog(page, {subscription: item.row.name}),
+            }}, `Retry ${number(item.row.dead)}…`),
+            showLink(item.row, page)],
     }),
     held_back: (item, page) => ({
         words: [name(item.row.name), item.count > 1 ? ` and ${plural(item.count - 1, 'other')}` : '', ': ',
-            inert(item.row.not_moving), '.'],
+            sentence(item.row.not_moving), '.'],
         more: ['Since ', time(item.since), '.'],
-        remedies: [h('a', {class: 'button', href: page.link('subscriptions', item.row.name)}, 'Show')],
+        remedies: [showLink(item.row, page)],
     }),
     behind: (item, page) => {
         const rest = untilDone(item.row);
@@ -180,7 +223,7 @@ const lines = {
             words: [name(item.row.name), ` is ${span(ageOf(item.row.oldest_waiting))} behind`,
                 rest ? `, and will have caught up in about ${span(rest)}.` : ', and comes no nearer.'],
             more: waiting(item.row),
-            remedies: [h('a', {class: 'button', href: page.link('subscriptions', item.row.name)}, 'Show')],
+            remedies: [showLink(item.row, page)],
         };
     },
     later: (item, page) => overdue(item, page, 'event for later is', 'events for later are'),
@@ -205,22 +248,27 @@ function overdue(item, page, one, many) {
     };
 }
 
-function troubleList(state, page) {
-    if (!state.trouble.length) {
+const TROUBLE_SHOWN = 8; /* lines; the rest when it is asked for */
+
+export function troubleList(items, total, page) {
+    if (!items.length) {
         return null;
     }
+    const shown = page.local.allTrouble ? items : items.slice(0, TROUBLE_SHOWN);
+    const more = total - shown.length;
     return h('ul', {class: 'trouble', 'aria-label': 'What needs attention'},
-        state.trouble.map((item) => {
-            const line = lines[item.kind](item, page);
-            const of = item.row ? item.row.name : item.subscription || item.node || '';
-            return h('li', {key: `${item.kind} ${of} ${item.error || ''}`},
+        shown.map((item) => {
+            const several = item.row && item.count > 1 && !['held_back', 'dead'].includes(item.kind);
+            const line = (several ? severalLine : lines[item.kind])(item, page);
+            const of = several ? item.row.state : item.subscription || item.node || (item.row ? item.row.name : '');
+            return h('li', {key: `${item.kind} ${of} ${item.error || item.reason || ''}`},
                 h('span', {class: `dot ${item.bad ? 'bad' : 'slow'}`, 'aria-hidden': 'true'}),
                 h('div', {class: 'words'}, line.words, line.more && h('small', {}, line.more)),
                 h('div', {class: 'remedies'}, line.remedies));
         }),
-        state.trouble_total > state.trouble.length &&
-            h('li', {}, h('span'), h('div', {class: 'words'},
-                `… and ${plural(state.trouble_total - state.trouble.length, 'more thing')}.`)));
+        more > 0 && h('li', {key: 'more'}, h('span'), h('div', {class: 'words soft'}, `… and ${plural(more, 'more thing')}.`),
+            h('div', {class: 'remedies'}, shown.length < items.length &&
+                h('button', {on: {click: () => { page.local.allTrouble = true; page.redraw(); }}}, 'Show them'))));
 }
 
 /* ---- The page ---------------------------------------------------------------------------------- */
@@ -252,8 +300,7 @@ function subline(state) {
     const waits = totals.oldest_unpaused ? `the oldest waits ${age(ageOf(totals.oldest_unpaused))}`
         : 'nothing waits';
     const moving = totals.published === null ? '' : `${rate(totals.published)} events a second, `;
-    const text = state.trouble_total ? `Everything else moves: ${moving.replace(/, $/, '')}.`
-        : `${moving}${waits}.`;
+    const text = `${moving}${waits}.`;
     return [text.charAt(0).toUpperCase() + text.slice(1),
         totals.paused ? ` ${plural(totals.paused, 'subscription is paused', 'subscriptions are paused')}.` : ''];
 }
@@ -264,20 +311,21 @@ export function charts(state, page) {
     const from = to - page.range * 1000;
     const totals = state.totals;
     const column = (index) => points.map((point) => [point[0], point[index]]);
-    const dead = column(4);
+    const died = column(5);
     const oldest = totals.oldest_unpaused ? ageOf(totals.oldest_unpaused) : 0;
     const common = {from, to, redraw: page.redraw};
     return h('section', {class: 'charts', 'aria-label': 'Charts'},
         chart(column(1), {...common, key: 'published', label: 'Published', value: rate(totals.published),
-            unit: 'a second', show: rate}),
+            unit: 'a second', of: 'a second', show: rate}),
         chart(column(2), {...common, key: 'delivered', label: 'Delivered', value: rate(totals.delivered),
-            unit: 'a second', show: rate}),
+            unit: 'a second', of: 'a second', show: rate}),
         chart(column(3), {...common, key: 'oldest', label: 'Oldest waiting',
             value: totals.oldest_unpaused ? age(oldest) : DASH,
             unit: totals.oldest_unpaused ? inert(totals.oldest_subscription) : 'nothing waits', show: age,
             style: oldest > 60 ? 'bad' : ''}),
-        chart(dead, {...common, key: 'dead', label: 'Dead letters', value: number(totals.dead),
-            unit: totals.dead ? 'open' : '', show: number, style: totals.dead > 0 ? 'bad' : ''}));
+        chart(died, {...common, key: 'died', label: 'Dead letters', value: number(totals.dead),
+            unit: totals.died > 0 ? `open, ${rate(totals.died)} a second` : 'open', of: 'a second', show: rate,
+            style: died.some((point) => point[1] > 0) ? 'bad' : ''}));
 }
 
 export function flowSection(state, page, title) {
@@ -299,7 +347,7 @@ export const overview = {
         return [
             h('h1', {'aria-live': 'polite'}, headline(state)),
             h('p', {class: 'sub'}, subline(state)),
-            troubleList(state, page),
+            troubleList(state.trouble, state.trouble_total, page),
             charts(state, page),
             h('section', {}, h('h2', {}, 'Subscriptions'),
                 !state.rows ? null : rows.length ? subscriptionTable(rows, page) : emptySubscriptions(page),

@@ -158,14 +158,16 @@ export function parseExact(text) {
 /*
  * One connection for a page. `state` has what came last: totals, trouble, rows with their sparks,
  * the points of the charts. A connection that ends is made again; since when there is none is said
- * in lostAt.
+ * in lostAt, and if the server refuses one, its sentence is in refusal.
  */
 export class Live {
     constructor(changed) {
         this.changed = changed;
         this.state = null;
         this.lostAt = null;
+        this.refusal = null;
         this.lastAt = 0; /* when the last message came, by performance.now() */
+        this.broken = false; /* the connection has ended, and no message has come since */
         this.sparks = new Map();
         this.url = null;
         this.retry = 0;
@@ -188,6 +190,7 @@ export class Live {
             this.namespace = namespace;
             this.range = String(params.range);
             this.state = null;
+            this.refusal = null;
             this.sparks.clear();
         }
         this.rangeMs = (params.range || 0) * 1000;
@@ -219,26 +222,41 @@ export class Live {
             }
         });
         source.onerror = () => {
-            if (source === this.source && source.readyState === EventSource.CLOSED) {
+            if (source !== this.source) {
+                return;
+            }
+            this.broken = true;
+            if (source.readyState === EventSource.CLOSED) {
                 this.again();
             }
         };
     }
 
-    /* The server has refused: perhaps the session has ended. */
+    /* The server has refused: perhaps the session has ended, or the namespace was removed. A stream
+     * does not tell the reason, so the same is asked for once without a stream. */
     again() {
         this.close();
+        const url = this.url;
         this.retry = setTimeout(async () => {
+            let refusal = null;
             try {
                 await loadSession();
                 if (session.login && !session.actor) {
                     onLoggedOut();
                     return;
                 }
+                await request('GET', url);
             } catch (error) {
-                /* It does not answer: try again. */
+                refusal = error.status ? error : null;
             }
-            if (this.url) {
+            if (url !== this.url) {
+                return;
+            }
+            this.refusal = refusal;
+            if (refusal) {
+                this.changed();
+                this.again();
+            } else {
                 this.open();
             }
         }, 1500);
@@ -249,8 +267,10 @@ export class Live {
         const before = this.state;
         this.lastAt = performance.now();
         this.lostAt = null;
+        this.broken = false;
+        this.refusal = null;
         if (message.at) {
-            setClock(Date.parse(message.at));
+            setClock(Date.parse(message.at) + (message.age_ms || 0));
         }
         if (!message.points && before) {
             message.points = before.points;
@@ -275,7 +295,7 @@ export class Live {
         }
         const totals = message.totals;
         const oldest = totals.oldest_unpaused ? (at - Date.parse(totals.oldest_unpaused)) / 1000 : 0;
-        points.push([at, totals.published, totals.delivered, oldest, totals.dead]);
+        points.push([at, totals.published, totals.delivered, oldest, totals.dead, totals.died]);
         while (points.length && points[0][0] < at - this.rangeMs) {
             points.shift();
         }
@@ -285,7 +305,7 @@ export class Live {
     look() {
         const period = this.state ? this.state.period_ms : 1000;
         const silent = performance.now() - Math.max(this.lastAt, this.openedAt || 0);
-        if (this.url && silent > Math.max(4000, 3 * period)) {
+        if (this.url && silent > (this.broken ? 4000 : Math.max(4000, 3 * period))) {
             if (this.lostAt === null) {
                 this.lostAt = Date.now() - silent;
             }

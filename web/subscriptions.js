@@ -2,21 +2,14 @@
  * subscriptions.js - all subscriptions, and one of them.
  */
 import {h} from './dom.js';
-import {age, atLeast, cell, inert, number, plural, rate, time} from './format.js';
+import {age, atLeast, cell, inert, number, plural, rate, sentence, time} from './format.js';
 import {chart} from './charts.js';
 import * as dialogs from './dialogs.js';
+import {pager} from './lists.js';
 import {get, post, send} from './server.js';
-import {emptySubscriptions, howToStart, reasonOf, stateCell, subscriptionTable} from './overview.js';
+import {emptySubscriptions, howToStart, reasonOf, stateWord, subscriptionTable, troubleList} from './overview.js';
 
 const PAGE = 100;
-
-/* A row of buttons to go through pages. */
-export function pager(from, count, total, go) {
-    return total > count && h('p', {class: 'pager'},
-        h('button', {disabled: from === 0, on: {click: () => go(Math.max(0, from - PAGE))}}, 'Before'),
-        `${number(from + 1)} to ${number(from + count)} of ${number(total)}`,
-        h('button', {disabled: from + count >= total, on: {click: () => go(from + PAGE)}}, 'Next'));
-}
 
 export const subscriptions = {
     title: 'Subscriptions',
@@ -42,7 +35,7 @@ export const subscriptions = {
             !state.rows ? null : state.rows.length ? subscriptionTable(state.rows, page)
                 : page.query.q || page.query.only ? h('p', {class: 'soft'}, 'No subscription is like that.')
                     : emptySubscriptions(page),
-            state.rows && pager(state.rows_from, state.rows.length, state.rows_total, (from) => {
+            state.rows && pager(state.rows_from, state.rows.length, state.rows_total, PAGE, (from) => {
                 page.local.from = from;
                 page.rewatch();
             }),
@@ -55,7 +48,7 @@ export const subscriptions = {
 function pauseDialog(page, name) {
     dialogs.form(`Pause ${inert(name)}`, {
         words: 'It hands out no events until it is resumed. What is in hand is finished.',
-        fields: [{name: 'reason', label: 'Reason', note: 'shown to everybody who asks why it does not move'}],
+        fields: [{name: 'reason', label: 'Reason', note: 'shown wherever this subscription is'}],
         action: 'Pause',
         run: async ({reason}) => {
             await post(page.namespace, `subscriptions/${encodeURIComponent(name)}/pause`, reason ? {reason} : {});
@@ -72,9 +65,9 @@ function resume(page, name) {
     }, `${inert(name)} goes on.`);
 }
 
-/* A place as the API takes it. */
-function placeOf(text) {
-    return /^\d+$/.test(text) ? Number(text) : text;
+/* A request to seek: a position goes as the digits that were typed. */
+function seekBody(to, more) {
+    return `{"to":${/^\d+$/.test(to) ? to : JSON.stringify(to)}${more}}`;
 }
 
 function seekDialog(page, name) {
@@ -90,14 +83,14 @@ function seekDialog(page, name) {
                 return null;
             }
             try {
-                const answer = await post(page.namespace, path, {to: placeOf(to), dry_run: true});
+                const answer = await send('POST', page.namespace, path, seekBody(to.trim(), ',"dry_run":true'));
                 return `${plural(answer.positions, 'position')} of the log would come.`;
             } catch (error) {
                 return error.message;
             }
         },
         run: async ({to}) => {
-            await post(page.namespace, path, {to: placeOf(to)});
+            await send('POST', page.namespace, path, seekBody(to.trim(), ''));
             dialogs.say(`${inert(name)} was moved.`);
             page.reload();
         },
@@ -204,24 +197,31 @@ export const subscription = {
             mode: one.options.mode};
         const live = {...row, paused_at: one.paused_at, paused_by: one.paused_by, paused_reason: one.paused_reason,
             state: one.paused_at ? 'paused' : row.state === 'paused' ? 'moving' : row.state, patterns: one.patterns};
+        const shared = one.options.mode === 'shared';
+        const trouble = page.state.trouble.filter((item) => item.subscription === page.id ||
+            item.row && item.row.name === page.id && item.count === 1);
+        const reason = reasonOf(live) || one.not_moving && sentence(one.not_moving);
         return [
             h('p', {class: 'path'}, h('a', {href: page.link('subscriptions')}, 'Subscriptions')),
             h('h1', {}, inert(page.id)),
-            h('table', {class: 'bare'}, h('tbody', {}, h('tr', {}, stateCell(live)))),
-            one.not_moving && !reasonOf(live) && h('p', {class: 'sub'}, inert(one.not_moving)),
+            h('p', {class: 'sub'}, stateWord(live), !trouble.length && reason && [': ', reason]),
+            troubleList(trouble, trouble.length, page),
             actions(page, live, page.id),
             history(page, row),
             facts([
                 ['Takes', one.patterns.map((pattern) => h('code', {}, inert(pattern)))],
                 ['Mode', one.options.mode],
-                ['Position', `${number(one.checkpoint)} of ${number(one.head)}`,
+                [shared ? 'Settled' : 'Position', `up to ${number(one.checkpoint)} of ${number(one.head)}`,
                     one.lag ? `, ${plural(one.lag, 'position')} behind` : ''],
+                shared && ['Handed out', `up to ${number(one.cursor)}`],
                 ['Waiting', atLeast(one.pending, one.pending_more)],
-                ['In hand', number(one.in_flight), one.owner ? [' by ', h('code', {}, inert(one.owner)),
-                    one.owner_alive ? '' : ' (dead)'] : ''],
-                ['Retrying', number(one.retrying), one.held ? `, ${plural(one.held, 'event')} held behind them` : ''],
+                one.owner && ['Owner', h('code', {}, inert(one.owner)), one.owner_alive ? '' : ', which is dead'],
+                ['In hand', number(one.in_flight), one.lease_ended ? `, and ${number(one.lease_ended)} whose lease has ended` : ''],
+                ['Retrying', number(one.retrying)],
+                one.held > 0 && ['Held', `${number(one.held)} behind an earlier event of their key`],
                 ['Dead letters', one.dead ? h('a', {href: page.link('dead', '', {subscription: page.id})}, number(one.dead)) : '0'],
-                one.breaker && ['Breaker', one.breaker, one.breaker_until ? [' until ', time(one.breaker_until)] : ''],
+                one.breaker && ['Breaker', inert(one.breaker).replace('_', ' '),
+                    one.breaker_until ? [' until ', time(one.breaker_until)] : ''],
                 one.dropped > 0 && ['Dropped', `${plural(one.dropped, 'position')} by retention`],
                 ['Made', time(one.created_at)],
             ]),

@@ -2,8 +2,9 @@
  * times.js - what happens by the clock (events for later, schedules), and the processes.
  */
 import {h} from './dom.js';
-import {age, ageOf, bytes, cell, DASH, inert, number, plural, time} from './format.js';
+import {age, ageOf, bytes, cell, DASH, inert, number, plural, quote, time} from './format.js';
 import * as dialogs from './dialogs.js';
+import {moreButton, readList} from './lists.js';
 import {get, post, send} from './server.js';
 import {facts} from './subscriptions.js';
 
@@ -49,15 +50,26 @@ function scheduleTable(page, schedules) {
         h('td', {class: 'name'}, h('a', {href: page.link('schedule', one.name)}, inert(one.name))),
         h('td', {}, h('code', {}, inert(one.expression)), h('span', {class: 'why'}, inert(one.zone || 'UTC'))),
         h('td', {}, one.paused_at
-            ? [h('span', {class: 'dot paused'}), 'paused', h('span', {class: 'why'}, 'by ', inert(one.paused_by || 'somebody'),
-                one.paused_reason ? `: ${inert(one.paused_reason)}` : '')]
+            ? [h('span', {class: 'dot paused'}), 'paused', h('span', {class: 'why'}, 'by ', inert(one.paused_by || 'an unnamed user'),
+                one.paused_reason ? `: ${quote(one.paused_reason)}` : '')]
             : [time(one.next_at), h('span', {class: 'why'}, inFuture(one.next_at))]),
         h('td', {class: 'wide mono'}, inert(one.type)), h('td', {class: 'n'}, scheduleActions(page, one)))))));
+}
+
+/* The next times; behind them the first one at which the clocks are changed, if it is not among them. */
+function comingTable(coming) {
+    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
+        ['When', 'In its zone', ''].map((t) => h('th', {scope: 'col'}, t)))),
+    h('tbody', {}, coming.map((one) => h('tr', {key: one.at},
+        h('td', {}, time(one.at), h('span', {class: 'why'}, inFuture(one.at))),
+        h('td', {}, `${one.local.slice(0, 10)} ${one.local.slice(11, 19)} ${inert(one.abbreviation)}`),
+        h('td', {class: 'wrap'}, one.note && [h('span', {class: 'dot slow', 'aria-hidden': 'true'}), inert(one.note)]))))));
 }
 
 export const schedule = {
     title: (page) => page.id,
     live: {limit: 0},
+    every: 5000,
     load: (page) => get(page.namespace, `schedules/${encodeURIComponent(page.id)}`),
     render(page) {
         const one = page.data;
@@ -73,11 +85,13 @@ export const schedule = {
                 page.may('admin') && h('button', {class: 'quiet', on: {click: remove}}, 'Remove…')),
             facts([
                 ['When', h('code', {}, inert(one.expression)), ' ', inert(one.zone || 'UTC')],
-                ['Next', one.paused_at ? 'paused' : [time(one.next_at), ` (${inFuture(one.next_at)})`]],
+                one.paused_at && ['Paused', time(one.paused_at), ` by ${inert(one.paused_by || 'an unnamed user')}`,
+                    one.paused_reason ? `: ${quote(one.paused_reason)}` : ''],
                 ['Event', h('code', {}, inert(one.type))],
                 ['Payload', h('code', {}, inert(one.payload ?? DASH).slice(0, 2000))],
                 ['Missed times', {skip: 'are skipped', once: 'fire once', all: `fire, up to ${number(one.misfire_cap)}`}[one.misfire]],
             ]),
+            !one.paused_at && one.coming.length > 0 && h('section', {}, h('h2', {}, 'Next times'), comingTable(one.coming)),
             h('section', {}, h('h2', {}, 'What became of its times'), one.runs.length
                 ? h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
                     ['Planned', 'What', 'When', 'Event', 'By'].map((t) => h('th', {scope: 'col'}, t)))),
@@ -122,7 +136,7 @@ export const later = {
     live: {limit: 0},
     every: 5000,
     async load(page) {
-        const [waiting, schedules] = await Promise.all([get(page.namespace, 'later?limit=50'),
+        const [waiting, schedules] = await Promise.all([readList(page, 'later?limit=50', page.data && page.data.waiting),
             get(page.namespace, 'schedules?limit=1000')]);
         return {waiting, schedules: schedules.items};
     },
@@ -137,7 +151,7 @@ export const later = {
                 : h('p', {class: 'soft'}, 'There is none.')),
             h('section', {}, h('h2', {}, 'Events for later'), waiting.items.length ? laterTable(page, waiting.items)
                 : h('p', {class: 'soft'}, 'None waits.'),
-            waiting.next !== null && h('p', {class: 'soft small'}, `The first ${number(waiting.items.length)} are shown.`)),
+            moreButton(page, waiting)),
         ];
     },
 };

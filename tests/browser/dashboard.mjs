@@ -1,14 +1,14 @@
 /*
- * dashboard.mjs DRIVER OPEN CLOSED SCREENSHOTS ENGINE: looks at the dashboard as a person would, and
+ * dashboard.mjs DRIVER OPEN CLOSED SCREENSHOTS ENGINE TOKENS: looks at the dashboard as a person would, and
  * prints "ok CLAIM" or "not ok CLAIM". One browser for all claims; it waits for conditions.
  */
 import {createRequire} from 'node:module';
-import {execFileSync} from 'node:child_process';
-import {mkdtempSync, rmSync} from 'node:fs';
+import {execFileSync, spawn} from 'node:child_process';
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 
-const [driver, open, closed, screenshots, engine] = process.argv.slice(2);
+const [driver, open, closed, screenshots, engine, tokens] = process.argv.slice(2);
 const {chromium} = createRequire(join(driver, 'package.json'))('playwright-core');
 const profile = mkdtempSync(join(tmpdir(), 'chromium-'));
 const holdfast = process.env.HOLDFAST;
@@ -47,7 +47,8 @@ page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
 page.on('console', (message) => message.type() === 'error' && !/Failed to load resource/.test(message.text()) &&
     trouble.push(message.text()));
 page.on('dialog', (dialog) => { dialogs++; dialog.dismiss(); });
-page.on('request', (request) => request.url().startsWith('http') && ![open, closed].some((base) => request.url().startsWith(base)) &&
+const bases = [open, closed];
+page.on('request', (request) => request.url().startsWith('http') && !bases.some((base) => request.url().startsWith(base)) &&
     trouble.push(`asks ${request.url()}`));
 
 const go = async (path, base = open) => { await page.goto(`${base}/#/default/${path}`); };
@@ -67,7 +68,7 @@ const picture = (name, full = true) => page.screenshot({path: join(screenshots, 
 
 /* ---- What is shown ------------------------------------------------------------------------------ */
 
-await claim('the first page is there within a moment and small', async () => {
+await claim('the first page is shown within a moment and is small', async () => {
     let bytes = 0;
     const count = async (response) => { bytes += Number((await response.allHeaders())['content-length'] || 0); };
     page.on('response', count);
@@ -79,13 +80,13 @@ await claim('the first page is there within a moment and small', async () => {
     return bytes > 150000 && `${bytes} bytes`;
 });
 await claim('the headline says how many things need a person', () => heading(/things? needs? you/));
-await claim('dead letters are a line with their error and a remedy', async () => {
+await claim('dead letters are a line of the list of trouble with error and remedy', async () => {
     const line = page.locator('.trouble li', {hasText: 'billing has 40 dead letters'});
     await line.waitFor();
     await line.getByText('connect to 10.0.4.7:5432: refused').waitFor();
     await line.getByRole('button', {name: 'Retry 40…'}).waitFor();
 });
-await claim('a subscription without a worker is one, too', async () => {
+await claim('a subscription without a worker is a line of the list of trouble', async () => {
     const line = page.locator('.trouble li', {hasText: 'mailer has not moved for'});
     await line.waitFor();
     await line.getByText('12 events wait').waitFor();
@@ -93,7 +94,7 @@ await claim('a subscription without a worker is one, too', async () => {
     await page.getByRole('dialog').getByText("holdfast work mailer --on 'user.*' --exec ./handler").waitFor();
     await page.keyboard.press('Escape');
 });
-await claim('a pause has its reason beside it and is no trouble', async () => {
+await claim('a paused subscription shows its reason and is no trouble', async () => {
     await page.locator('tr', {hasText: 'audit'}).getByText('“migration”').waitFor();
     return await page.locator('.trouble li', {hasText: 'audit'}).count() > 0 && 'it is in the list';
 });
@@ -128,7 +129,7 @@ await claim('an event shows where it went, and its payload byte for byte', async
     await page.locator('pre.payload', {hasText: '{"order":1,"ref":9007199254740993}'}).waitFor();
     await page.locator('.lane', {hasText: 'ledger'}).getByText('done').waitFor();
     await page.locator('.lane', {hasText: 'billing'}).getByText('dead after 1 attempt').waitFor();
-    await page.locator('.lane', {hasText: 'audit'}).getByText('waits').waitFor();
+    await page.locator('.lane', {hasText: 'audit'}).getByText(/waits: it was paused/).waitFor();
     await picture('event');
 });
 await claim('a hostile payload is shown inert', async () => {
@@ -145,7 +146,7 @@ await claim('a payload of a megabyte is shown in part, and whole when asked for'
     await page.getByRole('button', {name: 'Show all 1.0 MB'}).click();
     await until(() => document.querySelector('pre.payload').textContent.length > 1000000);
 });
-await claim('a search by key finds it', async () => {
+await claim('a search by key finds the event', async () => {
     await go('search');
     await page.getByLabel('Key').fill('o-7');
     await page.keyboard.press('Enter');
@@ -153,9 +154,25 @@ await claim('a search by key finds it', async () => {
     await text('o-7');
 });
 
+await claim('a search that finds nothing says that the log has none', async () => {
+    await page.getByLabel('Key').fill('nowhere');
+    await page.keyboard.press('Enter');
+    await text('The log has none.');
+});
+await claim('a schedule shows its next times, and when the clocks are changed', async () => {
+    await go('schedule/clocks');
+    await text('the clocks jump from 02:00 to 03:00 over the planned time');
+    await picture('schedule');
+    return await page.locator('tbody tr').count() < 6 && 'there are fewer than six';
+});
+await claim('the page of a subscription begins with what is wrong with it', async () => {
+    await go('subscriptions/mailer');
+    await page.locator('.trouble li', {hasText: 'mailer has not moved for'}).waitFor();
+});
+
 /* ---- Doing things -------------------------------------------------------------------------------- */
 
-await claim('pausing and resuming, with a reason', async () => {
+await claim('a subscription is paused with a reason and resumed from its page', async () => {
     await go('subscriptions/ledger');
     await page.getByRole('button', {name: 'Pause…'}).click();
     await page.getByLabel('Reason').fill('a test');
@@ -167,12 +184,12 @@ await claim('pausing and resuming, with a reason', async () => {
     await page.getByRole('button', {name: 'Resume'}).click();
     await page.getByRole('button', {name: 'Pause…'}).waitFor();
 });
-await claim('a seek says first how many positions come', async () => {
+await claim('a seek says before it is done how many positions will come', async () => {
     await page.getByRole('button', {name: 'Move…', exact: true}).click();
     await page.getByRole('dialog').getByText(/\d+ positions of the log would come/).waitFor();
     await page.keyboard.press('Escape');
 });
-await claim('a dead letter is retried with another payload', async () => {
+await claim('a dead letter is retried with another payload from its page', async () => {
     await go('dead');
     await page.locator('section', {hasText: 'One by one'}).locator('td.name a').first().click();
     await page.getByRole('button', {name: 'Edit and retry…'}).click();
@@ -180,7 +197,7 @@ await claim('a dead letter is retried with another payload', async () => {
     await page.getByRole('dialog').getByRole('button', {name: 'Retry'}).click();
     await heading('39 dead letters');
 });
-await claim('all of one error are retried with progress', async () => {
+await claim('all dead letters of one error are retried with progress', async () => {
     await go('');
     await page.locator('.trouble li', {hasText: 'billing'}).getByRole('button', {name: /Retry/}).click();
     await page.getByRole('dialog').getByRole('button', {name: 'Retry 39'}).click();
@@ -189,7 +206,87 @@ await claim('all of one error are retried with progress', async () => {
     await page.keyboard.press('Escape');
     return JSON.parse((await call(open, 'GET', '/v1/stats')).text).dead !== 0 && 'some are left';
 });
-await claim('publishing from the page', async () => {
+await claim('a seek moves a subscription to the place that was given', async () => {
+    await go('subscriptions/audit');
+    await page.getByRole('button', {name: 'Move…', exact: true}).click();
+    await page.getByLabel('Where').fill('7');
+    await page.getByRole('dialog').getByText(/\d+ positions of the log would come/).waitFor();
+    await page.getByRole('button', {name: 'Move it'}).click();
+    await page.locator('dd', {hasText: /^up to 7 of /}).waitFor();
+});
+await claim('an event is cancelled for one subscription, with a reason', async () => {
+    await go('event/8');
+    await page.locator('.lane', {hasText: 'audit'}).getByRole('button', {name: 'Cancel…'}).click();
+    await page.getByLabel('Reason').fill('not for the archive');
+    await page.getByRole('button', {name: 'Cancel the event'}).click();
+    await page.locator('.lane', {hasText: 'audit'}).getByText(/cancelled.*: not for the archive/).waitFor();
+});
+const subscribe = (name, pattern) => call(open, 'PUT', `/v1/subscriptions/${name}`, {patterns: [pattern], from: 'start', mode: 'shared'});
+const claimOf = async (name) => JSON.parse((await call(open, 'POST', `/v1/subscriptions/${name}/claim`, {max: 1, lease_ms: 600000})).text);
+await claim('a lease is taken away from the worker that has it', async () => {
+    await subscribe('silent', 'user.*');
+    await claimOf('silent');
+    await go('subscriptions/silent');
+    await page.getByRole('button', {name: 'Take away…'}).click();
+    await page.getByRole('button', {name: 'Take it away'}).click();
+    await page.getByRole('heading', {name: 'In hand'}).waitFor({state: 'detached'});
+});
+await claim('a dead letter without an error is named by its reason, and can be retried', async () => {
+    const {position} = JSON.parse((await call(open, 'POST', '/v1/events', {type: 'odd.type'})).text);
+    await call(open, 'PUT', '/v1/subscriptions/picky', {patterns: ['user.*'], from: position - 1, on_unhandled: 'dead_letter'});
+    run('work', 'picky', '--on', 'user.*', '--on-unhandled', 'dead_letter', '--exec', 'true', '--until-empty');
+    await go('');
+    const line = page.locator('.trouble li', {hasText: 'picky has 1 dead letter without an error: no pattern matched'});
+    await line.getByRole('button', {name: 'Retry 1…'}).click();
+    await page.getByRole('dialog').getByRole('button', {name: 'Retry 1'}).waitFor();
+    await page.keyboard.press('Escape');
+});
+await claim('a dead letter is resolved with a note from its page', async () => {
+    await go('dead?subscription=picky');
+    await page.locator('td.name a').first().click();
+    await page.getByRole('button', {name: 'Resolve…'}).click();
+    await page.getByLabel('Note').fill('sent by hand');
+    await page.getByRole('dialog').getByRole('button', {name: 'Resolve'}).click();
+    await text(/sent by hand/);
+    return await page.getByRole('button', {name: 'Resolve…'}).count() > 0 && 'it can be resolved again';
+});
+await claim('a subscription is removed after a question', async () => {
+    await go('subscriptions/silent');
+    await page.getByRole('button', {name: 'Remove…'}).click();
+    await page.getByRole('dialog').getByRole('button', {name: 'Remove'}).click();
+    await heading('Subscriptions');
+    return (await call(open, 'GET', '/v1/subscriptions/silent')).status !== 404 && 'it is still there';
+});
+await claim('many subscriptions without a worker are one line of the list of trouble', async () => {
+    await Promise.all(['cold-1', 'cold-2', 'cold-3'].map((name) => subscribe(name, 'user.*')));
+    await go('');
+    await page.locator('.trouble li', {hasText: /^\d+ subscriptions have no worker/}).waitFor();
+    await Promise.all(['cold-1', 'cold-2', 'cold-3'].map((name) => call(open, 'DELETE', `/v1/subscriptions/${name}`)));
+});
+await claim('a schedule runs now, is paused and resumed', async () => {
+    await go('later');
+    const row = page.locator('tr', {hasText: 'nightly'});
+    await row.getByRole('button', {name: 'Run now…'}).click();
+    await page.getByRole('dialog').getByRole('button', {name: 'Run now'}).click();
+    await text(/Published at position/);
+    await row.getByRole('button', {name: 'Pause…'}).click();
+    await page.getByLabel('Reason').fill('holidays');
+    await page.getByRole('dialog').getByRole('button', {name: 'Pause'}).click();
+    await row.getByText('“holidays”').waitFor();
+    await row.getByRole('button', {name: 'Resume'}).click();
+    await row.getByRole('button', {name: 'Pause…'}).waitFor();
+});
+await claim('an event for later is moved, and taken away', async () => {
+    const row = page.locator('tr', {hasText: 'k-later'});
+    await row.getByRole('button', {name: 'Move…'}).click();
+    await page.getByLabel('When').fill('2100-01-31T12:00:00Z');
+    await page.getByRole('button', {name: 'Move it'}).click();
+    await row.getByText('2100').waitFor();
+    await row.getByRole('button', {name: 'Take away…'}).click();
+    await page.getByRole('button', {name: 'Take it away'}).click();
+    await row.waitFor({state: 'detached'});
+});
+await claim('an event is published from the page', async () => {
     await go('search');
     await heading('Search');
     await page.keyboard.press('p');
@@ -207,6 +304,11 @@ await claim('everything is reached by keys, and a dialog gives the focus back', 
     await page.keyboard.press('g');
     await page.keyboard.press('s');
     await heading('Subscriptions');
+    await page.keyboard.press('/');
+    await heading('Search');
+    await until(() => document.activeElement.id === 'search');
+    await page.keyboard.press('Escape');
+    await page.evaluate(() => document.activeElement.blur());
     await page.keyboard.press('?');
     await page.getByRole('dialog', {name: 'Keys'}).waitFor();
     await page.keyboard.press('Tab');
@@ -223,14 +325,14 @@ await claim('everything is reached by keys, and a dialog gives the focus back', 
     await page.getByRole('dialog').waitFor({state: 'detached'});
     return await button.evaluate((node) => node !== document.activeElement) && 'the focus is elsewhere';
 });
-await claim('the skip link leads to the page', async () => {
+await claim('the skip link leads to the contents of the page', async () => {
     await page.reload();
     await heading('ledger');
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     return await page.evaluate(() => document.activeElement.id !== 'main') && 'it does not';
 });
-await claim('dark, and kept', async () => {
+await claim('the dark theme is kept after a reload', async () => {
     await go('');
     await heading(/need|well|watch/);
     const light = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -242,14 +344,14 @@ await claim('dark, and kept', async () => {
     await page.keyboard.press('t');
     return light === dark && 'it is as light';
 });
-await claim('dark if the system prefers it', async () => {
+await claim('the page is dark if the system prefers it', async () => {
     await page.evaluate(() => { localStorage.clear(); delete document.documentElement.dataset.theme; });
     await page.emulateMedia({colorScheme: 'dark'});
     const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.emulateMedia({colorScheme: 'light'});
     return dark === await page.evaluate(() => getComputedStyle(document.body).backgroundColor) && dark;
 });
-await claim('nothing is wider than a telephone of 390 pixels', async () => {
+await claim('no page is wider than a telephone of 390 pixels', async () => {
     await page.setViewportSize({width: 390, height: 844});
     for (const path of ['', 'flow', 'subscriptions', 'subscriptions/mailer', 'dead', 'later', 'nodes', 'search', 'event/1']) {
         await go(path);
@@ -265,7 +367,7 @@ await page.setViewportSize({width: 1280, height: 900});
 
 /* ---- Who may --------------------------------------------------------------------------------------- */
 
-await claim('with tokens one logs in first', async () => {
+await claim('a server with tokens asks for a login first', async () => {
     await page.goto(closed);
     await page.getByLabel('Token').fill('wrong');
     await page.keyboard.press('Enter');
@@ -274,24 +376,25 @@ await claim('with tokens one logs in first', async () => {
     await page.keyboard.press('Enter');
     await heading(/need|well|watch/);
 });
-await claim('a viewer sees no buttons that it may not press', async () => {
+await claim('a viewer sees no buttons of actions that it may not do, and is told so', async () => {
     await go('subscriptions/ledger', closed);
+    await text('viewer: may only look');
     await page.getByRole('button', {name: 'How to start a worker'}).waitFor();
     return await page.getByRole('button', {name: /Pause|Move|Remove|Resume/}).count() > 0 && 'there are some';
 });
-await claim('scripts cannot read the cookie', async () =>
+await claim('scripts cannot read the cookie of the session', async () =>
     await page.evaluate(() => document.cookie) !== '' && 'they can');
-await claim('a change with the cookie alone is refused', async () => {
+await claim('a change with the cookie alone is refused by the server', async () => {
     const status = await page.evaluate(async () =>
         (await fetch('v1/subscriptions/ledger/pause', {method: 'POST', body: '{}'})).status);
     return status !== 403 && `status ${status}`;
 });
-await claim('logging out', async () => {
+await claim('logging out ends the session', async () => {
     await page.getByRole('button', {name: /Log out/}).click();
     await page.getByLabel('Token').waitFor();
     return (await page.evaluate(async () => (await fetch('v1/stats')).status)) !== 401 && 'the session goes on';
 });
-await claim('an admin may', async () => {
+await claim('an admin may pause and resume a subscription', async () => {
     await page.getByLabel('Token').fill('all');
     await page.keyboard.press('Enter');
     await go('subscriptions/ledger', closed);
@@ -300,14 +403,56 @@ await claim('an admin may', async () => {
     await page.getByRole('button', {name: 'Resume'}).click();
     await page.getByRole('button', {name: 'Pause…'}).waitFor();
 });
-await claim('the page says that the connection is lost, and since when', async () => {
-    await go('');
+await claim('the page of a session that has ended asks for a login', async () => {
+    const lines = readFileSync(tokens, 'utf8');
+    writeFileSync(tokens, lines.replace(/^ada .*$/m, ''));
+    await page.getByLabel('Token').waitFor();
+});
+
+/* ---- What may happen meanwhile ------------------------------------------------------------------- */
+
+await claim('an address with a namespace that is not there shows no other one', async () => {
+    await page.goto(`${open}/#/nowhere/dead`);
+    await heading('That is not there.');
+    await page.getByRole('link', {name: 'default'}).waitFor();
+});
+await claim('the page says that its namespace was removed, and leads to others', async () => {
+    await call(open, 'PUT', '/v1/namespaces/shop', {});
+    await page.goto(`${open}/#/shop/`);
+    await text('Nothing was published yet');
+    await call(open, 'DELETE', '/v1/namespaces/shop?force=true');
+    await heading('That is not there.');
+    await page.getByRole('link', {name: 'default'}).click();
     await heading(/need|well|watch/);
-    await page.route('**/live?*', (route) => route.abort());
-    await page.getByLabel('Time of the charts').selectOption('3600');
-    await text(/No connection since/);
-    await page.unroute('**/live?*');
+});
+
+/* A server of its own that may go away; it comes back at the same address. */
+async function serve(listen) {
+    const server = spawn(holdfast, ['serve', '--listen', listen], {stdio: ['ignore', 'ignore', 'pipe']});
+    let said = '';
+    for await (const chunk of server.stderr) {
+        said += chunk;
+        if (/ on http:\S+:\d+/.test(said)) {
+            break;
+        }
+    }
+    return {server, address: said.match(/ on http:\/\/(\S+:\d+)/)[1]};
+}
+const ended = ({server}) => new Promise((resolve) => { server.on('exit', resolve); server.kill('SIGKILL'); });
+await claim('the page says since when the server is away, and goes on when it comes back', async () => {
+    const first = await serve('127.0.0.1:0');
+    bases.push(`http://${first.address}`);
+    await page.goto(`http://${first.address}/`);
     await page.locator('.pill.live').waitFor();
+    await ended(first);
+    await text(/No connection since/);
+    await text(/These numbers are .* old/);
+    const second = await serve(first.address);
+    await page.locator('.pill.live').waitFor();
+    const old = await page.locator('.notice').count();
+    await page.goto('about:blank');
+    await ended(second);
+    return old > 0 && 'it still says that the numbers are old';
 });
 await claim('no policy was violated, no script failed, nothing was fetched from elsewhere', async () =>
     trouble.length > 0 && trouble.join('\n'));

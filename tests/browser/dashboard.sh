@@ -52,6 +52,8 @@ hf sub create audit --on '**' --from start
 hf sub pause audit --reason migration
 hf sub create '<img src=x onerror=alert(1)>' --on 'stock.*' --from start --mode shared
 hf schedule add nightly '0 3 * * *' report.due
+hf schedule add clocks '30 2 * * *' report.due --zone Europe/Berlin
+hf publish report.late '{}' --key k-later --delay 1h
 seq 40 | sed \
     's/.*/{"type":"order.placed","key":"o-&","payload":{"order":&,"ref":9007199254740993}}/' |
     "$HOLDFAST" publish --file - >out 2>err
@@ -65,7 +67,7 @@ start closed --tokens tokens
 
 mkdir -p "$root/build/screenshots"
 node "$root/tests/browser/dashboard.mjs" "$driver" "$(cat open.url)" "$(cat closed.url)" \
-    "$root/build/screenshots" "$engine" >browser.tap 2>browser.err
+    "$root/build/screenshots" "$engine" tokens >browser.tap 2>browser.err
 rc=$?
 while read -r line; do
     case $line in
