@@ -19,6 +19,16 @@ static inline void check(hf_status status, const char *what)
     }
 }
 
+/* A bus that calls its node by this name. */
+static inline hf_bus *open_as(const char *url, const char *node)
+{
+    hf_bus *bus = NULL;
+    hf_options options = HF_OPTIONS_INIT;
+    options.node_name = node;
+    check(hf_open(url, &options, &bus), "hf_open");
+    return bus;
+}
+
 /* Since some moment. */
 static inline double seconds(void)
 {

@@ -61,15 +61,6 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-static hf_bus *open_bus(const char *url, const char *name)
-{
-    hf_bus *bus = NULL;
-    hf_options options = HF_OPTIONS_INIT;
-    options.node_name = name;
-    check(hf_open(url, &options, &bus), "hf_open");
-    return bus;
-}
-
 /* Publishes a multiple of a thousand; `with_key`: each of the keys in turn. */
 static void publish(hf_bus *bus, long long count, bool with_key)
 {
@@ -100,7 +91,7 @@ struct claimer {
 static void *claim_all(void *ctx)
 {
     struct claimer *claimer = ctx;
-    hf_bus *bus = open_bus(claimer->url, "claimer");
+    hf_bus *bus = open_as(claimer->url, "claimer");
     hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
     options.max = claimer->batch;
     pthread_barrier_wait(claimer->ready);
@@ -124,7 +115,7 @@ static void bench_claim(const char *url, int batch, int workers, long long count
     pthread_barrier_t ready;
     atomic_llong left = count;
     struct claimer claimer = {.url = url, .batch = batch, .ready = &ready, .left = &left};
-    hf_bus *bus = open_bus(url, "bench");
+    hf_bus *bus = open_as(url, "bench");
     const char *pattern = "*";
     hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
     options.from.kind = HF_PLACE_START;
@@ -231,7 +222,7 @@ static void fill(const char *url, long long count)
 {
     pid_t pid = fork();
     if (pid == 0) {
-        hf_bus *bus = open_bus(url, "bench");
+        hf_bus *bus = open_as(url, "bench");
         publish(bus, count, true);
         check(hf_close(&bus), "hf_close");
         _exit(0);
@@ -403,8 +394,8 @@ static void bench_poison(const char *url, int rounds, int64_t retry_ms)
     fill(url, EVENTS);
     for (int i = 0; i < rounds; i++) {
         for (int turn = 0; turn < 2; turn++) {
-            bool poison = turn != i % 2; /* who comes second has the warmer or the fuller house */
-            hf_bus *bus = open_bus(url, "bench");
+            bool poison = turn != i % 2; /* the second has the warmer or the fuller database */
+            hf_bus *bus = open_as(url, "bench");
             double rate = drain(bus, poison ? "with" : "without", poison, EVENTS, retry_ms);
             (poison ? with : without)[i] = rate;
             check(hf_close(&bus), "hf_close");

@@ -22,7 +22,7 @@
 #define LATE_MAX 100000
 #define DELAY_STEP_US 5000
 #define SECOND_US INT64_C(1000000)
-#define PATIENCE_S 120
+#define DEADLINE_S 120
 
 static double late_ms[LATE_MAX];
 static atomic_int late_count;
@@ -69,10 +69,10 @@ static void put(hf_bus *bus, int number, const char *expression)
     check(hf_schedule_put(bus, &schedule, NULL), "hf_schedule_put");
 }
 
-/* Waits until so many have come, at most PATIENCE_S. */
+/* Waits until so many have come, at most DEADLINE_S. */
 static void wait_for(int count)
 {
-    double until = seconds() + PATIENCE_S;
+    double until = seconds() + DEADLINE_S;
     while (atomic_load(&late_count) < count && seconds() < until) {
         usleep(10000);
     }

@@ -296,15 +296,6 @@ static void many_bare(PGconn *pg, struct array arrays[COLUMNS])
 
 /* ---- The bus --------------------------------------------------------------------------------- */
 
-static hf_bus *open_bus(const char *url)
-{
-    hf_bus *bus = NULL;
-    hf_options options = HF_OPTIONS_INIT;
-    options.node_name = "bench";
-    check(hf_open(url, &options, &bus), "hf_open");
-    return bus;
-}
-
 static hf_new_event one_event(void)
 {
     hf_new_event event = HF_NEW_EVENT_INIT;
@@ -343,7 +334,7 @@ static void subscribe(hf_bus *bus, const char *name, hf_mode mode, hf_place_kind
 /* Publishes until the log has so many events. */
 static void fill(const char *url, PGconn *pg, long long count)
 {
-    hf_bus *bus = open_bus(url);
+    hf_bus *bus = open_as(url, "bench");
     long long present = 0;
     if (count > 0) {
         char sql[128];
@@ -364,7 +355,7 @@ static void bench_many(const char *url, int rounds)
     double ours[ROUNDS_MAX];
     double bare[ROUNDS_MAX];
     struct array arrays[COLUMNS];
-    hf_bus *bus = open_bus(url);
+    hf_bus *bus = open_as(url, "bench");
     PGconn *pg = pq_open(url);
     for (int i = 0; i < COLUMNS; i++) {
         arrays[i].bytes = malloc(MANY * (sizeof PAYLOAD + 16));
@@ -474,7 +465,7 @@ static void bench_singles(const char *url, int rounds)
 {
     double ours[ROUNDS_MAX];
     double bare[ROUNDS_MAX];
-    struct crowd crowd = {.bus = open_bus(url), .url = url};
+    struct crowd crowd = {.bus = open_as(url, "bench"), .url = url};
     for (int round = 0; round < rounds; round++) {
         ours[round] = run_crowd(&crowd, publish_one_by_one);
         bare[round] = run_crowd(&crowd, insert_one_by_one);
@@ -498,7 +489,7 @@ static struct drained drain(const char *url, PGconn *pg, const char *name, hf_mo
                             long long count)
 {
     struct drained drained = {0};
-    hf_bus *bus = open_bus(url);
+    hf_bus *bus = open_as(url, "bench");
     subscribe(bus, name, mode, HF_PLACE_START);
     atomic_store(&handled, 0);
     double own = own_cpu();
@@ -574,7 +565,7 @@ static void bench_snapshot(const char *url, long long count, hf_mode mode, int r
 
 static void bench_follow(const char *url, unsigned length)
 {
-    hf_bus *bus = open_bus(url);
+    hf_bus *bus = open_as(url, "bench");
     subscribe(bus, "follow", HF_MODE_ORDERED, HF_PLACE_NOW);
     check(hf_start(bus), "hf_start");
     sleep(length);
@@ -597,7 +588,7 @@ static hf_verdict note_time(const hf_event *event, hf_delivery *delivery, void *
 static void bench_hole(const char *url, int trials)
 {
     double took[TRIALS_MAX];
-    hf_bus *bus = open_bus(url);
+    hf_bus *bus = open_as(url, "bench");
     PGconn *slow = pq_open(url);
     hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
     options.from.kind = HF_PLACE_START;
@@ -641,7 +632,7 @@ static double dead_rows(PGconn *pg, const char *schema)
 
 static void bench_tuples(const char *url, long long count, hf_mode mode, bool held)
 {
-    hf_bus *bus = open_bus(url);
+    hf_bus *bus = open_as(url, "bench");
     PGconn *pg = pq_open(url);
     PGconn *holder = pq_open(url);
     if (held) {
@@ -681,7 +672,7 @@ static long long count_statements(const char *path)
 
 static void bench_idle(const char *url, const char *log, unsigned length)
 {
-    hf_bus *bus = open_bus(url);
+    hf_bus *bus = open_as(url, "bench");
     subscribe(bus, "ordered", HF_MODE_ORDERED, HF_PLACE_START);
     subscribe(bus, "shared", HF_MODE_SHARED, HF_PLACE_START);
     check(hf_start(bus), "hf_start");
