@@ -159,7 +159,7 @@ ok "libholdfast.so needs SQLite and the C library" \
     needs_only 'libsqlite3.so.0 ' "$BUILD/libholdfast.so"
 ok "nothing that libholdfast.so needs is libpq" no_libpq "$BUILD/libholdfast.so"
 ok "nothing that the command needs is libpq" no_libpq "$BUILD/holdfast"
-ok "the module needs libpq" needs_only 'libpq.so.5 ' "$BUILD/$module"
+ok "the module needs libpq and no other library" needs_only 'libpq.so.5 ' "$BUILD/$module"
 
 cat >user.c <<'END'
 #include <holdfast.h>
@@ -182,7 +182,7 @@ user_has_no_libpq() {
     grep libholdfast ldd.out && ! grep libpq ldd.out
 }
 ok "a program that uses SQLite loads no libpq" user_has_no_libpq
-ok "and works" env LD_LIBRARY_PATH="$BUILD" ./user
+ok "a program that uses SQLite works without libpq" env LD_LIBRARY_PATH="$BUILD" ./user
 
 # --- Finding it ----------------------------------------------------------------------------------
 
@@ -191,19 +191,19 @@ lib="$PWD/a place/lib/libholdfast.so.0"
 ok "libpq is loaded when a URL asks for it" says \
     'libpq is not loaded*HF_OK*libpq is not loaded*cannot connect*libpq is loaded' \
     ./probe "$lib" maps:libpq sqlite:a.db maps:libpq "$url" maps:libpq
-ok "hf_errmsg has the sentence of the engine" \
+ok "hf_errmsg has the sentence of the PostgreSQL engine" \
     says 'HF_UNAVAILABLE cannot connect to /nowhere' ./probe "$lib" "$url"
 all_connect() {
     [ "$(./probe "$lib" "threads:$url" | grep -c 'HF_UNAVAILABLE cannot connect')" -eq 16 ]
 }
-ok "many threads may be the first at once" all_connect
-ok "a child process may be the first, and use what its parent has loaded" says \
+ok "many threads may be the first to open the PostgreSQL engine" all_connect
+ok "a child process may open the engine first, and use what its parent has loaded" says \
     'cannot connect*cannot connect*cannot connect' ./probe "$lib" "fork:$url" "$url" "fork:$url"
 mv 'a place' 'another place'
 lib="$PWD/another place/lib/libholdfast.so.0"
 ok "the module is found beside the library after both were moved" says 'cannot connect' \
     ./probe "$lib" "$url"
-ok "the command finds it in ../lib, in a path with a space" says 'cannot connect' \
+ok "the command finds the module in ../lib, in a path with a space" says 'cannot connect' \
     'another place/bin/holdfast' doctor --db "$url"
 ln -s "$lib" link.so
 ok "the module is found through a symbolic link to the library" says 'cannot connect' \
@@ -214,7 +214,8 @@ ok "the module is found after chdir if the library was loaded by a relative path
 # --- What is refused -----------------------------------------------------------------------------
 
 if ldconfig -p 2>/dev/null | grep -q "$module"; then
-    skip "a missing module" "Holdfast is installed on this machine, and the dynamic linker finds it"
+    skip "all claims about a missing module" \
+        "Holdfast is installed on this machine, and the dynamic linker finds it"
     done_testing
     exit
 fi
@@ -232,13 +233,13 @@ missing() { # LIBRARY: what is said without a module
         [[ $said == *"looked for $module in ${1%/*}, "* ]] &&
         [[ $said == *"the directories of the dynamic linker: $module: cannot open "* ]]
 }
-ok "without the module the package, the file and the places are named" missing "$lib"
-ok "SQLite works without it" says 'HF_OK' ./probe "$lib" sqlite:b.db
+ok "the error of a missing module names package, file and places" missing "$lib"
+ok "SQLite works without the module" says 'HF_OK' ./probe "$lib" sqlite:b.db
 command_says_69() {
     without/bin/holdfast doctor --db "$url" 2>said
     [ $? -eq 69 ] && grep 'install the package holdfast-postgres' said
 }
-ok "the command says so, too, and ends with 69" command_says_69
+ok "the command ends with 69 and names the missing module" command_says_69
 ok "a module that is installed later is found by the same process" says \
     'not installed*cannot connect' ./probe "$lib" "$url" "sh:cp '$BUILD/$module' without/lib" "$url"
 rm "without/lib/$module"
@@ -265,7 +266,7 @@ const struct {
 } holdfast_postgres_module = {"9.9.9-feedbeefcafe", 0};
 END
 gcc -shared -fPIC -o "without/lib/$module" other.c
-ok "a module of another build is refused, with both versions" says \
+ok "a module of another build is refused with both versions" says \
     "lib/$module is of Holdfast 9.9.9-feedbeefcafe, and this is Holdfast $version-[0-9a-f]*" \
     ./probe "$lib" "$url"
 echo 'int nothing;' | gcc -shared -fPIC -x c -o "without/lib/$module" -
@@ -274,7 +275,7 @@ ok "a library that is no engine is refused" \
 echo 'int gone;' | gcc -shared -fPIC -Wl,-soname,libgone.so.5 -x c -o libgone.so -
 echo 'extern int gone; int *there = &gone;' |
     gcc -shared -fPIC -x c -o "without/lib/$module" - -L. -lgone
-ok "a module whose own libraries are missing says which" says \
+ok "the error of a module whose libraries are missing names them" says \
     "lib/$module cannot be loaded: libgone.so.5: cannot open" ./probe "$lib" "$url"
 rm "without/lib/$module"
 

@@ -24,58 +24,80 @@ sql "SELECT holdfast.create_subscription('default', 'jobs', '{job.*}', 'start', 
 for n in 11 12 13 14 15 16; do publish $n job.a k; done # positions 1 to 6
 
 # --- What it answers ---
-is "an event that waits" "$cancel, 'jobs', '$(id 12)', 'sent by hand')" cancelled
-is "says so" "$(state 12 jobs)" "cancelled|holdfast|sent by hand|t|f"
-is "and is pending elsewhere" "$(state 12 line)" "pending||||f"
-is "by its position, of an ordered subscription" "$cancel, 'line', \"position\" => 3)" cancelled
-is "says so, without a reason" "$(state 13 line)" "cancelled|holdfast||t|f"
-is "once more" "$cancel, 'jobs', '$(id 12)', 'other')" cancelled
-is "the first reason stays" "$(state 12 jobs)" "cancelled|holdfast|sent by hand|t|f"
-is "the next owner passes over it" "SELECT position FROM holdfast_private.settled
+is "cancel_event of an event that waits returns cancelled" \
+    "$cancel, 'jobs', '$(id 12)', 'sent by hand')" cancelled
+is "event_states says by whom and why an event is cancelled" \
+    "$(state 12 jobs)" "cancelled|holdfast|sent by hand|t|f"
+is "an event that is cancelled in one subscription is pending in another" \
+    "$(state 12 line)" "pending||||f"
+is "cancel_event takes a position of an ordered subscription" \
+    "$cancel, 'line', \"position\" => 3)" cancelled
+is "event_states shows a cancelled event without a reason" \
+    "$(state 13 line)" "cancelled|holdfast||t|f"
+is "cancel_event of a cancelled event returns cancelled" \
+    "$cancel, 'jobs', '$(id 12)', 'other')" cancelled
+is "a second cancel_event keeps the first reason" \
+    "$(state 12 jobs)" "cancelled|holdfast|sent by hand|t|f"
+is "cancelled positions are stored as settled for the next owner" \
+    "SELECT position FROM holdfast_private.settled
     ORDER BY position" "2 3"
-is "claims pass over it" "$claim, 2)" "1,3"
-is "and fold its row" "SELECT position FROM holdfast_private.settled" 3
-is "it is not pending" "SELECT pending FROM holdfast.stats('default')
+is "claim passes over a cancelled event" "$claim, 2)" "1,3"
+is "claim removes the settled row of a cancelled event that it passes" \
+    "SELECT position FROM holdfast_private.settled" 3
+is "a cancelled event is not pending" "SELECT pending FROM holdfast.stats('default')
     WHERE subscription = 'jobs'" 3
-is "one that is claimed" "$cancel, 'jobs', '$(id 11)')" cancelled
+is "cancel_event of a claimed event returns cancelled" "$cancel, 'jobs', '$(id 11)')" cancelled
 lease=$(sql "SELECT encode(uuid_send(token), 'hex') FROM holdfast_private.leases")
-fails "its claimer cannot settle it" "SELECT holdfast.ack('default', 'jobs', '$lease',
+fails "ack of a cancelled event is stale" "SELECT holdfast.ack('default', 'jobs', '$lease',
     ARRAY[1::bigint])" "HF005: position 1 is not in the lease"
 sql "SELECT holdfast.nack('default', 'jobs', '$lease', delay_ms => 3600000, error => 'x')" \
     >/dev/null
-is "one that waits for a retry" "$cancel, 'jobs', '$(id 13)')" cancelled
-is "its attempt stays" "SELECT state, attempts, attempts_json -> 0 ->> 'error'
+is "cancel_event of an event that waits for a retry returns cancelled" \
+    "$cancel, 'jobs', '$(id 13)')" cancelled
+is "a cancelled event keeps its failed attempts" \
+    "SELECT state, attempts, attempts_json -> 0 ->> 'error'
     FROM holdfast.event_states('default', '$(id 13)') WHERE subscription = 'jobs'" "cancelled|1|x"
-is "no row is left of it" "SELECT count(*) FROM holdfast_private.retries" 0
+is "cancel_event leaves no row among the retries" "SELECT count(*) FROM holdfast_private.retries" 0
 sql "SELECT holdfast.ack('default', 'jobs', max(lease)) FROM holdfast.claim('default', 'jobs', 1)" \
     >/dev/null
-fails "one that is done" "$cancel, 'jobs', '$(id 14)')" \
+fails "cancel_event of an event that is done is a conflict" "$cancel, 'jobs', '$(id 14)')" \
     "HF004: the event at position 4 is done in subscription jobs"
 sql "SELECT holdfast.bury('default', 'jobs', max(lease))
      FROM holdfast.claim('default', 'jobs', 1)" >/dev/null
-fails "a dead letter" "$cancel, 'jobs', '$(id 15)')" \
+fails "cancel_event of a dead letter is a conflict" "$cancel, 'jobs', '$(id 15)')" \
     "HF004: the event at position 5 is a dead letter in subscription jobs"
 publish 17 mail # position 7
-fails "one that is not for it" "$cancel, 'jobs', '$(id 17)')" \
+fails "cancel_event of an event that no pattern matches is a conflict" \
+    "$cancel, 'jobs', '$(id 17)')" \
     "HF004: the event at position 7 is not *"
-fails "no such event" "$cancel, 'jobs', '$(id 99)')" "HF003: there is no event with id *"
-fails "no such position" "$cancel, 'jobs', \"position\" => 99)" \
+fails "cancel_event of an unknown id is not found" \
+    "$cancel, 'jobs', '$(id 99)')" "HF003: there is no event with id *"
+fails "cancel_event of an unknown position is not found" "$cancel, 'jobs', \"position\" => 99)" \
     "HF003: there is no event at position 99"
-fails "no such subscription" "$cancel, 'no', '$(id 16)')" "HF003: there is no subscription no"
-fails "no such namespace" "SELECT holdfast.cancel_event('no', 'jobs', '$(id 16)')" \
+fails "cancel_event of an unknown subscription is not found" \
+    "$cancel, 'no', '$(id 16)')" "HF003: there is no subscription no"
+fails "cancel_event of an unknown namespace is not found" \
+    "SELECT holdfast.cancel_event('no', 'jobs', '$(id 16)')" \
     "HF003: there is no namespace no"
-fails "neither id nor position" "$cancel, 'jobs')" "HF001: the event is named by *"
-fails "both" "$cancel, 'jobs', '$(id 16)', \"position\" => 6)" "HF001: the event is named by *"
-fails "no subscription at all" "$cancel, NULL, '$(id 16)')" "HF003: there is no subscription NULL"
-fails "no namespace at all" "SELECT holdfast.cancel_event(NULL, 'jobs', '$(id 16)')" "HF003: *"
-fails "too long a reason" "$cancel, 'jobs', '$(id 16)', repeat('x', 100000))" "HF001: reason is *"
+fails "cancel_event refuses neither id nor position" \
+    "$cancel, 'jobs')" "HF001: the event is named by *"
+fails "cancel_event refuses both id and position" \
+    "$cancel, 'jobs', '$(id 16)', \"position\" => 6)" "HF001: the event is named by *"
+fails "cancel_event of the subscription NULL is not found" \
+    "$cancel, NULL, '$(id 16)')" "HF003: there is no subscription NULL"
+fails "cancel_event of the namespace NULL is not found" \
+    "SELECT holdfast.cancel_event(NULL, 'jobs', '$(id 16)')" "HF003: *"
+fails "cancel_event refuses a reason of 100000 bytes" \
+    "$cancel, 'jobs', '$(id 16)', repeat('x', 100000))" "HF001: reason is *"
 sql "SELECT FROM holdfast.publish_later('default', 'job.b', '1', now() + interval '1 hour',
                                         id => '$(id 18)')" >/dev/null
-fails "one that waits for its time" "$cancel, 'jobs', '$(id 18)')" \
+fails "cancel_event of an event that waits for its time is a conflict" \
+    "$cancel, 'jobs', '$(id 18)')" \
     "HF004: event * is not in the log yet: it waits for its time"
-fails "in one snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; $cancel, 'jobs', '$(id 16)')" \
+fails "cancel_event refuses a transaction that is REPEATABLE READ" \
+    "BEGIN ISOLATION LEVEL REPEATABLE READ; $cancel, 'jobs', '$(id 16)')" \
     "HF002: *READ COMMITTED*"
-is "what failed has changed nothing" "$(state 16 jobs)" "pending||||f"
+is "refused calls of cancel_event have changed nothing" "$(state 16 jobs)" "pending||||f"
 
 # --- A process has it in hand ---
 me="'11111111-1111-1111-1111-111111111111'"
@@ -88,17 +110,22 @@ kept="INSERT INTO holdfast_private.leases (token, subscription_id, expires_at, l
              '{[6,7)}', 'n'"
 sql "SELECT FROM holdfast.claim('default', 'jobs', 1);
      DELETE FROM holdfast_private.leases; $kept" >/dev/null
-is "it is asked" "$cancel, 'jobs', '$(id 16)', 'please')" requested
-is "which can be seen" "$(state 16 jobs)" "processing|holdfast|please||t"
-is "nothing is cancelled yet" "SELECT positions FROM holdfast_private.leases" "{[6,7)}"
+is "cancel_event of an event that a process runs returns requested" \
+    "$cancel, 'jobs', '$(id 16)', 'please')" requested
+is "event_states shows that cancelling is requested" \
+    "$(state 16 jobs)" "processing|holdfast|please||t"
+is "a requested cancel leaves the lease as it is" \
+    "SELECT positions FROM holdfast_private.leases" "{[6,7)}"
 generation="SELECT generation FROM holdfast_private.subscriptions WHERE id = 1"
 before=$(sql "$generation")
-is "and once more" "$cancel, 'jobs', '$(id 16)')" requested
-ok "the generation rises with each" test "$(sql "$generation")" -gt "$before"
+is "a second request to cancel returns requested" "$cancel, 'jobs', '$(id 16)')" requested
+ok "each request to cancel raises the generation" test "$(sql "$generation")" -gt "$before"
 sql "DELETE FROM holdfast_private.processes" >/dev/null
-is "if it is dead the event is cancelled" "$cancel, 'jobs', '$(id 16)')" cancelled
-is "by the first reason" "$(state 16 jobs)" "cancelled|holdfast|please|t|f"
-is "its lease is gone" "SELECT count(*) FROM holdfast_private.leases" 0
+is "cancel_event of an event whose process is dead returns cancelled" \
+    "$cancel, 'jobs', '$(id 16)')" cancelled
+is "an event keeps the reason of the first request" \
+    "$(state 16 jobs)" "cancelled|holdfast|please|t|f"
+is "the lease of a cancelled event is gone" "SELECT count(*) FROM holdfast_private.leases" 0
 
 # --- At the same moment ---
 for n in 21 22 23 24; do publish $n job.c; done # positions 9 to 12, or thereabouts
@@ -109,13 +136,14 @@ ask one "BEGIN; SELECT holdfast.cancel_event('default', 'jobs', '$(id 21)')" >/d
 tell two "SELECT string_agg(position::text, ',') FROM holdfast.claim('default', 'jobs', 1)"
 blocked two
 ask one COMMIT >/dev/null
-ok "a claim waits for the one that cancels, and passes over it" same "$((p + 1))" "$(hear two)"
+ok "a claim waits for a cancel and passes over the event" same "$((p + 1))" "$(hear two)"
 ask one "BEGIN; SELECT count(*) FROM holdfast.claim('default', 'jobs', 1)" >/dev/null
 tell two "SELECT holdfast.cancel_event('default', 'jobs', '$(id 23)')"
 blocked two
 ask one COMMIT >/dev/null
-ok "one that was claimed meanwhile is taken out of that lease" same cancelled "$(hear two)"
-is "which has ended so" "SELECT count(*) FROM holdfast_private.leases
+ok "cancel_event waits for a claim and takes the event out of its lease" \
+    same cancelled "$(hear two)"
+is "a lease whose only event was cancelled has ended" "SELECT count(*) FROM holdfast_private.leases
     WHERE positions @> $((p + 2))::bigint" 0
 lease=$(sql "SELECT encode(uuid_send(token), 'hex') FROM holdfast_private.leases
     WHERE positions @> $((p + 1))::bigint")
@@ -123,10 +151,43 @@ ask one "BEGIN; SELECT holdfast.ack('default', 'jobs', '$lease')" >/dev/null
 tell two "SELECT holdfast.cancel_event('default', 'jobs', '$(id 22)')"
 blocked two
 ask one COMMIT >/dev/null
-ok "an ack that commits first has done it" same "ERROR:  HF004" "$(hear two)"
+ok "cancel_event waits for an ack, after which it is a conflict" same "ERROR:  HF004" "$(hear two)"
 ask one "BEGIN; SELECT holdfast.cancel_event('default', 'jobs', '$(id 24)')" >/dev/null
 ask one ROLLBACK >/dev/null
-is "what is rolled back has not happened" "$(state 24 jobs)" "pending||||f"
+is "a cancel that is rolled back has not happened" "$(state 24 jobs)" "pending||||f"
+shut one
+shut two
+
+# --- In a hole ---
+# The cursor has passed a position whose transaction had not ended; it ends, and the event is there.
+sql "SELECT holdfast.create_subscription('default', 'holes', '{hole.*}', 'now', 'shared')" \
+    >/dev/null
+open one
+open two
+ask one "BEGIN; SELECT FROM holdfast.publish('default', 'hole.a', id => '$(id 41)')" >/dev/null
+ask two "BEGIN; SELECT FROM holdfast.publish('default', 'hole.b', id => '$(id 42)')" >/dev/null
+publish 43 hole.c
+taken="SELECT string_agg(type, ',' ORDER BY position) FROM holdfast.claim('default', 'holes')"
+is "claim passes positions that it cannot see" "$taken" hole.c
+fails "cancel_event does not find an event that is not committed" \
+    "$cancel, 'holes', '$(id 41)')" "HF003: there is no event with id *"
+ask one COMMIT >/dev/null
+is "cancel_event of an event that fills a hole returns cancelled" \
+    "$cancel, 'holes', '$(id 41)')" cancelled
+is "an event that was cancelled in a hole says so" \
+    "$(state 41 holes)" "cancelled|holdfast||t|f"
+is "an event that was cancelled in a hole is not pending" "SELECT pending
+    FROM holdfast.stats('default') WHERE subscription = 'holes'" 0
+is "claim does not hand out what was cancelled in a hole" "$taken" ""
+ask two COMMIT >/dev/null
+is "claim hands out the event that fills another hole" "$taken" hole.b
+is "an event that was cancelled in a hole stays cancelled" \
+    "$(state 41 holes)" "cancelled|holdfast||t|f"
+is "nothing is left of a hole in which an event was cancelled" "SELECT
+    (SELECT count(*) FROM holdfast_private.settled d WHERE d.subscription_id = s.id),
+    (SELECT coalesce(cardinality(c.holes), 0) FROM holdfast_private.checkpoints c
+     WHERE c.subscription_id = s.id)
+    FROM holdfast_private.subscriptions s WHERE s.name = 'holes'" "0|0"
 shut one
 shut two
 
@@ -142,7 +203,7 @@ for part in viewer publisher consumer owner; do
     sql "CREATE ROLE $part LOGIN; SELECT holdfast.namespace_grant('$part', 'default', '$part')" \
         >/dev/null
 done
-sql "CREATE ROLE nobody LOGIN" >/dev/null
+sql "CREATE ROLE stranger LOGIN" >/dev/null
 as() { echo "SET SESSION AUTHORIZATION $1; $2"; } # ROLE SQL
 theirs=$(sql "SELECT id FROM holdfast_private.subscriptions WHERE name = 'theirs'")
 shop=$(sql "SELECT id FROM holdfast_private.namespaces WHERE name = 'shop'")
@@ -152,50 +213,59 @@ change() { # NAMESPACE SUBSCRIPTION POSITION PART [TOKEN EPOCH LEASE]: the call
 }
 request=0 withdraw=1 unread=2 in_hand=3
 for part in viewer publisher; do
-    fails "a $part cancels nothing" "$(as $part "$cancel, 'jobs', '$(id 24)')")" "42501: *"
-    fails "a $part cancels nothing by the inner function" \
+    fails "a $part cannot call cancel_event" "$(as $part "$cancel, 'jobs', '$(id 24)')")" "42501: *"
+    fails "a $part cannot call change_cancel" \
         "$(as $part "$(change 1 1 1 $request)")" "42501: *"
 done
-fails "one that has no part sees nothing" "$(as nobody "$cancel, 'jobs', '$(id 24)')")" "42501: *"
-is "a consumer cancels" "$(as consumer "$cancel, 'jobs', '$(id 24)')")" cancelled
-is "by its name" "$(state 24 jobs)" "cancelled|consumer||t|f"
-is "a viewer sees that" "$(as viewer "$(state 24 jobs)")" "cancelled|consumer||t|f"
+fails "a role without a part cannot call cancel_event" \
+    "$(as stranger "$cancel, 'jobs', '$(id 24)')")" "42501: *"
+is "a consumer may call cancel_event" "$(as consumer "$cancel, 'jobs', '$(id 24)')")" cancelled
+is "cancelled_by is the name of the role" "$(state 24 jobs)" "cancelled|consumer||t|f"
+is "a viewer sees by whom an event is cancelled" \
+    "$(as viewer "$(state 24 jobs)")" "cancelled|consumer||t|f"
 for part in consumer owner; do
-    fails "a $part of another namespace" \
+    fails "a $part of another namespace does not find the namespace" \
         "$(as $part "SELECT holdfast.cancel_event('shop', 'theirs', '$(id 31)')")" \
         "HF003: there is no namespace shop"
-    fails "a $part with the number of the other namespace" \
+    fails "a $part of another namespace cannot call change_cancel with its number" \
         "$(as $part "$(change "$shop" "$theirs" 1 $request)")" "42501: *"
-    is "a $part with the other's subscription in its own namespace" \
+    is "a $part cannot cancel a subscription of another namespace by its number" \
         "$(as $part "$(change 1 "$theirs" 1 $request)")" "3|"
-    is "a $part takes back nothing of the other's" \
+    is "a $part cannot withdraw a request of another namespace" \
         "$(as $part "$(change 1 "$theirs" 1 $withdraw)")" "3|"
 done
-is "the other namespace has its event as before" "SELECT state, cancel_requested
+is "the event of another namespace is as before" "SELECT state, cancel_requested
     FROM holdfast.event_states('shop', '$(id 31)')" "pending|f"
-is "a consumer sees no marks of others" "$(as consumer 'SELECT count(*) FROM
+is "a consumer sees no cancels of other namespaces" "$(as consumer 'SELECT count(*) FROM
     holdfast.read_cancels() c JOIN holdfast.read_subscriptions() s ON s.id = c.subscription_id
     WHERE s.namespace_id <> 1')" 0
-fails "a part that is none" "$(as consumer "$(change 1 1 1 7)")" "HF001: p_part is 7"
-fails "NULL for it" "$(as consumer "$(change 1 1 1 NULL)")" "HF001: p_part is NULL"
-is "a position that is NULL" "$(as consumer "$(change 1 1 NULL $request)")" "3|"
-is "a negative one" "$(as consumer "$(change 1 1 -5 $request)")" "3|"
-is "a subscription that is NULL" "$(as consumer "$(change 1 NULL 1 $request)")" "3|"
+fails "change_cancel refuses an unknown p_part" \
+    "$(as consumer "$(change 1 1 1 7)")" "HF001: p_part is 7"
+fails "change_cancel refuses a p_part that is NULL" \
+    "$(as consumer "$(change 1 1 1 NULL)")" "HF001: p_part is NULL"
+is "change_cancel of a position that is NULL is not found" \
+    "$(as consumer "$(change 1 1 NULL $request)")" "3|"
+is "change_cancel of a negative position is not found" \
+    "$(as consumer "$(change 1 1 -5 $request)")" "3|"
+is "change_cancel of a subscription that is NULL is not found" \
+    "$(as consumer "$(change 1 NULL 1 $request)")" "3|"
 publish 25 job.d
 p=$(sql "SELECT position FROM holdfast.event_log WHERE id = '$(id 25)'")
-is "an answer that was not asked for cancels nothing" \
+is "an answer to a request that was not made cancels nothing" \
     "$(as consumer "$(change 1 1 "$p" $in_hand NULL 0 NULL)"); $(state 25 jobs)" "0|0 pending||||f"
-is "nor does one for an ordered subscription" \
+is "an answer for an ordered subscription without a request cancels nothing" \
     "$(as consumer "$(change 1 2 "$p" $unread NULL 0 NULL)"); $(state 25 line)" "0|0 pending||||f"
 sql "INSERT INTO holdfast_private.cancels (subscription_id, position, hash, requested_at)
      SELECT s, position, hash, now() FROM holdfast_private.events, unnest('{1,2}'::bigint[]) s
      WHERE position = $p AND namespace_id = 1" >/dev/null
-is "one without the lease is refused" "$(as consumer "$(change 1 1 "$p" $in_hand NULL 0 NULL)")" \
+is "an answer without the lease is stale" \
+    "$(as consumer "$(change 1 1 "$p" $in_hand NULL 0 NULL)")" \
     "5|"
-is "one without the partition is refused" \
+is "an answer without the partition is stale" \
     "$(as consumer "$(change 1 2 "$p" $unread NULL 0 NULL)")" "5|"
-is "so nothing was cancelled" "SELECT count(*) FROM holdfast_private.cancels
+is "stale answers have cancelled nothing" "SELECT count(*) FROM holdfast_private.cancels
     WHERE position = $p AND cancelled_at IS NOT NULL" 0
-fails "a role does not write the table" "$(as consumer "UPDATE holdfast_private.cancels SET
+fails "a consumer cannot write the table of cancels" \
+    "$(as consumer "UPDATE holdfast_private.cancels SET
     reason = 'x'")" "42501: *"
 done_testing

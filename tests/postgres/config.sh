@@ -39,21 +39,21 @@ works() {
 publishes() {
     PGPASSFILE=$temp/passwords "$HOLDFAST" publish user.created --db "$url"
 }
-ok "work opens the database with the password of the file" works
+ok "work opens the database with the password of password_file" works
 PGDATABASE=shop sql "GRANT ALL ON ALL TABLES IN SCHEMA holdfast TO holdfast" >/dev/null
-ok "an event is published" publishes
-ok "work does its work" works
-ok "its commands reach the database, too" grep -x 'two got made.by.one' out
+ok "setup: an event is published to the database of the file" publishes
+ok "work handles the event with the password of password_file" works
+ok "commands of work reach the database with a password file" grep -x 'two got made.by.one' out
 
 denied() {
     echo "$1" >password
     "$HOLDFAST" work --until-empty >out 2>err
     [ $? -eq 1 ] && grep -q 28P01 err && ! grep -F -e "$1" out err
 }
-ok "a wrong password is refused by the server and not told" denied 'secretly-wrong'
+ok "a wrong password of password_file is refused and not printed" denied 'secretly-wrong'
 shown() {
     "$HOLDFAST" config show --origin >out && grep -F "database.password_file" out &&
         ! grep -q secretly out
 }
-ok "config show does not open the file" shown
+ok "config show does not open the password_file" shown
 done_testing

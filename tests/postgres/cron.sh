@@ -86,16 +86,17 @@ FROM pairs WHERE before IS NOT NULL AND at IS NOT NULL
         at) IS DISTINCT FROM before;
 SQL
 } >compare.sql
-ok "all are computed" psql -qXAt -v ON_ERROR_STOP=1 -f compare.sql
-ok "as many lines" same "$(wc -l <asked)" "$(wc -l <by_sql)"
+ok "cron_next computes the times of all expressions" psql -qXAt -v ON_ERROR_STOP=1 -f compare.sql
+ok "cron_next returns times for each expression" same "$(wc -l <asked)" "$(wc -l <by_sql)"
 diff by_c by_sql >differences || paste -d'#' asked by_c by_sql | awk -F'#' '$2 != $3' | head -5
-ok "SQL says when C says" test ! -s differences
+ok "cron_next returns the times that schedule next prints" test ! -s differences
 cat back
-ok "and back the same way" test ! -s back
+ok "cron_previous leads back through the times of cron_next" test ! -s back
 
 for wrong in '0 25 * * *' '* * *' '0 0 30 2 *' '@never' 'a * * * *' '5-3 * * * *' '*/61 * * * *' \
     '0 0 L * *' '? * * * *' '' '1,, * * * *' '@every' '@every 5' '@every 0s' '@every 366d' \
     '@every 5m1h' '@every 1500ms' '@every 5m 3m'; do
-    fails "refused: $wrong" "SELECT holdfast.cron_next('$wrong')" 'HF001: cron expression*'
+    fails "cron_next refuses the expression '$wrong'" \
+        "SELECT holdfast.cron_next('$wrong')" 'HF001: cron expression*'
 done
 done_testing

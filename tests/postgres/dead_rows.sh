@@ -70,7 +70,7 @@ found=$(sql "CALL consume('s', 100, NULL, NULL)")
 ok "50,000 events are consumed, shared, a hundred at a time" same 50000 "${found%|*}"
 dead >/dev/null # a process hears of it a second later
 sql "SELECT holdfast.upkeep()" >/dev/null
-ok "leave few dead rows" few 400
+ok "50,000 consumed events leave few dead rows" few 400
 
 open old
 ask old "BEGIN ISOLATION LEVEL REPEATABLE READ;
@@ -86,12 +86,13 @@ for _ in 1 2 3 4; do
     ! slow || { publish 20000 && second=$(sql "CALL consume('t', 10, NULL, NULL)"); }
 done
 echo "# 20000 by tens: ${first#*|} us; again beside an old snapshot: ${second#*|} us"
-ok "all are consumed, ten at a time" same "20000 20000" "${first%|*} ${second%|*}"
+ok "40,000 events are consumed ten at a time beside an old snapshot" \
+    same "20000 20000" "${first%|*} ${second%|*}"
 dead >/dev/null
 sql "SELECT holdfast.upkeep()" >/dev/null
-ok "beside an old snapshot, too, few rows are dead" few 400
+ok "events that are consumed beside an old snapshot leave few dead rows" few 400
 not_slow() { ! slow; }
-ok "and it does not become slower" not_slow
+ok "consuming does not become slower beside an old snapshot" not_slow
 ask old "COMMIT" >/dev/null
 
 # ---- Compacting ---------------------------------------------------------------------------------
@@ -102,31 +103,35 @@ sql "SELECT count(*) FROM holdfast.claim('default', 'u', 500);
     SELECT count(*) FROM holdfast.claim('default', 'u', 100, 60000)" >/dev/null
 kept="SELECT string_agg(l::text, ' ' ORDER BY token) FROM holdfast_private.leases l"
 before=$(sql "$kept")
-is "compacting keeps what is alive" "SELECT holdfast_private.compact('holdfast_private.leases', -1);
+is "compacting leases keeps those that are alive" \
+    "SELECT holdfast_private.compact('holdfast_private.leases', -1);
     SELECT ($kept) = '$before'" "t t"
 l=$(sql "SELECT replace(token::text, '-', '') FROM holdfast_private.leases WHERE count = 500")
 ask old "BEGIN; SELECT holdfast.ack('default', 'u', '$l')" >/dev/null
-is "not while a session settles" "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
+is "leases are not compacted while a session settles" \
+    "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
 ask old "ROLLBACK" >/dev/null
 open other
 ask old "BEGIN; SELECT holdfast_private.compact('holdfast_private.leases', -1)" >/dev/null
 tell other "SELECT holdfast.ack('default', 'u', '$l')"
 ok "a settle waits for the compaction" blocked other
 ask old "COMMIT" >/dev/null
-hears "and finds the lease" other ""
-is "nothing is done without need" "SELECT holdfast.upkeep()" f
-fails "only where rows come and go" "SELECT holdfast_private.compact('holdfast_private.retries')" \
+hears "a settle finds its lease after the compaction" other ""
+is "upkeep does nothing without need" "SELECT holdfast.upkeep()" f
+fails "compact refuses a table whose rows do not come and go" \
+    "SELECT holdfast_private.compact('holdfast_private.retries')" \
     "HF001: retries is not a table whose rows come and go"
 
 # Who has one snapshot for all would put back what it sees, and what was claimed since would be
 # lost.
 ask old "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
-is "a session claims beside an older snapshot" \
+is "setup: a session claims beside an older snapshot" \
     "SELECT count(*) FROM holdfast.claim('default', 'u', 10, 60000)" 10
 before=$(sql "$kept")
-asks "which does not compact" old "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
+asks "a session with an older snapshot does not compact" \
+    old "SELECT holdfast_private.compact('holdfast_private.leases', -1)" f
 ask old "COMMIT" >/dev/null
-is "and what was claimed is in its lease" "SELECT ($kept) = '$before'" t
+is "a lease that was claimed since an older snapshot is kept" "SELECT ($kept) = '$before'" t
 
 # ---- Rotating -----------------------------------------------------------------------------------
 
@@ -137,23 +142,23 @@ sql "CREATE FUNCTION rotates_in() RETURNS interval LANGUAGE plpgsql AS \$\$
          ASSERT NOT holdfast_private.rotate(0);
          RETURN clock_timestamp() - v_begin;
      END \$\$" >/dev/null
-is "the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0
+is "setup: the journal is not empty" "SELECT sum(pg_relation_size(t)) > 0
     FROM unnest('{holdfast_private.checkpoints_0,holdfast_private.checkpoints_1}'::regclass[]) t" t
 ask old "BEGIN; SELECT count(*) FROM holdfast_private.checkpoints_0;
     SELECT count(*) FROM holdfast_private.checkpoints_1" >/dev/null
-ok "a session has been reading the journal for more than a second" \
+ok "setup: a session has been reading the journal for more than a second" \
     becomes "SELECT xact_start < clock_timestamp() - interval '1 s' FROM pg_stat_activity
     WHERE pid = ${session_backend[old]}" t
 is "a rotation that is blocked does not wait, nor make others wait" \
     "SELECT min(rotates_in()) < '150 ms' FROM generate_series(1, 20)" t
 ask old "COMMIT" >/dev/null
-ok "and does it afterwards" becomes "SELECT holdfast_private.rotate(0)" t
+ok "the journal is rotated after the reader has ended" becomes "SELECT holdfast_private.rotate(0)" t
 for level in "REPEATABLE READ" SERIALIZABLE; do
     ask old "BEGIN ISOLATION LEVEL $level; SELECT 1" >/dev/null
     subscribe "beside $level"
     asks "a $level transaction does not rotate the journal" old \
         "SELECT holdfast_private.rotate(-1); SELECT holdfast.upkeep(1000000); COMMIT" "f f"
-    is "and what was begun since goes on" \
+    is "a subscription that was made beside a $level transaction goes on" \
         "SELECT count(*) FROM holdfast.claim('default', 'beside $level')" 0
 done
 
@@ -161,13 +166,13 @@ done
 sql "CREATE ROLE plain; GRANT USAGE ON SCHEMA holdfast, holdfast_private TO plain" >/dev/null
 held="SET ROLE plain; SELECT
     holdfast_private.is_held('{holdfast_private.leases,holdfast_private.settled}'::regclass[], "
-is "what is not used is not held" "$held '1 hour')" f
+is "a table that is not used is not held" "$held '1 hour')" f
 ask old "BEGIN; SELECT count(*) FROM holdfast_private.leases" >/dev/null
-is "a transaction that does not end within a moment holds it" "$held '0.1 s')" t
+is "a transaction that does not end within a moment holds a table" "$held '0.1 s')" t
 tell other "$held '1 hour')"
-ok "a transaction that may end is waited for" becomes \
+ok "is_held waits for a transaction that may end" becomes \
     "SELECT wait_event = 'PgSleep' FROM pg_stat_activity WHERE pid = ${session_backend[other]}" t
 ask old "COMMIT" >/dev/null
-hears "and does not hold it" other f
+hears "a transaction that has ended does not hold a table" other f
 
 done_testing

@@ -28,7 +28,8 @@ compare() {
         psql -qXAt -v VERBOSITY=verbose 2>&1 | sed 's/^::end$/\x00/' | sed -z 's/^\n//')
     for i in "${!statements[@]}"; do
         answer=$(sed '/^\(CONTEXT\|LOCATION\|HINT\|DETAIL\)/,$d' <<<"${found[i]-}")
-        ok "${statements[i]:0:90}" same "$(printf '%s' "${answers[i]%$'\n'}")" "${answer%$'\n'}"
+        ok "$1 shows the answer to ${statements[i]:0:90}" \
+            same "$(printf '%s' "${answers[i]%$'\n'}")" "${answer%$'\n'}"
     done
 }
 
@@ -36,7 +37,8 @@ compare() {
 without=
 /usr/bin/python3 -c 'import psycopg' 2>/dev/null || without="$without python"
 finds_pg || fetch_pg || without="$without js"
-[ -z "$without" ] || skip "the programs in$without" "their drivers are not installed"
+[ -z "$without" ] || skip "the programs of the documents in$without" \
+    "their drivers are not installed"
 
 # type_page PAGE: what it tells to type, in a new database. A page may make databases of its own.
 type_page() {

@@ -31,9 +31,10 @@ publish_all() {
 # gets: the worker has everything that is in the log.
 gets() { becomes "SELECT lag FROM holdfast.stats('default') WHERE subscription = 'all'" 0; }
 
-ok "the default namespace keeps two months" \
+ok "namespace set keeps events for two months" \
     "$HOLDFAST" namespace set default --retain-age 62d --db "$url"
-is "a schedule fires on the first of each month" "SELECT length(holdfast.create_schedule('default',
+is "create_schedule makes a schedule for the first of each month" \
+    "SELECT length(holdfast.create_schedule('default',
     'monthly', '0 0 1 * *', 'by.schedule', misfire => 'all')::text) > 0" t
 # It looks each second: publishers ring for consumers that sleep by the server's clock, which is
 # ahead of this one's.
@@ -46,16 +47,16 @@ worker=$!
 first=$(sql "SELECT date_trunc('month', now() AT TIME ZONE 'UTC')")
 for month in 1 2 3 4 5 6 7 8; do
     ahead $((month * 31))
-    ok "month $month: SQL and the library publish" publish_all
-    ok "month $month: the housekeeping is done" tick
-    ok "month $month: the worker gets everything" gets
-    ok "month $month: what is too old goes" tick
+    ok "SQL and the library publish in month $month" publish_all
+    ok "the housekeeping of month $month succeeds" tick
+    ok "the worker gets everything of month $month" gets
+    ok "retention of month $month succeeds" tick
 done
 kill -TERM $worker
 wait $worker
-ok "the worker ends as it should" same 0 $?
+ok "the worker exits with 0 after eight months" same 0 $?
 
-is "eight months have passed" "SELECT date_trunc('month',
+is "setup: eight months have passed on the server" "SELECT date_trunc('month',
     now() AT TIME ZONE 'UTC') >= '$first'::timestamp + interval '8 months'" t
 is "the log has what is younger than two months, and at most one month more" \
     "SELECT min(entered_at) BETWEEN now() - interval '93 days' AND now() - interval '62 days',
@@ -65,9 +66,11 @@ is "the schedule has fired once for each month" \
     '1 month', now() AT TIME ZONE 'UTC', '1 month')), count(*) = count(DISTINCT planned_at)
     FROM holdfast_private.schedule_runs" "t|t"
 fired=$(sql "SELECT count(*) FROM holdfast_private.schedule_runs")
-ok "the worker got each event once" same $((8 * 7 + fired)) "$(sort -u "$handled" | wc -l)"
-ok "(and none of them twice)" same "$(sort -u "$handled" | wc -l)" "$(wc -l <"$handled")"
-ok "nothing is wrong with what is left" "$HOLDFAST" verify --db "$url"
+ok "the worker got each event of eight months" \
+    same $((8 * 7 + fired)) "$(sort -u "$handled" | wc -l)"
+ok "the worker got no event of eight months twice" \
+    same "$(sort -u "$handled" | wc -l)" "$(wc -l <"$handled")"
+ok "verify finds nothing after eight months" "$HOLDFAST" verify --db "$url"
 
 # A transaction that was prepared a month ago.
 sql "BEGIN; CREATE TABLE mine (); PREPARE TRANSACTION 'it''s mine'" >/dev/null
@@ -77,19 +80,21 @@ examined() {
     cat "$cluster_dir/found"
     grep '"level":"warn"' "$cluster_dir/found" | grep -E "$1"
 }
-ok "doctor tells of a forgotten prepared transaction" examined \
+ok "doctor warns of a forgotten prepared transaction" examined \
     "\"value\":\"'it''s mine' of role holdfast, prepared for [0-9]+ s\""
-ok "and how it is ended, by whom and where" examined \
+ok "doctor says how a prepared transaction is ended, by whom and where" examined \
     "As holdfast or a superuser, in database test1: ROLLBACK PREPARED 'it''s mine'; or COMMIT PREP"
-ok "which ends it" sql "ROLLBACK PREPARED 'it''s mine'"
-ok "so that nothing is told" same '' "$(examined .)"
+ok "setup: the prepared transaction is rolled back" sql "ROLLBACK PREPARED 'it''s mine'"
+ok "doctor does not warn after the prepared transaction has ended" same '' "$(examined .)"
 ahead $((8 * 31))
 
 # A day back: what was, stays.
 head=$(sql "SELECT max(position) FROM holdfast_private.events_1")
 ahead $((8 * 31 - 1))
 ok "SQL and the library publish when the clock was set back" publish_all
-ok "and the housekeeping goes on" tick
-is "no planned time comes again" "SELECT count(*) FROM holdfast_private.schedule_runs" "$fired"
-is "positions go on" "SELECT count(*) FROM holdfast_private.events_1 WHERE position > $head" 7
+ok "the housekeeping succeeds when the clock was set back" tick
+is "no planned time comes again when the clock was set back" \
+    "SELECT count(*) FROM holdfast_private.schedule_runs" "$fired"
+is "positions go on when the clock was set back" \
+    "SELECT count(*) FROM holdfast_private.events_1 WHERE position > $head" 7
 done_testing

@@ -22,7 +22,7 @@ for ((i = 0; i < 20; i++)); do
     cluster_dir=
 done
 if [ -z "$cluster_dir" ]; then
-    ok "a server with a TCP port starts" cat start.log /dev/null/none
+    ok "setup: a server with a TCP port starts" cat start.log /dev/null/none
     done_testing
     exit 1
 fi
@@ -67,19 +67,22 @@ with() {
 # The environment ---------------------------------------------------------------------------------
 
 where=("PGHOST=$cluster_dir" "PGPORT=$port" PGUSER=checked PGDATABASE=shop)
-ok "with the environment alone postgres:// is enough" \
+ok "postgres:// takes everything from the environment" \
     with "${where[@]}" "PGPASSWORD=$secret" -- reaches shop postgres://
-ok "so is postgresql://" with "${where[@]}" "PGPASSWORD=$secret" -- reaches shop postgresql://
+ok "postgresql:// takes everything from the environment" \
+    with "${where[@]}" "PGPASSWORD=$secret" -- reaches shop postgresql://
 from_environment() { HOLDFAST_URL=postgres:// "$HOLDFAST" publish test.from.environment; }
-ok "and HOLDFAST_URL=postgres://" with "${where[@]}" "PGPASSWORD=$secret" -- from_environment
+ok "HOLDFAST_URL=postgres:// takes everything from the environment" \
+    with "${where[@]}" "PGPASSWORD=$secret" -- from_environment
 ok "a wrong PGPASSWORD is refused by the server" \
     with "${where[@]}" PGPASSWORD=wrong -- refused 28P01 postgres://
-ok "a missing password is named" with "${where[@]}" -- refused 'none was given' postgres://
+ok "the error of a missing password says that none was given" \
+    with "${where[@]}" -- refused 'none was given' postgres://
 ok "the URL's host, port, user, password and database win over the environment" \
     with PGHOST=/nonexistent PGPORT=1 PGUSER=nobody PGPASSWORD=wrong PGDATABASE=none -- \
     reaches shop \
     "postgres:///shop?host=$cluster_dir&port=$port&user=checked&password=${secret//\\/%5C}"
-ok "the database alone may come from the URL" \
+ok "a URL with only a database takes the rest from the environment" \
     with "${where[@]}" "PGPASSWORD=$secret" -- reaches other postgres:///other
 
 # The password file -------------------------------------------------------------------------------
@@ -87,11 +90,11 @@ ok "the database alone may come from the URL" \
 escaped=${secret//\\/\\\\}
 printf '%s\n' "*:*:shop:checked:${escaped//:/\\:}" >passwords
 chmod 600 passwords
-ok "PGPASSFILE has the password" \
+ok "PGPASSFILE has the password of the database" \
     with "${where[@]}" "PGPASSFILE=$temp/passwords" -- reaches shop postgres://
-ok "it has none for another database" \
+ok "PGPASSFILE has no password of another database" \
     with "${where[@]}" "PGPASSFILE=$temp/passwords" -- refused 'none was given' postgres:///other
-ok "PGPASSWORD wins over the file" with "${where[@]}" "PGPASSFILE=$temp/passwords" \
+ok "PGPASSWORD wins over PGPASSFILE" with "${where[@]}" "PGPASSFILE=$temp/passwords" \
     PGPASSWORD=wrong -- refused 28P01 postgres://
 
 # The service file --------------------------------------------------------------------------------
@@ -107,14 +110,15 @@ END
 service=("PGSERVICEFILE=$temp/services")
 ok "PGSERVICE names a service of PGSERVICEFILE" \
     with "${service[@]}" PGSERVICE=shop -- reaches shop postgres://
-ok "so does the URL" with "${service[@]}" -- reaches shop 'postgres://?service=shop'
+ok "a URL names a service of PGSERVICEFILE" \
+    with "${service[@]}" -- reaches shop 'postgres://?service=shop'
 ok "a service wins over the environment" with "${service[@]}" PGSERVICE=shop PGHOST=/nonexistent \
     PGUSER=nobody PGDATABASE=none -- reaches shop postgres://
 ok "the URL wins over a service" with "${service[@]}" PGSERVICE=shop "PGPASSWORD=$secret" -- \
     reaches other "postgres:///other?password=${secret//\\/%5C}"
-ok "a service that is not in the file is named" \
+ok "the error of an unknown service names it" \
     with "${service[@]}" -- refused 'service.*nowhere' 'postgres://?service=nowhere'
-ok "a service file that is not there is named" with "PGSERVICEFILE=$temp/none" -- \
+ok "the error of a missing service file names it" with "PGSERVICEFILE=$temp/none" -- \
     refused "$temp/none" 'postgres://?service=shop'
 
 # Without encryption ------------------------------------------------------------------------------
@@ -134,9 +138,9 @@ plain="port=$port&user=holdfast&sslmode=disable&options=-crole%3Dchecked" \
     # the schema is of that role
 trusts() { psql -qX "postgres:///shop?host=${address:-127.0.0.1}&$plain" -c ''; }
 until_true 60 trusts
-ok "doctor says that a socket is one" examined ok 'none: a Unix socket"' \
+ok "doctor says that the connection is a Unix socket" examined ok 'none: a Unix socket"' \
     "postgres:///shop?host=$cluster_dir&$plain"
-ok "nothing of this machine's own address passes a network" \
+ok "doctor does not warn of TCP to this machine without encryption" \
     examined ok 'none: 127\.0\.0\.1 is this machine"' "postgres:///shop?host=127.0.0.1&$plain"
 warned="doctor warns of TCP to another machine without encryption"
 if [ -n "$address" ]; then
@@ -171,29 +175,32 @@ certificates() {
     admin postgres "ALTER SYSTEM SET ssl = on"
     admin postgres "SELECT pg_reload_conf()"
 }
-ok "the server gets a certificate" certificates
+ok "setup: the server gets a certificate" certificates
 speaks_tls() {
     [ "$(admin postgres "SHOW ssl")" = on ]
 }
-ok "and speaks TLS" until_true 60 speaks_tls # it reads its configuration a moment later
+ok "setup: the server speaks TLS" \
+    until_true 60 speaks_tls # it reads its configuration a moment later
 
 # The name is what the certificate is compared with, the address is where the server is.
 tcp="hostaddr=127.0.0.1&port=$port&user=checked&passfile=$temp/passwords"
 tls="postgres:///shop?host=db.test&$tcp"
-ok "sslmode=verify-full works with the authority that has signed the certificate" \
+ok "sslmode=verify-full accepts the authority that has signed the certificate" \
     reaches shop "$tls&sslmode=verify-full&sslrootcert=$temp/right.crt"
-ok "doctor tells protocol and cipher" examined ok 'TLSv1\.[23], [A-Z0-9_-]+"' "$tls&sslmode=require"
-ok "PGSSLMODE and PGSSLROOTCERT do the same" \
+ok "doctor names protocol and cipher of TLS" \
+    examined ok 'TLSv1\.[23], [A-Z0-9_-]+"' "$tls&sslmode=require"
+ok "PGSSLMODE and PGSSLROOTCERT set up TLS" \
     with PGSSLMODE=verify-full "PGSSLROOTCERT=$temp/right.crt" -- reaches shop "$tls"
-ok "another authority's certificate is not believed" refused 'certificate verify failed' \
+ok "sslmode=verify-full refuses a certificate of another authority" \
+    refused 'certificate verify failed' \
     "$tls&sslmode=verify-full&sslrootcert=$temp/wrong.crt"
-ok "a certificate for another name is not believed" refused 'db\.test.*other\.test' \
+ok "sslmode=verify-full refuses a certificate for another name" refused 'db\.test.*other\.test' \
     "postgres:///shop?host=other.test&$tcp&sslmode=verify-full&sslrootcert=$temp/right.crt"
-ok "an authority's file that is missing is named" refused "$temp/none.crt" \
+ok "the error of a missing sslrootcert names the file" refused "$temp/none.crt" \
     "$tls&sslmode=verify-full&sslrootcert=$temp/none.crt"
 ok "the URL's sslmode wins over PGSSLMODE" with PGSSLMODE=verify-full \
     "PGSSLROOTCERT=$temp/wrong.crt" -- reaches shop "$tls&sslmode=require&sslrootcert="
-ok "a server that asks for TLS refuses to go without it" refused 'pg_hba\.conf' \
+ok "a server that asks for TLS refuses a connection without it" refused 'pg_hba\.conf' \
     "$tls&sslmode=disable"
 
 # All connections of a process: those that consume and listen, too.
@@ -210,5 +217,5 @@ END
     "$HOLDFAST" work --until-empty >out 2>err || { cat err; return 1; }
     grep -q '^got test\.number' out
 }
-ok "consumers work with verify-full" consumes
+ok "consumers work with sslmode=verify-full" consumes
 done_testing

@@ -34,10 +34,10 @@ tells_how() {
 
 for name in "$ROOT"/examples/*_postgres.c; do
     name=$(basename "$name" .c)
-    ok "$name does what it promises" runs "$name"
-    ok "$name works again on a database that has been used" runs "$name"
-    ok "$name without a database tells how to call it" tells_how "$name"
+    ok "the example $name does what it promises" runs "$name"
+    ok "the example $name works again on a database that has been used" runs "$name"
+    ok "the example $name without a database prints its usage" tells_how "$name"
 done
-ok "outbox_postgres: rows, events and what was made of them agree" \
+ok "the example outbox_postgres prints that rows, events and results agree" \
     says outbox_postgres 'orders in the table: 2, revenue: 350; the handler ran [4-9] times'
 done_testing

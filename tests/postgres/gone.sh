@@ -44,50 +44,58 @@ stop() {
 hf publish x '{}'
 for mode in ordered shared; do
     start "frozen-$mode" --mode "$mode" --exec true
-    true_that "($mode) the worker handles an event" until_true 60 checkpoint_is "frozen-$mode" 1
+    true_that "setup: a worker of a $mode subscription handles an event" \
+        until_true 60 checkpoint_is "frozen-$mode" 1
     signal STOP
     stop
     signal CONT
-    is "($mode) with a frozen server the worker ends in peace" "$rc" 0
-    true_that "($mode) without waiting for the server" test "$took" -lt "$limit"
-    has "($mode) it says what it did" "said.frozen-$mode" ' 1 done, 0 failed attempts'
+    is "a worker of a $mode subscription ends with 0 while the server is frozen" "$rc" 0
+    true_that "a worker of a $mode subscription does not wait for the frozen server" \
+        test "$took" -lt "$limit"
+    has "a worker of a $mode subscription says what it did" \
+        "said.frozen-$mode" ' 1 done, 0 failed attempts'
 done
-has "and what the server was not told" said.frozen-ordered \
+has "a worker of an ordered subscription says that partitions cannot be given back" \
+    said.frozen-ordered \
     'what it has cannot be given back; others have it when'
 
 # A command that only reads has nothing in hand at all.
 "$HOLDFAST" tail --follow --from start >followed 2>said.tail &
 worker=$!
-true_that "(the log is followed)" until_true 60 test -s followed
+true_that "setup: tail --follow prints an event" until_true 60 test -s followed
 signal STOP
 sleep 2 # tail asks the server every second, and then waits for its answer
 stop
 signal CONT
-true_that "with a frozen server tail is ended by the signal, or ends" test "$rc" = 143 -o "$rc" = 0
-true_that "without waiting for the server, either" test "$took" -lt "$limit"
+true_that "tail --follow ends after SIGTERM while the server is frozen" \
+    test "$rc" = 143 -o "$rc" = 0
+true_that "tail --follow does not wait for the frozen server" test "$took" -lt "$limit"
 
 start gone --exec true
-true_that "the worker handles an event" until_true 60 checkpoint_is gone 1
+true_that "setup: a worker handles an event before the server is gone" \
+    until_true 60 checkpoint_is gone 1
 "$root/scripts/postgres-cluster" kill "$cluster"
-true_that "the worker notices that the server is gone" until_true 60 grep -q 'cannot connect' \
+true_that "a worker says that it cannot connect when the server is gone" \
+    until_true 60 grep -q 'cannot connect' \
     said.gone
 stop
-is "the worker ends in peace" "$rc" 0
-true_that "although the server is gone" test "$took" -lt "$limit"
-has "and says what it did" said.gone ' 1 done, 0 failed attempts'
+is "a worker ends with 0 while the server is gone" "$rc" 0
+true_that "a worker does not wait for a server that is gone" test "$took" -lt "$limit"
+has "a worker says what it did while the server is gone" said.gone ' 1 done, 0 failed attempts'
 
 # ---- A command that runs ------------------------------------------------------------------------
 
 "$root/scripts/postgres-cluster" revive "$cluster"
 start busy --drain 3s --exec 'echo $$ >running; exec sleep 600'
-true_that "a command runs" until_true 60 test -s running
+true_that "setup: a command of a worker runs" until_true 60 test -s running
 "$root/scripts/postgres-cluster" kill "$cluster"
 stop
 is "a worker that could not store what happened exits with 5" "$rc" 5
-true_that "after the time of --drain" test "$took" -lt $((3 + limit))
-true_that "its command is gone, too" test ! -e "/proc/$(cat running)"
-has "it says that the event comes again" said.busy 'events after position 0 come again'
+true_that "a worker waits for its command for the time of --drain" test "$took" -lt $((3 + limit))
+true_that "the command of a worker is ended after --drain" test ! -e "/proc/$(cat running)"
+has "a worker says that its events come again" said.busy 'events after position 0 come again'
 "$root/scripts/postgres-cluster" revive "$cluster"
 hf work busy --until-empty --exec 'echo "again: $HOLDFAST_ID, attempt $HOLDFAST_ATTEMPT"'
-is "the server is back, and so is the event: as a first attempt" "$(cut -d, -f2 out)" " attempt 1"
+is "an event whose end could not be stored comes again as a first attempt" \
+    "$(cut -d, -f2 out)" " attempt 1"
 finish

@@ -6,7 +6,8 @@ keep
 schema
 if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
     sql "CREATE ROLE some" >/dev/null
-    fails "an old server is told" "SELECT holdfast.namespace_grant('viewer', 'default', 'some')" \
+    fails "namespace_grant is refused on a server before PostgreSQL 15" \
+        "SELECT holdfast.namespace_grant('viewer', 'default', 'some')" \
         "HF002: granting needs PostgreSQL 15 or newer*"
     done_testing
     exit
@@ -46,53 +47,59 @@ their_audit=$(sql "SELECT id FROM holdfast.read_subscriptions() WHERE namespace_
 
 # --- Granting ---
 for role in $roles; do
-    is "$role is granted" "SELECT holdfast.namespace_grant('$role', 'it\"s ours', '$role''s')" t
+    is "namespace_grant gives the part of $role to a role" \
+        "SELECT holdfast.namespace_grant('$role', 'it\"s ours', '$role''s')" t
 done
-is "granting again changes nothing" \
+is "namespace_grant of a part that a role has returns false" \
     "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'viewer''s')" f
-fails "an unknown role" "SELECT holdfast.namespace_grant('admin', 'theirs', 'other')" \
+fails "namespace_grant refuses an unknown part" \
+    "SELECT holdfast.namespace_grant('admin', 'theirs', 'other')" \
     "HF001: role is admin; it must be viewer, publisher, consumer or owner"
-fails "an unknown namespace" "SELECT holdfast.namespace_grant('viewer', 'nowhere', 'other')" \
+fails "namespace_grant in an unknown namespace is not found" \
+    "SELECT holdfast.namespace_grant('viewer', 'nowhere', 'other')" \
     "HF003: there is no namespace nowhere"
-fails "the owner of the schema, who would lose rights" \
+fails "namespace_grant refuses the owner of the schema, who would lose rights" \
     "SELECT holdfast.namespace_grant('owner', 'theirs', current_user)" \
     "HF002: * owns the schema holdfast and has every right in all namespaces; a part in one would *"
-fails "an unknown role of the server" "SELECT holdfast.namespace_grant('viewer', 'theirs',
+fails "namespace_grant to an unknown role of the server is not found" \
+    "SELECT holdfast.namespace_grant('viewer', 'theirs',
     'no\"one')" "HF003: the server has no role no\"one"
 sql "SELECT holdfast.namespace_grant('viewer', 'theirs', 'other')" >/dev/null
 
 # Each writes what the server keeps of the same tables, which it does not let two do at once.
 open first
 open second
-asks "a grant that is not committed" first \
+asks "setup: a grant is not committed yet" first \
     "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'guest')" t
 tell second "SELECT holdfast.namespace_grant('viewer', 'it\"s ours', 'other')"
-ok "(another waits for it)" blocked second
+ok "a second grant waits for the first" blocked second
 ask first "COMMIT" >/dev/null
-hears "two grants at once are both made" second t
-asks "one that is not taken back yet" first \
+hears "a second grant is made after the first" second t
+asks "setup: a revoke is not committed yet" first \
     "BEGIN; SELECT holdfast.namespace_revoke('viewer', 'default', 'guest')" t
 tell second "SELECT holdfast.namespace_revoke('viewer', 'it\"s ours', 'other')"
-ok "(another waits for it, too)" blocked second
+ok "a second revoke waits for the first" blocked second
 ask first "COMMIT" >/dev/null
-hears "two are taken back at once" second t
-asks "the journal is being truncated" first "BEGIN; SELECT FROM holdfast_private.rotate(-1)" ""
+hears "a second revoke is made after the first" second t
+asks "setup: the journal is being truncated" \
+    first "BEGIN; SELECT FROM holdfast_private.rotate(-1)" ""
 tell second "SELECT holdfast.namespace_grant('viewer', 'default', 'guest'),
     holdfast.namespace_revoke('viewer', 'default', 'guest')"
-ok "(a grant waits for that)" blocked second
+ok "a grant waits while the journal is truncated" blocked second
 ask first "COMMIT" >/dev/null
-hears "and is made" second "t|t"
+hears "a grant is made after the journal was truncated" second "t|t"
 sql "SELECT FROM holdfast_private.namespace_put('short')" >/dev/null
 sql "SELECT holdfast.namespace_grant('viewer', 'short', 'guest')" >/dev/null
 for _ in 1 2 3 4 5; do
     sql "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true, 0)" >/dev/null
 done
-asks "a grant is made once more" first \
+asks "setup: another grant is not committed yet" first \
     "BEGIN; SELECT holdfast.namespace_grant('viewer', 'default', 'guest')" t
-fails "a namespace is not removed in the middle of it" \
+fails "a namespace is not removed in the middle of a grant" \
     "SELECT FROM holdfast.change_namespace_remove(0, 'short', true, 1000)" "55P03: *"
 ask first "ROLLBACK" >/dev/null
-is "but afterwards" "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true,
+is "a namespace and its grants are removed after a grant has ended" \
+    "SELECT status, more FROM holdfast.change_namespace_remove(0, 'short', true,
     1000); SELECT count(*) FROM holdfast.read_grants() WHERE grantee = 'guest'::regrole" "0|f 0"
 shut first
 shut second
@@ -112,7 +119,7 @@ as() {
 tries() {
     PGUSER=$1 psql -qXAt -v VERBOSITY=sqlstate 2>&1
 }
-may() { ok "$1: $2" same "$4" "$(as "$1's" "$3")"; } # ROLE CLAIM SQL WANTED
+may() { ok "the role $1 $2" same "$4" "$(as "$1's" "$3")"; } # ROLE WHAT SQL WANTED
 denied="ERROR:  42501"
 
 # --- Each in its own namespace ---
@@ -124,31 +131,37 @@ everything() { # SQL that touches one namespace: rows of a kind of everything
 for role in viewer consumer owner; do
     may $role "reads the log, dead letters and subscriptions" \
         "SELECT $(everything 'it"s ours' "$ours")" "4 1 2"
-    may $role "reads payloads" "SELECT payload FROM holdfast.event_log WHERE position = 1" \
+    may $role "reads payloads of the log" \
+        "SELECT payload FROM holdfast.event_log WHERE position = 1" \
         '"secret"'
-    may $role "sees numbers" "SELECT subscription, head, retrying, dead FROM holdfast.stats()" \
+    may $role "reads the numbers of holdfast.stats" \
+        "SELECT subscription, head, retrying, dead FROM holdfast.stats()" \
         "|4|1|1 audit|4|0|0 jobs|4|1|1"
 done
-may publisher "reads none of them" "SELECT $(everything 'it"s ours' "$ours")" "0 0 0"
-may publisher "is told nothing of what it does not see, rather than 0" "SELECT subscription, head,
+may publisher "reads neither the log nor dead letters nor subscriptions" \
+    "SELECT $(everything 'it"s ours' "$ours")" "0 0 0"
+may publisher "gets NULL, not 0, from holdfast.stats for what it does not see" \
+    "SELECT subscription, head,
     oldest_waiting, in_flight, retrying, held, blocked, dead, rate IS NULL FROM holdfast.stats()" \
     "|4|||||||f"
-may publisher "nor payloads of the log itself" "SELECT payload FROM holdfast_private.events_$ours" \
+may publisher "cannot read payloads of the table of the log" \
+    "SELECT payload FROM holdfast_private.events_$ours" \
     "$denied"
-may publisher "reads what waits for its time" "SELECT count(*) FROM holdfast.read_delayed();
+may publisher "may read what waits for its time" "SELECT count(*) FROM holdfast.read_delayed();
     SELECT count(*) FROM holdfast.read_schedules()" "0 0"
 for role in publisher owner; do
-    may $role "publishes" "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', key => 'a')" f
-    may $role "publishes many" \
+    may $role "publishes with holdfast.publish" \
+        "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', key => 'a')" f
+    may $role "publishes with holdfast.publish_many" \
         "SELECT count(*), max(index) FROM holdfast.publish_many('it\"s ours', '{x,y}', NULL)" "2|1"
-    may $role "publishes an id again" "SELECT position, duplicate
+    may $role "gets the position of an id that is in the log" "SELECT position, duplicate
         FROM holdfast.publish('it\"s ours', 't', id => '00000000-0000-4000-8000-000000000001')" \
         "1|t"
-    may $role "publishes an id of another kind" \
+    may $role "publishes an id of version 4" \
         "SELECT duplicate FROM holdfast.publish('it\"s ours', 't', id => gen_random_uuid())" f
-    may $role "publishes for later" "SELECT position, duplicate
+    may $role "publishes with holdfast.publish_later" "SELECT position, duplicate
         FROM holdfast.publish_later('it\"s ours', 't', '1', now() + interval '1 d')" "|f"
-    may $role "publishes versions" "SELECT key_version
+    may $role "publishes with an expected version" "SELECT key_version
         FROM holdfast.publish('it\"s ours', 't', key => '$role', expected_version => 0)" 1
 done
 may publisher "does not raise the limit of payloads" \
@@ -158,14 +171,16 @@ claim_with() { # PATTERNS FROZEN: a claim with these
         FROM holdfast.change_claim($ours, (SELECT min(id) FROM holdfast.read_subscriptions()), 0,
         NULL, NULL, 'n', $1, false, 1, 1000, false, false, $2, NULL, NULL, true, now())"
 }
-may consumer "patterns of a claim are those that subscriptions may have" \
+may consumer "cannot claim with 65 patterns" \
     "$(claim_with "array_fill('a'::text, ARRAY[65])" NULL)" "ERROR:  HF001"
-may consumer "and nothing else" "$(claim_with "'{a.**.b}'" NULL)" "ERROR:  HF001"
-may consumer "nor is a claim given any number of processes" \
+may consumer "cannot claim with a pattern that is not valid" \
+    "$(claim_with "'{a.**.b}'" NULL)" "ERROR:  HF001"
+may consumer "cannot claim with 10001 frozen processes" \
     "$(claim_with NULL "array_fill(gen_random_uuid(), ARRAY[10001])")" "ERROR:  HF001"
-may publisher "nor by a setting of the session" "SET holdfast.payload_bytes_max = 2000000;
+may publisher "does not raise the limit of payloads by a setting of the session" \
+    "SET holdfast.payload_bytes_max = 2000000;
     SELECT FROM holdfast.publish('it\"s ours', 't', to_json(repeat('p', 1500000)))" "ERROR:  HF001"
-fails "publisher: nor as the library publishes" \
+fails "the role publisher does not raise the limit of payloads as the library publishes" \
     "SET ROLE \"publisher's\"; SET holdfast.payload_bytes_max = 2000000;
     WITH n AS MATERIALIZED (SELECT '$(sql "SELECT holdfast_private.new_id(now())")'::uuid AS id)
     SELECT p.* FROM n, holdfast.append_$ours(ARRAY[n.id], '{t}',
@@ -174,11 +189,12 @@ fails "publisher: nor as the library publishes" \
         NULL) p" "HF001: event 0: payload is 1500002 bytes; the limit is 1048576 *"
 # Who is a member without inheriting has the part while it has the role, and its ticket as long.
 sql "CREATE ROLE apart LOGIN NOINHERIT IN ROLE \"publisher's\"" >/dev/null
-ok "a member that does not inherit publishes nothing" same "$denied" \
+ok "a member of a role that does not inherit cannot publish" same "$denied" \
     "$(as apart "SELECT FROM holdfast.publish('it\"s ours', 't')")"
-ok "until it takes the role" same f "$(as apart "SET ROLE \"publisher's\"; SELECT duplicate
+ok "a member that does not inherit publishes after SET ROLE" \
+    same f "$(as apart "SET ROLE \"publisher's\"; SELECT duplicate
         FROM holdfast.publish('it\"s ours', 't')")"
-ok "whose ticket is of no use without it" same "$denied" \
+ok "a ticket of SET ROLE is of no use after RESET ROLE" same "$denied" \
     "$(as apart "BEGIN; SET ROLE \"publisher's\"; CREATE TEMP TABLE kept AS SELECT holdfast.ticket()
         AS ticket; GRANT SELECT ON kept TO PUBLIC; RESET ROLE;
         SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => (SELECT ticket FROM kept))")"
@@ -187,38 +203,44 @@ sql "CREATE ROLE passing LOGIN;
     SELECT holdfast.namespace_grant('publisher', 'it\"s ours', 'passing')" >/dev/null
 PGUSER=passing open passing
 ask passing "PREPARE p AS SELECT duplicate FROM holdfast.publish('it\"s ours', 't')" >/dev/null
-asks "what is prepared is executed" passing "BEGIN ISOLATION LEVEL REPEATABLE READ; EXECUTE p" f
-is "a grant is taken back meanwhile" \
+asks "setup: a prepared statement publishes" \
+    passing "BEGIN ISOLATION LEVEL REPEATABLE READ; EXECUTE p" f
+is "setup: the grant is revoked meanwhile" \
     "SELECT holdfast.namespace_revoke('publisher', 'it\"s ours', 'passing')" t
-asks "and is gone for an old snapshot" passing "SAVEPOINT s; EXECUTE p" "$denied"
-asks "and for what was prepared" passing "ROLLBACK; EXECUTE p" "$denied"
+asks "a revoked grant is gone for an old snapshot" passing "SAVEPOINT s; EXECUTE p" "$denied"
+asks "a revoked grant is gone for a prepared statement" passing "ROLLBACK; EXECUTE p" "$denied"
 shut passing
 for role in viewer consumer; do
-    may $role "does not publish" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
-    may $role "nor for later" "SELECT FROM holdfast.publish_later('it\"s ours', 't', '1', now())" \
+    may $role "cannot publish with holdfast.publish" \
+        "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
+    may $role "cannot publish with holdfast.publish_later" \
+        "SELECT FROM holdfast.publish_later('it\"s ours', 't', '1', now())" \
         "$denied"
-    may $role "nor many" "SELECT FROM holdfast.publish_many('it\"s ours', '{x}', NULL)" "$denied"
-    may $role "nor into the log itself" "INSERT INTO holdfast_private.events_$ours (position, hash,
+    may $role "cannot publish with holdfast.publish_many" \
+        "SELECT FROM holdfast.publish_many('it\"s ours', '{x}', NULL)" "$denied"
+    may $role "cannot insert into the table of the log" \
+        "INSERT INTO holdfast_private.events_$ours (position, hash,
         checksum, emitted_at, entered_at, id, namespace_id, type, payload)
         VALUES (99, 0, 0, now(), now(), gen_random_uuid(), $ours, 't', '1')" "$denied"
 done
 for role in consumer owner; do
-    ok "$role: claims and settles" same "" "$(as "$role's" "SELECT holdfast.ack('it\"s ours',
+    ok "the role $role claims and settles" \
+        same "" "$(as "$role's" "SELECT holdfast.ack('it\"s ours',
             'jobs', lease, ARRAY[position]) FROM holdfast.claim('it\"s ours', 'jobs', 1)")"
     for facts in "'{no}'" "'{handler}', '{1}'" "'{handler}', '{1}', '{1}'" \
         "'{handler}', '{999}', '{2}'"; do
-        may $role "not with a cause or a unit that there is none of: $facts" "SELECT s.status
+        may $role "cannot settle with a cause or a unit that cannot be: $facts" "SELECT s.status
             FROM holdfast.claim('it\"s ours', 'jobs', 1) c, holdfast.read_subscriptions() n,
             holdfast.change_settle_lease($ours, n.id, c.lease::uuid, false, false, NULL, now(),
             '{1}', ARRAY[c.position], '{1}', '{1}', '{0}', '{[]}', ARRAY[now()], NULL, NULL,
             $facts) s WHERE n.name = 'jobs'" "ERROR:  HF001"
     done
-    may $role "subscribes, seeks and unsubscribes" "SELECT status
+    may $role "subscribes, seeks and unsubscribes as the library does" "SELECT status
         FROM holdfast.change_subscription_put($ours, 'new', '[\"**\"]', '{}', 2, 1, 0, -1, now());
         SELECT s.status FROM holdfast.read_subscriptions() n,
             holdfast.change_seek($ours, n.id, 1, now()) s WHERE n.name = 'new';
         SELECT status FROM holdfast.change_subscription_remove($ours, 'new')" "0 0 0"
-    may $role "and by the functions for people" \
+    may $role "subscribes, pauses, seeks and unsubscribes with the functions for people" \
         "SELECT holdfast.create_subscription('it\"s ours', 'new', '{**}', 'now', 'ordered', 2);
         SELECT FROM holdfast.alter_subscription('it\"s ours', 'new', '{a}', 3, '{\"batch\": 7}');
         SELECT FROM holdfast.pause_subscription('it\"s ours', 'new', 'why');
@@ -237,23 +259,26 @@ for role in consumer owner; do
             now())" "0|0"
 done
 for role in viewer publisher; do
-    may $role "claims nothing" "SELECT FROM holdfast.claim('it\"s ours', 'jobs', 1)" "$denied"
-    may $role "subscribes to nothing" "SELECT FROM holdfast.change_subscription_put($ours, 'new',
+    may $role "cannot claim from a subscription" \
+        "SELECT FROM holdfast.claim('it\"s ours', 'jobs', 1)" "$denied"
+    may $role "cannot subscribe as the library does" \
+        "SELECT FROM holdfast.change_subscription_put($ours, 'new',
         '[\"**\"]', '{}', 2, 1, 0, -1, now())" "$denied"
     for call in "create_subscription('it\"s ours', 'new', '{**}', 'now', 'ordered')" \
         "alter_subscription('it\"s ours', 'jobs', '{a}')" \
         "drop_subscription('it\"s ours', 'jobs')" \
         "pause_subscription('it\"s ours', 'jobs')" "resume_subscription('it\"s ours', 'jobs')" \
         "seek_subscription('it\"s ours', 'jobs', 'start')"; do
-        may $role "and cannot: ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
+        may $role "cannot call ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
     done
 done
 for role in $roles; do
-    may $role "makes no namespace" "SELECT holdfast.create_namespace('mine')" "$denied"
-    may $role "nor changes its own" \
+    may $role "cannot create a namespace" "SELECT holdfast.create_namespace('mine')" "$denied"
+    may $role "cannot alter its own namespace" \
         "SELECT holdfast.alter_namespace('it\"s ours', retention_ms => 1)" "$denied"
-    may $role "nor drops it" "CALL holdfast.drop_namespace('it\"s ours', true)" "$denied"
-    may $role "is a node" \
+    may $role "cannot drop its own namespace" \
+        "CALL holdfast.drop_namespace('it\"s ours', true)" "$denied"
+    may $role "may be a node with heartbeat and goodbye" \
         "SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
         SELECT holdfast.heartbeat('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb');
         SELECT holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" \
@@ -268,8 +293,8 @@ for role in viewer publisher consumer; do
     as guest "SELECT FROM holdfast.process_beat(1, '00000000-0000-4000-8000-0000000000ee', 'n',
         false); SELECT FROM holdfast.process_close(1, '00000000-0000-4000-8000-0000000000ee',
         now())" >/dev/null
-    is "$role: $(case $role in viewer) echo "leaves no sign of when it left" ;; *) echo \
-            "leaves a sign of when it left" ;; esac)" \
+    sign=$(case $role in viewer) echo "no sign" ;; *) echo "a sign" ;; esac)
+    is "the role $role leaves $sign of when it left" \
         "SELECT closed_at IS NOT NULL, (SELECT count(*) FROM holdfast.read_processes()
         WHERE namespace_id = 1), holdfast.namespace_revoke('$role', 'default', 'guest')
         FROM holdfast.read_namespaces() WHERE id = 1" \
@@ -298,27 +323,29 @@ for role in viewer publisher; do
           INSERT INTO holdfast_private.processes (token, started_at, seen_at, namespace_id, locked,
               node_name, role_id) VALUES (gen_random_uuid(), now(), now(), $ours, false, 'n',
               'holdfast'::regrole)" | tries "$role's" >/dev/null
-    is "$role: neither changes nor removes a node of others, nor speaks for one" "$processes" \
+    is "the role $role cannot change, remove or speak for a node of others" "$processes" \
         "$before"
 done
 sql "ALTER ROLE \"viewer's\" RENAME TO \"Viewer's.new\"" >/dev/null
-ok "a role that was renamed goes on" same "" \
+ok "a role that was renamed may go on as a node" same "" \
     "$(as "Viewer's.new" "SELECT FROM holdfast.process_beat($ours,
         '00000000-0000-4000-8000-0000000000cc', 'n', false)")"
 sql "ALTER ROLE \"Viewer's.new\" RENAME TO \"viewer's\"" >/dev/null
-may viewer "shows signs of life for what it registered under another name" "SELECT count(*) > 0
+may viewer "shows signs of life for a node that it registered under another name" \
+    "SELECT count(*) > 0
     FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000cc', 'n', false);
     SELECT renewals FROM holdfast.read_processes()
     WHERE token = '00000000-0000-4000-8000-0000000000cc'" "t 1"
-may viewer "and takes leave" "SELECT FROM holdfast.process_close($ours,
+may viewer "says goodbye for a node that it registered under another name" \
+    "SELECT FROM holdfast.process_close($ours,
     '00000000-0000-4000-8000-0000000000cc', now()); SELECT count(*) FROM holdfast.read_processes()
     WHERE token = '00000000-0000-4000-8000-0000000000cc'" 0
-may viewer "says nothing of which ids are known" \
+may viewer "cannot change which ids are known" \
     "UPDATE holdfast_private.namespaces SET ids_until = 'infinity'" "$denied"
-may viewer "nor when the last process left" \
+may viewer "cannot change when the last process left" \
     "UPDATE holdfast_private.namespaces SET closed_at = now()" "$denied"
-may consumer "clears up after those that are dead" "SELECT holdfast.process_sweep($ours)" 1
-is "and only after those" \
+may consumer "clears up after dead processes" "SELECT holdfast.process_sweep($ours)" 1
+is "process_sweep leaves processes that are alive" \
     "SELECT count(*) FROM holdfast.read_processes() WHERE token = '$our_node'" 1
 # lockable ROLE: the tables of the schema that it can lock for all others.
 lockable() {
@@ -329,12 +356,13 @@ lockable() {
 tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c WHERE c.relnamespace IN
         ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND c.relkind IN ('r', 'p')")
 for role in $roles; do
-    ok "$role: locks no table against others" same "" "$(lockable "$role")"
+    ok "the role $role cannot lock a table against others" same "" "$(lockable "$role")"
 done
 for role in $roles; do
-    may $role "leaves the journal alone" \
+    may $role "cannot rotate the journal" \
         "SELECT holdfast.upkeep(1000000); SELECT holdfast_private.rotate(0)" "f $denied"
-    may $role "and leases" "SELECT holdfast_private.compact('holdfast_private.leases', -1)" \
+    may $role "cannot compact the leases" \
+        "SELECT holdfast_private.compact('holdfast_private.leases', -1)" \
         "$denied"
 done
 lease_ends="SELECT expires_at > now() + interval '30 d' FROM holdfast.read_leases()
@@ -345,15 +373,16 @@ sql "UPDATE holdfast_private.processes SET seen_at = now() + interval '60 d' WHE
      WHERE subscription_id = (SELECT id FROM holdfast.read_subscriptions()
          WHERE namespace_id = $ours AND name = 'jobs')" >/dev/null
 for role in viewer publisher; do
-    may $role "lives on when the clock is set back" "SELECT holdfast.heartbeat('it\"s ours',
+    may $role "goes on as a node when the clock is set back" \
+        "SELECT holdfast.heartbeat('it\"s ours',
         '$role', '00000000-0000-4000-8000-0000000000bb') IS NOT NULL; SELECT
         holdfast.goodbye('it\"s ours', '$role', '00000000-0000-4000-8000-0000000000bb')" "t t"
 done
-is "and leaves what to do about it" "$lease_ends" t
-may consumer "to a consumer" \
+is "a viewer and a publisher do not shorten leases after the clock was set back" "$lease_ends" t
+may consumer "closes as a node after the clock was set back" \
     "SELECT FROM holdfast.process_beat($ours, '00000000-0000-4000-8000-0000000000aa', 'n', false);
     SELECT FROM holdfast.process_close($ours, '00000000-0000-4000-8000-0000000000aa', now())" ""
-is "(leases end in time again)" "$lease_ends" f
+is "a consumer shortens leases after the clock was set back" "$lease_ends" f
 
 # --- Schedules, events for later and months that are to go, in both ---
 # due NAMESPACE ID: makes the schedule `clock` due, and has an event that is.
@@ -376,10 +405,11 @@ due theirs "$theirs"
 sql "SELECT FROM holdfast.run_schedule('theirs', 'clock')" >/dev/null
 for role in publisher consumer owner; do
     due 'it"s ours' "$ours"
-    may $role "ticks for its own namespace, with a month due that is not its own to be dropped" \
+    may $role "ticks for its own namespace and drops no month" \
         "SELECT fired, released, months FROM holdfast.tick()" "1|1|0"
     due 'it"s ours' "$ours"
-    may $role "ticks for it by name" "SELECT fired, released FROM holdfast.tick('it\"s ours')" "1|1"
+    may $role "ticks for its own namespace by name" \
+        "SELECT fired, released FROM holdfast.tick('it\"s ours')" "1|1"
 done
 for role in publisher owner; do
     may $role "makes, pauses, runs, resumes and drops a schedule" \
@@ -394,19 +424,20 @@ done
 due 'it"s ours' "$ours"
 may viewer "ticks, and fires nothing" "SELECT fired, released FROM holdfast.tick()" "0|0"
 for role in viewer consumer; do
-    ok "$role: makes no schedule" like "ERROR:*" \
+    ok "the role $role cannot make a schedule" like "ERROR:*" \
         "$(as "$role's" "SELECT holdfast.create_schedule('it\"s ours', 'new', '@hourly', 't')")"
     for call in "run_schedule('it\"s ours', 'clock')" "pause_schedule('it\"s ours', 'clock')" \
         "drop_schedule('it\"s ours', 'clock')" "resume_schedule('it\"s ours', 'clock')" \
         "change_schedule_remove($ours, 'clock')" \
         "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
-        may $role "is told so: $call" "SELECT FROM holdfast.$call" "$denied"
+        may $role "is refused to call $call" "SELECT FROM holdfast.$call" "$denied"
     done
 done
 for role in $roles; do
-    may $role "takes no month" "SELECT holdfast.retain('it\"s ours', 0)" 0
+    may $role "cannot remove a month with holdfast.retain" \
+        "SELECT holdfast.retain('it\"s ours', 0)" 0
 done
-is "months that are not theirs to drop stay" "$old_months" 4
+is "months stay that no role may drop" "$old_months" 4
 
 # --- Nothing in the other one ---
 their_clock=$(sql "SELECT id FROM holdfast.read_schedules() WHERE namespace_id = $theirs
@@ -426,15 +457,16 @@ for secret in 'SELECT FROM holdfast_private.secret' 'SELECT FROM holdfast_privat
     "SELECT FROM holdfast.change_settle_lease($theirs, $their_jobs, gen_random_uuid(), true, false,
         NULL, now(), p_ticket => NULL)" \
     "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
-    may owner "forges no ticket: $secret" "$secret" "$denied"
+    may owner "cannot forge a ticket: $secret" "$secret" "$denied"
 done
 # A role that may read every table can put a view of its own above that of tickets.
 sql "GRANT pg_read_all_data TO \"owner's\"" >/dev/null
-may owner "a view above that of tickets answers those of its reader alone" "CREATE TEMP VIEW mine
+may owner "gets only its own tickets from a view above holdfast_private.tickets" \
+    "CREATE TEMP VIEW mine
     AS SELECT ticket FROM holdfast_private.tickets; SELECT ticket = holdfast.ticket(),
     substr(ticket, 1, 4) = oidsend('\"owner''s\"'::regrole::oid) FROM mine" "t|t"
 sql "GRANT pg_write_all_data TO \"owner's\"" >/dev/null
-may owner "the right to write every table changes no ticket" \
+may owner "cannot change a ticket with the right to write every table" \
     "UPDATE holdfast_private.tickets SET ticket = ''" "ERROR:  55000"
 sql "REVOKE pg_read_all_data, pg_write_all_data FROM \"owner's\"" >/dev/null
 of_theirs="to_jsonb(t) @> '{\"namespace_id\": $theirs}'
@@ -452,7 +484,8 @@ snapshot="SELECT md5(string_agg(t, E'\n' ORDER BY t))
             "UNION ALL SELECT '$table' || t::text FROM $table t WHERE $of_theirs" ;; esac
     done)) x"
 before=$(sql "$snapshot")
-ok "(what is in the other one is known)" like "????????????????????????????????" "$before"
+ok "setup: the contents of the other namespace are known" \
+    like "????????????????????????????????" "$before"
 said=$(mktemp)
 # any_call ROLE NAME: a call of every function there is, with what is the other one's wherever an
 # argument could name it. What is called name is that of a namespace, a subscription or a schedule.
@@ -501,14 +534,19 @@ any_call() {
         GROUP BY p.oid ORDER BY p.proname"
 }
 for role in $roles; do
-    may $role "sees none of its names" "SELECT name FROM holdfast.read_namespaces()" 'it"s ours'
-    may $role "nor what is in it" "SELECT $(everything theirs "$theirs")" "0 0 0"
-    may $role "nor its grants" \
+    may $role "sees only the name of its own namespace" \
+        "SELECT name FROM holdfast.read_namespaces()" 'it"s ours'
+    may $role "sees neither log nor dead letters nor subscriptions of another namespace" \
+        "SELECT $(everything theirs "$theirs")" "0 0 0"
+    may $role "sees no grants of another namespace" \
         "SELECT count(*) FROM holdfast.read_grants() WHERE namespace_id = $theirs" 0
-    may $role "nor its log" "SELECT FROM holdfast_private.events_$theirs" "$denied"
-    may $role "nor its head" "SELECT holdfast.head($theirs)" "$denied"
-    may $role "nor its numbers" "SELECT FROM holdfast.stats('theirs')" "ERROR:  HF003"
-    ok "$role: nor a row of it in any table" same 0 "$(for table in $tables; do
+    may $role "cannot read the table of the log of another namespace" \
+        "SELECT FROM holdfast_private.events_$theirs" "$denied"
+    may $role "cannot read the head of another namespace" "SELECT holdfast.head($theirs)" "$denied"
+    may $role "cannot read the numbers of another namespace" \
+        "SELECT FROM holdfast.stats('theirs')" "ERROR:  HF003"
+    ok "the role $role sees no row of another namespace in any table" \
+        same 0 "$(for table in $tables; do
         case $table in
         holdfast_private.*) echo \
             "SELECT count(*) FROM holdfast.read_${table#*.}() t WHERE $of_theirs;" ;;
@@ -592,15 +630,17 @@ for role in $roles; do
         "holdfast_private.namespace_put('a new one')"; do
         echo "SELECT $call;"
     done | tries "$role's" >"$said"
-    ok "$role: (all of these functions exist)" same "" \
+    ok "setup: all functions that the role $role called exist" same "" \
         "$(grep -E 'ERROR:  (42883|42601|42725)' "$said")"
-    ok "$role: nothing of it was changed by those" same "$before" "$(sql "$snapshot")"
+    ok "the role $role changes nothing of another namespace by chosen calls" \
+        same "$before" "$(sql "$snapshot")"
     for name in theirs jobs clock; do
         any_call $role $name
     done | tries "$role's" >"$said"
-    ok "$role: (every function was called as it wants to be)" same "" \
+    ok "setup: the role $role called every function with fitting arguments" same "" \
         "$(grep -E 'ERROR:  (42883|42601|42725)' "$said")"
-    ok "$role: nothing of it was changed by any function" same "$before" "$(sql "$snapshot")"
+    ok "the role $role changes nothing of another namespace by any function" \
+        same "$before" "$(sql "$snapshot")"
     {
         for table in $tables; do
             for column in "namespace_id = $theirs" "subscription_id = $their_jobs" \
@@ -614,10 +654,11 @@ for role in $roles; do
               INSERT INTO holdfast_private.grants
                   VALUES ($theirs, '\"$role''s\"'::regrole, 'owner');"
     } | tries "$role's" >"$said"
-    ok "$role: nothing of it was changed by any statement" same "$before" "$(sql "$snapshot")"
+    ok "the role $role changes nothing of another namespace by any statement" \
+        same "$before" "$(sql "$snapshot")"
 done
-is "no namespace was made" "SELECT count(*) FROM holdfast.read_namespaces()" 3
-is "a role without rights sees nothing" \
+is "no role has made a namespace" "SELECT count(*) FROM holdfast.read_namespaces()" 3
+is "a role without grants may not use the schema" \
     "SELECT has_schema_privilege('guest', 'holdfast', 'USAGE')" f
 
 # --- The library, as each role ---
@@ -631,43 +672,50 @@ run() {
     echo $?
 }
 for role in publisher owner; do
-    ok "$role: publishes by the library" same 0 "$(run $role publish a.b '{}')"
-    ok "$role: for later" same 0 "$(run $role publish a.b '{}' --delay 1h)"
-    ok "$role: adds a schedule" same 0 "$(run $role schedule add "$role" @hourly a.b)"
+    ok "the role $role publishes by the command" same 0 "$(run $role publish a.b '{}')"
+    ok "the role $role publishes for later by the command" \
+        same 0 "$(run $role publish a.b '{}' --delay 1h)"
+    ok "the role $role adds a schedule by the command" \
+        same 0 "$(run $role schedule add "$role" @hourly a.b)"
 done
 for role in viewer consumer; do
-    ok "$role: does not" same 1 "$(run $role publish a.b '{}')"
-    ok "$role: and is told what is missing" grep -q "namespace grant ROLE NAMESPACE" "$said"
-    ok "$role: and not to ask for more" sh -c '! grep -q "GRANT CREATE" "$1"' sh "$said"
+    ok "the role $role cannot publish by the command" same 1 "$(run $role publish a.b '{}')"
+    ok "the refusal of $role names namespace grant" grep -q "namespace grant ROLE NAMESPACE" "$said"
+    ok "the refusal of $role does not name GRANT CREATE" \
+        sh -c '! grep -q "GRANT CREATE" "$1"' sh "$said"
 done
 for role in consumer owner; do
-    ok "$role: works" same 0 \
+    ok "the role $role works by the command" same 0 \
         "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
 done
 for role in viewer publisher; do
-    ok "$role: does not work" same 1 \
+    ok "the role $role cannot work by the command" same 1 \
         "$(run $role work "work-$role" --on '**' --from start --until-empty --exec true)"
 done
 for role in $roles; do
-    ok "$role: looks at its numbers" same 0 "$(run $role stats)"
-    ok "$role: finds nothing wrong with what it sees" same 0 "$(run $role verify)"
+    ok "the role $role may run stats" same 0 "$(run $role stats)"
+    ok "the role $role may run verify, which finds nothing" same 0 "$(run $role verify)"
 done
 for numbers in subscriptions in_flight retrying held dead; do
     run publisher stats --json >/dev/null
-    ok "publisher: is not told 0 $numbers" grep -q "\"$numbers\": *null" "$said"
+    ok "the role publisher gets null, not 0, for $numbers of stats" \
+        grep -q "\"$numbers\": *null" "$said"
 done
 run publisher stats >/dev/null
-ok "publisher: nor that nothing waits" grep -qx 'oldest waiting: *-' "$said"
+ok "the role publisher gets no age of the oldest waiting event" \
+    grep -qx 'oldest waiting: *-' "$said"
 for list in 'dlq list' 'dlq show 1' 'sub list' 'sub show jobs' 'sub pause jobs'; do
     # shellcheck disable=SC2086
-    ok "publisher: $list is refused, not empty" same 1 "$(run publisher $list)"
-    ok "publisher: (and told why)" grep -q "may not see the .* of namespace it\"s ours" "$said"
+    ok "the role publisher is refused $list" same 1 "$(run publisher $list)"
+    ok "the refusal of $list says what publisher may not see" \
+        grep -q "may not see the .* of namespace it\"s ours" "$said"
 done
 for role in viewer consumer; do
     for list in 'schedule list' 'schedule show clock'; do
         # shellcheck disable=SC2086
-        ok "$role: $list is refused, not empty" same 1 "$(run $role $list)"
-        ok "$role: (and told why)" grep -q "may not see the schedules of namespace it\"s ours" \
+        ok "the role $role is refused $list" same 1 "$(run $role $list)"
+        ok "the refusal of $list says what $role may not see" \
+            grep -q "may not see the schedules of namespace it\"s ours" \
             "$said"
     done
 done
@@ -676,46 +724,53 @@ done
 for role in viewer owner; do
     "$HOLDFAST" copy "postgresql:///$PGDATABASE?host=$cluster_dir&user=$role%27s" \
         "$said-$role.db" --namespace 'it"s ours' --live </dev/null >"$said" 2>&1
-    ok "$role: copies nothing rather than a part" grep \
+    ok "the role $role copies nothing rather than a part" grep \
         -q 'schema holdfast_private .42501.*the rest is for the owner of the schema' "$said"
     rm -f "$said-$role.db"*
 done
 run viewer tail >/dev/null
-ok "viewer: reads the log" grep -q secret "$said"
+ok "the role viewer reads the log by the command" grep -q secret "$said"
 admin() {
     "$HOLDFAST" namespace \
         "$@" --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=holdfast" </dev/null 2>&1
 }
-ok "grants are made by a command" same "other is now consumer of namespace theirs." \
+ok "namespace grant says that a role is now consumer" \
+    same "other is now consumer of namespace theirs." \
     "$(admin grant consumer theirs other)"
-ok "and shown" same '{"role":"consumer","to":"other"} {"role":"viewer","to":"other"}' \
+ok "namespace grants lists the roles of a namespace" \
+    same '{"role":"consumer","to":"other"} {"role":"viewer","to":"other"}' \
     "$(admin grants theirs --json | tr -d ' ' | paste -sd' ' -)"
-ok "and taken back" same "other is no longer consumer of namespace theirs." \
+ok "namespace revoke says that a role is no longer consumer" \
+    same "other is no longer consumer of namespace theirs." \
     "$(admin revoke consumer theirs other)"
-ok "an unknown role is refused" like \
+ok "namespace grant refuses an unknown part" like \
     "*role is admin; it must be viewer, publisher, consumer or owner" \
     "$(admin grant admin theirs other)"
-ok "no role grants to itself" same 1 "$(run owner namespace grant publisher 'it"s ours' "owner's")"
-ok "nor in a namespace that they do not see" same 1 \
+ok "the role owner cannot grant to itself" \
+    same 1 "$(run owner namespace grant publisher 'it"s ours' "owner's")"
+ok "the role owner cannot grant in another namespace" same 1 \
     "$(run owner namespace grant owner theirs "owner's")"
 fi
 rm -f "$said"
 
 # --- Several, members, and taking it back ---
 sql "SELECT holdfast.namespace_grant('publisher', 'theirs', 'viewer''s')" >/dev/null
-may viewer "it publishes there" "SELECT duplicate FROM holdfast.publish('theirs', 't')" f
-may viewer "and reads nothing there" "SELECT count(*) FROM holdfast.event_log WHERE namespace
+may viewer "publishes in another namespace where it is publisher" \
+    "SELECT duplicate FROM holdfast.publish('theirs', 't')" f
+may viewer "reads nothing in another namespace where it is publisher" \
+    "SELECT count(*) FROM holdfast.event_log WHERE namespace
     = 'theirs'; SELECT count(*) FROM holdfast.read_events() WHERE namespace_id = $theirs" "0 0"
-may viewer "and publishes nothing here" "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
+may viewer "cannot publish where it is viewer" \
+    "SELECT FROM holdfast.publish('it\"s ours', 't')" "$denied"
 for call in "publish_later('it\"s ours', 't', '1', now())" \
     "create_schedule('it\"s ours', 'new', '@hourly', 't')" "drop_schedule('it\"s ours', 'clock')" \
     "run_schedule('it\"s ours', 'clock')" \
     "change_schedule_remove($ours, 'clock')" \
     "change_schedule_pause($ours, 'clock', true, 'x', 'y', now(), now())"; do
-    may viewer "nor for later, and is told so: ${call%%(*}" "SELECT FROM holdfast.$call" "$denied"
+    may viewer "cannot call ${call%%(*} where it is viewer" "SELECT FROM holdfast.$call" "$denied"
 done
 sql "SELECT holdfast.namespace_grant('consumer', 'theirs', 'viewer''s')" >/dev/null
-may viewer "it subscribes there" \
+may viewer "pauses and resumes in another namespace where it is consumer" \
     "SELECT FROM holdfast.pause_subscription('theirs', 'jobs', 'why'); SELECT paused_by
     FROM holdfast.read_subscriptions() WHERE namespace_id = $theirs AND name = 'jobs';
     SELECT FROM holdfast.resume_subscription('theirs', 'jobs')" "viewer's"
@@ -731,31 +786,36 @@ for call in "claim('it\"s ours', 'jobs', 1)" "alter_subscription('it\"s ours', '
     "change_dead_retry($ours, '{$our_letter}', NULL, now())" \
     "change_dead_resolve($ours, $our_letter, 'x', 'y', now())" \
     "change_dead_purge($ours, '{$our_letter}', now())"; do
-    may viewer "and is told that here it does not: ${call%%(*}" "SELECT FROM holdfast.$call" \
+    may viewer "cannot call ${call%%(*} where it is only viewer" "SELECT FROM holdfast.$call" \
         "$denied"
 done
-may viewer "but where it would go" "SELECT position
+may viewer "may call seek_subscription with dry_run" "SELECT position
     FROM holdfast.seek_subscription('it\"s ours', 'jobs', 'start', dry_run => true)" 0
 sql "SELECT holdfast.namespace_revoke('consumer', 'theirs', 'viewer''s')" >/dev/null
 sql "GRANT \"publisher's\" TO guest" >/dev/null
-ok "members of a role may what it may" same f \
+ok "members of a role may do what the role may" same f \
     "$(as guest "SELECT duplicate FROM holdfast.publish('it\"s ours', 't')")"
-is "what is revoked is gone" "SELECT holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s'),
+is "namespace_revoke returns true once" \
+    "SELECT holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s'),
     holdfast.namespace_revoke('publisher', 'theirs', 'viewer''s')" "t|f"
-may viewer "(it publishes no more)" "SELECT FROM holdfast.publish('theirs', 't')" "$denied"
-may viewer "(and still sees its own)" "SELECT name FROM holdfast.read_namespaces()" 'it"s ours'
-is "a role that has lost all grants leaves no row" \
+may viewer "cannot publish after the grant is revoked" \
+    "SELECT FROM holdfast.publish('theirs', 't')" "$denied"
+may viewer "sees its own namespace after another grant is revoked" \
+    "SELECT name FROM holdfast.read_namespaces()" 'it"s ours'
+is "a role that has lost all grants can be dropped" \
     "SELECT holdfast.namespace_revoke('viewer', 'theirs', 'other'); DROP ROLE other" t
 sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone');
     DROP OWNED BY gone; DROP ROLE gone" >/dev/null
-is "a role that was dropped leaves a grant" \
+is "setup: a role that was dropped leaves a grant" \
     "SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" 1
-may viewer "(which no other role has)" "SELECT name FROM holdfast.read_namespaces();
+may viewer "does not get the grant of a role that was dropped" \
+    "SELECT name FROM holdfast.read_namespaces();
     SELECT count(*) FROM holdfast.read_grants()" 'it"s ours 1'
-is "taking back anything takes it away, too" \
+is "namespace_revoke removes grants of dropped roles" \
     "BEGIN; SELECT holdfast.namespace_revoke('consumer', 'theirs', 'guest');
     SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'; ROLLBACK" "f 0"
-is "the next grant takes it away" "SELECT holdfast.namespace_grant('viewer', 'it\"s ours',
+is "namespace_grant removes grants of dropped roles" \
+    "SELECT holdfast.namespace_grant('viewer', 'it\"s ours',
     'guest'); SELECT count(*) FROM holdfast.read_grants() WHERE grantee::text ~ '^[0-9]+\$'" "t 0"
 sql "CREATE ROLE gone LOGIN; SELECT holdfast.namespace_grant('owner', 'it\"s ours', 'gone');
     DROP OWNED BY gone; DROP ROLE gone" >/dev/null
@@ -763,9 +823,10 @@ for _ in 1 2 3 4 5 6 7 8 9; do
     removed=$(sql "SELECT message
             FROM holdfast.change_namespace_remove(0, 'it\"s ours', true, 1000)")
 done
-ok "a namespace is removed with the grants of roles that are gone" same \
+ok "a namespace is removed with the grants of dropped roles" same \
     'there is no namespace it"s ours' "$removed"
-is "and with all others" "SELECT count(*) FROM holdfast.read_grants(); DROP ROLE \"owner's\",
+is "no grant is left after the namespace is removed" \
+    "SELECT count(*) FROM holdfast.read_grants(); DROP ROLE \"owner's\",
     \"consumer's\", \"viewer's\"" 0
 
 done_testing

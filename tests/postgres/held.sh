@@ -21,23 +21,23 @@ fi
 PGUSER=stranger open stranger
 tell stranger "\\i '$cluster_dir/open.sql'"
 hear stranger >/dev/null 2>&1
-is "(a role that may only connect has locked the tables and views)" \
+is "setup: a role that may only connect has locked the tables and views" \
     "SELECT count(DISTINCT c.relname) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
     WHERE l.mode = 'RowExclusiveLock'
         AND c.relname IN ('grants', 'tickets', 'checkpoints', 'event_log', 'meta')" 5
 sql "UPDATE holdfast_private.meta SET value = CASE name WHEN 'functions_digest' THEN 'another'
     ELSE '0.0.1' END
      WHERE name IN ('functions_digest', 'functions_release')" >/dev/null
-ok "migrating does not wait for it" same "" \
+ok "the script of migrate does not wait for locks of other roles" same "" \
     "$(PGOPTIONS="$PGOPTIONS -c lock_timeout=5s" install_schema 2>&1 | head -n 1)"
-is "(the functions were made)" \
+is "the script of migrate has made the functions beside locks of other roles" \
     "SELECT value <> 'another' FROM holdfast_private.meta WHERE name = 'functions_digest'" t
 if [ "$grants" = t ]; then
     PGUSER=seer open seer
     ask seer "BEGIN; SELECT length(holdfast.ticket())" >/dev/null
     sql "UPDATE holdfast_private.meta SET value = 'another'
         WHERE name = 'functions_digest'" >/dev/null
-    ok "nor for one who has a ticket" same "" \
+    ok "the script of migrate does not wait for a role that has a ticket" same "" \
         "$(PGOPTIONS="$PGOPTIONS -c lock_timeout=5s" install_schema 2>&1 | head -n 1)"
     ask seer "ROLLBACK" >/dev/null
 fi
@@ -49,9 +49,11 @@ made() { sql "SELECT r.xmin FROM pg_rewrite r WHERE r.ev_class = '$1'::regclass"
 list=$(made holdfast.grant_list) log=$(made holdfast.event_log)
 sql "UPDATE holdfast_private.meta SET value = 'another'
     WHERE name IN ('functions_digest', 'view holdfast.grant_list')" >/dev/null
-ok "(migrated once more)" install_schema
-ok "a view whose text is another one is made anew" test "$list" != "$(made holdfast.grant_list)"
-ok "and no other one" test "$log" = "$(made holdfast.event_log)"
+ok "setup: the script of migrate runs once more" install_schema
+ok "the script of migrate makes a view anew whose text has changed" \
+    test "$list" != "$(made holdfast.grant_list)"
+ok "the script of migrate leaves a view whose text has not changed" \
+    test "$log" = "$(made holdfast.event_log)"
 
 # --- Views above functions ---
 if [ "$grants" = t ]; then
@@ -64,14 +66,16 @@ if [ "$grants" = t ]; then
             FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n)))
             FROM pg_proc p WHERE p.oid = to_regproc('holdfast.${name}_$id')")" >/dev/null
     done
-    is "(a viewer of another namespace has views above its functions)" \
+    is "setup: a viewer of another namespace has views above its functions" \
         "SELECT count(*) FROM pg_views WHERE viewowner = 'seer'" 6
-    ok "a namespace is removed all the same" same "" "$(sql "CALL holdfast.drop_namespace('gone')")"
-    is "with its functions" "SELECT count(*) FROM pg_proc WHERE proname ~ '_$id\$'" 0
+    ok "drop_namespace succeeds beside views above its functions" \
+        same "" "$(sql "CALL holdfast.drop_namespace('gone')")"
+    is "drop_namespace drops functions beside views above them" \
+        "SELECT count(*) FROM pg_proc WHERE proname ~ '_$id\$'" 0
     shut seer
 fi
 
-# --- Who is in the way is named ---
+# --- The session that is in the way is named ---
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 sql "SELECT holdfast.create_namespace('busy'); SELECT FROM holdfast.publish('busy', 'x');
      SELECT holdfast.create_subscription('busy', 'jobs', '{**}', 'start', mode => 'shared')" \
@@ -82,16 +86,19 @@ PGAPPNAME=billing open holder
 who="process ${session_backend[holder]} of role holdfast (billing, idle in transaction for * s)"
 ask holder "BEGIN;
     SELECT FROM holdfast.create_subscription('busy', 'more', '{**}', 'start', 'ordered')" >/dev/null
-fails "a row of the namespace is locked: the session is named" "$step" \
+fails "removing a namespace names the session that has locked its row" "$step" \
     "55P03: namespace busy is in use by $who"
 ask holder "ROLLBACK; BEGIN; SELECT count(*) FROM holdfast.claim('busy', 'jobs')" >/dev/null
 sql "$step" >/dev/null
-fails "its log is read: the session is named" "$step" "55P03: namespace busy is in use by $who"
+fails "removing a namespace names the session that reads its log" \
+    "$step" "55P03: namespace busy is in use by $who"
 ask holder "SET LOCAL holdfast.notify = off; PREPARE TRANSACTION 'forgotten'" >/dev/null
 prepared="the prepared transaction 'forgotten' of role holdfast"
-fails "so is a prepared transaction" "$step" "55P03: namespace busy is in use by $prepared"
+fails "removing a namespace names a prepared transaction" \
+    "$step" "55P03: namespace busy is in use by $prepared"
 if [ -x "$HOLDFAST" ]; then
-    ok "the command says so, too" like "*namespace busy is in use by $prepared*" \
+    ok "namespace rm prints the prepared transaction that is in the way" \
+        like "*namespace busy is in use by $prepared*" \
         "$("$HOLDFAST" namespace rm busy --yes \
             --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=holdfast" 2>&1)"
 fi
@@ -99,14 +106,15 @@ sql "ROLLBACK PREPARED 'forgotten'" >/dev/null
 ask holder "CREATE TEMP VIEW above AS SELECT 1 FROM holdfast.log_$busy(); BEGIN;
     SELECT FROM above" >/dev/null
 for _ in 1 2 3; do sql "$step" >/dev/null; done
-fails "so is who holds a view above a function of it" "$step" \
+fails "removing a namespace names the session that uses a view above its function" "$step" \
     "55P03: namespace busy is in use by $who"
 ask holder "ROLLBACK; BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
 for _ in 1 2 3; do sql "$step" >/dev/null; done
-fails "and who holds the log of all namespaces, because it has published into another one" "$step" \
+fails "removing a namespace names the session that has published into another one" "$step" \
     "55P03: namespace busy is in use by $who"
 ask holder "ROLLBACK" >/dev/null
-ok "then it goes" same "" "$(sql "CALL holdfast.drop_namespace('busy')")"
+ok "drop_namespace succeeds when no session is in the way" \
+    same "" "$(sql "CALL holdfast.drop_namespace('busy')")"
 
 # --- Nothing waits for ever ---
 sql "SELECT holdfast.create_namespace('late')" >/dev/null
@@ -123,11 +131,12 @@ made="has made a month of namespace late, or is removing one, and has not ended 
 fails "a publisher waits 5 s for a month that another transaction makes" \
     "SET statement_timeout = '30s'; SELECT FROM holdfast.publish('late', 'y')" \
     "55P03: $who $made; waited 5s for it"
-fails "or as long as lock_timeout says" \
+fails "a publisher waits for a month as long as lock_timeout says" \
     "SET lock_timeout = '50ms'; SELECT FROM holdfast.publish('late', 'y')" \
     "55P03: $who $made; waited 50ms for it"
 ask holder "COMMIT" >/dev/null
-is "and publishes when that has ended" "SELECT duplicate FROM holdfast.publish('late', 'y')" f
+is "a publisher publishes when the month is made" \
+    "SELECT duplicate FROM holdfast.publish('late', 'y')" f
 # An id of tomorrow changes the row of the namespace, which has to know of a new month.
 next=$(sql "SELECT holdfast.month_table($late, now() + interval '1 month')")
 sql "SELECT holdfast.ensure_months($late); DROP TABLE $next;
@@ -141,7 +150,7 @@ fails "making a month waits 5 s for a transaction that has changed the namespace
      SELECT holdfast_private.make_month($late, now() + interval '1 month')" \
     "55P03: $who has changed the row of namespace late and has not ended *; waited 5s for it"
 ask holder "ROLLBACK" >/dev/null
-is "and makes it when that has ended" \
+is "making a month succeeds when the other transaction has ended" \
     "SELECT holdfast_private.make_month($late, now() + interval '1 month')" t
 
 token=00000000-0000-4000-8000-000000000001
@@ -157,14 +166,16 @@ sql "SELECT FROM holdfast.process_beat($late, '$token', 'node', false)" >/dev/nu
 sql "SELECT FROM $(acquire "'$token'")" >/dev/null
 ask holder "BEGIN; SELECT FROM holdfast_private.partitions WHERE subscription_id = $sub
     FOR UPDATE" >/dev/null
-is "a process that ends waits for no transaction that stays open" "$close" t
-is "it is gone" "SELECT count(*) FROM holdfast_private.processes WHERE token = '$token'" 0
+is "process_close does not wait for a transaction that has locked a partition" "$close" t
+is "a process that closed beside a locked partition is gone" \
+    "SELECT count(*) FROM holdfast_private.processes WHERE token = '$token'" 0
 ask holder "ROLLBACK" >/dev/null
-is "what it had goes to the next at once" "SELECT status FROM $(acquire 'gen_random_uuid()')" 0
+is "the partition of a closed process is acquired at once" \
+    "SELECT status FROM $(acquire 'gen_random_uuid()')" 0
 sql "SELECT FROM holdfast.process_beat($late, '$token', 'node', false)" >/dev/null
 ask holder "BEGIN; SELECT FROM holdfast_private.processes WHERE token = '$token' FOR UPDATE" \
     >/dev/null
-is "nor for one that has locked its own row" "$close" f
+is "process_close does not wait for a transaction that has locked its row" "$close" f
 ask holder "ROLLBACK" >/dev/null
 shut holder
 
@@ -181,26 +192,28 @@ if [ "$grants" = t ]; then
         ask seer "SET client_min_messages = error; BEGIN; $savepoint DROP OWNED BY CURRENT_USER" \
             >/dev/null
         [ -z "$savepoint" ] || ask seer "RELEASE SAVEPOINT s" >/dev/null
-        is "the journal is not locked while a role writes its row${savepoint:+ below a savepoint}" \
+        is "the journal is not locked while a role changes rights${savepoint:+ below a savepoint}" \
             "BEGIN; SELECT holdfast_private.rotate(-1); SELECT count(*) FROM pg_locks
              WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock'" "f 0"
-        is "nor are leases${savepoint:+ below a savepoint}" \
+        is "leases are not locked while a role changes rights${savepoint:+ below a savepoint}" \
             "BEGIN; SELECT holdfast_private.compact('holdfast_private.leases', -1, 1000000);
              SELECT count(*) FROM pg_locks
              WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock'" "f 0"
         who="process ${session_backend[seer]} of role seer (bad, idle in transaction for * s)"
         [ -z "$savepoint" ] || who="another session"
-        fails "a grant waits for it for 5 s${savepoint:+ below a savepoint}" \
+        fails "a grant waits 5 s for a role that changes rights${savepoint:+ below a savepoint}" \
             "SET statement_timeout = '30s';
              SELECT holdfast.namespace_grant('viewer', 'late', 'other')" \
             "55P03: $who has changed rights and has not ended its transaction; waited 5s for it"
         ask seer "ROLLBACK" >/dev/null
         shut seer
-        is "then the journal is rotated${savepoint:+ again}" "SELECT holdfast_private.rotate(-1)" t
+        is "the journal is rotated after rights were changed${savepoint:+ below a savepoint}" \
+            "SELECT holdfast_private.rotate(-1)" t
     done
-    is "leases are compacted" \
+    is "leases are compacted after rights were changed" \
         "SELECT holdfast_private.compact('holdfast_private.leases', -1, 1000000)" t
-    is "and rights are granted" "SELECT holdfast.namespace_grant('viewer', 'late', 'other')" t
+    is "namespace_grant succeeds after rights were changed" \
+        "SELECT holdfast.namespace_grant('viewer', 'late', 'other')" t
     # One that begins to write such a row a moment later, and commits: the server answers XX000.
     # Here the look that comes before is made to find nothing, and there is time to be slow.
     sql "CREATE OR REPLACE FUNCTION holdfast_private.is_written(p_tables regclass[]) RETURNS boolean
@@ -213,11 +226,11 @@ if [ "$grants" = t ]; then
         PGUSER=seer open seer
         ask seer "SET client_min_messages = error; BEGIN; DROP OWNED BY CURRENT_USER" >/dev/null
         tell upkeep "SELECT holdfast_private.$call"
-        ok "(${call%%(*} waits for it)" blocked upkeep
+        ok "setup: ${call%%(*} waits for a role that changes rights" blocked upkeep
         ask seer "COMMIT" >/dev/null
         hears "${call%%(*} is put off when rights were changed meanwhile" upkeep f
         shut seer
-        asks "and done the next time" upkeep "SELECT holdfast_private.$call" t
+        asks "${call%%(*} succeeds the next time" upkeep "SELECT holdfast_private.$call" t
     done
     shut upkeep
 fi

@@ -23,28 +23,30 @@ open_as() { # NAME ROLE
 
 open a
 open_as s seller
-asks "no session publishes" a "$holders" "0|0"
+asks "publishing_now returns no row while no session publishes" a "$holders" "0|0"
 ask s "BEGIN; SELECT position FROM holdfast.publish('default', 'x')" >/dev/null
-asks "a transaction that has published and has not ended is a holder" a "$holders" "1|1"
-asks "in its own namespace" a "SELECT count(*) FROM holdfast.publishing_now(2)" "0"
+asks "publishing_now returns a transaction that has published and has not ended" a "$holders" "1|1"
+asks "publishing_now returns no publisher of another namespace" \
+    a "SELECT count(*) FROM holdfast.publishing_now(2)" "0"
 ask s "COMMIT" >/dev/null
-asks "until it has ended" a "$holders" "0|0"
+asks "publishing_now does not return a transaction that has ended" a "$holders" "0|0"
 ask s "BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x');
     RELEASE SAVEPOINT p" >/dev/null
-asks "a transaction that has published below a savepoint is a holder" a "$holders" "1|1"
+asks "publishing_now returns a transaction that has published below a savepoint" a "$holders" "1|1"
 ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT position FROM holdfast.publish('default', 'x');
     ROLLBACK TO SAVEPOINT p" >/dev/null
-asks "but not who has taken it back" a "$holders" "0|0"
+asks "publishing_now does not return a transaction that has rolled its savepoint back" \
+    a "$holders" "0|0"
 ask s "SELECT position FROM holdfast.publish('default', 'x')" >/dev/null
-asks "unless it publishes again" a "$holders" "1|1"
+asks "publishing_now returns a transaction that publishes after its rollback" a "$holders" "1|1"
 ask s "ROLLBACK; BEGIN; SET LOCAL holdfast.notify = off;
     SELECT position FROM holdfast.publish('default', 'x'); PREPARE TRANSACTION 'p'" >/dev/null
-asks "a prepared transaction counts, too" a "$holders" "1|0"
+asks "publishing_now returns a prepared transaction" a "$holders" "1|0"
 sql "COMMIT PREPARED 'p'" >/dev/null
-asks "until it has ended" a "$holders" "0|0"
+asks "publishing_now does not return a prepared transaction that has ended" a "$holders" "0|0"
 open b
 ask b "BEGIN; SELECT holdfast_private.publishing(1)" >/dev/null
-asks "it counts before it draws" a "$holders" "1|1"
+asks "publishing_now returns a transaction before it draws a position" a "$holders" "1|1"
 ask b "ROLLBACK" >/dev/null
 for call in "holdfast.publish_many('default', '{a,b}', NULL)" \
     "holdfast.publish('default', 'x', expected_version => 0, key => 'new')" \
@@ -52,13 +54,14 @@ for call in "holdfast.publish_many('default', '{a,b}', NULL)" \
     "holdfast.append_1(ARRAY[holdfast_private.new_id(now())], '{x}', '{1}', NULL, NULL, NULL,
         NULL, ARRAY[now()], ARRAY[date_trunc('ms', now())], '{1}', '{1}')"; do
     ask b "BEGIN; SELECT count(*) FROM $call" >/dev/null
-    asks "a transaction that publishes by ${call%%(*} is a holder" a "$holders" "1|1"
+    asks "publishing_now returns a transaction that publishes by ${call%%(*}" a "$holders" "1|1"
     ask b "ROLLBACK" >/dev/null
 done
 ask b "BEGIN; SELECT FROM holdfast.publish('exact', 'x')" >/dev/null
-asks "so does who publishes into a gapless namespace" a \
+asks "publishing_now returns a publisher of a gapless namespace" a \
     "SELECT count(*) FROM holdfast.publishing_now(3)" "1"
-asks "and not for others" a "$holders" "0|0"
+asks "publishing_now does not return a publisher of a gapless namespace for another one" \
+    a "$holders" "0|0"
 ask b "ROLLBACK" >/dev/null
 
 # ---- Who does not -------------------------------------------------------------------------------
@@ -80,17 +83,18 @@ for name in c n; do
     done
 done
 ask n "PREPARE mine AS SELECT FROM holdfast_private.events_1 FOR UPDATE" >/dev/null
-asks "(refused calls of nextval keep locks)" a "$held" "6"
-asks "a transaction whose publish was refused is no holder" a "$holders" "0|0"
+asks "setup: refused calls of nextval keep locks" a "$held" "6"
+asks "publishing_now does not return a transaction whose publish was refused" a "$holders" "0|0"
 ask s "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
 key=$(ask a "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype
         = 'advisory' AND mode = 'ShareLock' AND pid = (SELECT pid FROM holdfast.publishing_now(1))")
 ask c "SELECT pg_advisory_xact_lock_shared($key), pg_current_xact_id()" >/dev/null
-asks "nor who locks what a publisher has locked" a "$holders" "1|1"
+asks "publishing_now does not return a session that has locked what a publisher locked" \
+    a "$holders" "1|1"
 tell n "SELECT pg_advisory_xact_lock($key)"
 blocked n
 ask s "ROLLBACK; BEGIN; SAVEPOINT p; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
-asks "a publisher whose lock others want" s \
+asks "a publisher publishes although others want its lock" s \
     "SELECT duplicate FROM holdfast.publish('default', 'x')" "f"
 ask s "ROLLBACK" >/dev/null
 # A stranger takes every key that a rolled back savepoint frees: there is always another one.
@@ -106,25 +110,27 @@ for _ in $(seq 12); do
     ask s "ROLLBACK TO SAVEPOINT p" >/dev/null
     taken="$taken$(hear g)"
 done
-asks "(a stranger has taken 12 keys of a transaction)" a "SELECT count(*) FROM pg_locks
+asks "setup: a stranger has taken 12 keys of a transaction" a "SELECT count(*) FROM pg_locks
     WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND pid = ${session_backend[g]}" 12
-asks "a publish after that takes another lock" s "SELECT duplicate
+asks "a publish after its keys were taken takes another lock" s "SELECT duplicate
     FROM holdfast.publish('default', 'x'); SELECT duplicate FROM holdfast.publish('default', 'x')" \
     "f f"
-asks "one for all that follows" a "SELECT count(*) FROM ($mine) m" 1
-asks "and counts" a "$holders" "1|1"
+asks "a transaction has one lock for all that it publishes" a "SELECT count(*) FROM ($mine) m" 1
+asks "publishing_now returns a publisher whose keys were taken" a "$holders" "1|1"
 ask s "ROLLBACK" >/dev/null
-asks "until it has ended" a "$holders" "0|0"
+asks "publishing_now does not return a publisher whose keys were taken after its end" \
+    a "$holders" "0|0"
 ask g "SELECT pg_advisory_unlock_all()" >/dev/null
 shut g
 
 fails "no role declares itself a publisher" \
     "SET ROLE neighbour; SELECT holdfast_private.publishing(1)" "42501: *holdfast_private*"
-fails "or computes the key" "SET ROLE neighbour; SELECT holdfast_private.draw(1)" "42501: *"
-fails "or learns who publishes where it has no part" \
+fails "no role computes the key of publishers" \
+    "SET ROLE neighbour; SELECT holdfast_private.draw(1)" "42501: *"
+fails "no role learns which sessions publish into a namespace of others" \
     "SET ROLE neighbour; SELECT FROM holdfast.publishing_now(1)" \
     "42501: neighbour may not see who publishes into namespace with id 1"
-is "where it has one it does" \
+is "a publisher learns which sessions publish into its namespace" \
     "SET ROLE neighbour; SELECT count(*) FROM holdfast.publishing_now(2)" 1
 
 # A gap, while they hold all this: it ends.

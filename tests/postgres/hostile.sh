@@ -15,7 +15,8 @@ house quiet
 for round in 1 2 3; do
     scenario "$round" b "$b_role" >"$work/quiet.$round"
 done
-ok "(the scenario works)" sh -c '! grep -q ERROR "$1" && [ "$(wc -l <"$1")" -gt 40 ]' sh \
+ok "setup: the scenario succeeds in namespace b without hostile roles" \
+    sh -c '! grep -q ERROR "$1" && [ "$(wc -l <"$1")" -gt 40 ]' sh \
     "$work/quiet.1"
 
 # --- With them ---
@@ -133,7 +134,7 @@ END \$\$" >/dev/null
 psql -qX -d "$PGDATABASE" -c "GRANT CREATE ON SCHEMA public TO PUBLIC;
     GRANT CREATE, TEMPORARY ON DATABASE $PGDATABASE TO PUBLIC" || exit 1
 number=0
-for role in $everybody; do
+for role in $hostile_roles; do
     number=$((number + 1))
     {
         echo "SET statement_timeout = '200ms'; SET lock_timeout = '100ms'; SET search_path = public,
@@ -179,7 +180,7 @@ for role in $everybody; do
     } >"$work/$role.sql"
 done
 pids=
-for role in $everybody; do
+for role in $hostile_roles; do
     PGUSER=$role psql -qXAt -v VERBOSITY=sqlstate \
         -f "$work/$role.sql" >"$work/$role.out" 2>&1 </dev/null &
     pids="$pids $!"
@@ -187,18 +188,21 @@ done
 scenario 1 b "$b_role" >"$work/noisy.1"
 # shellcheck disable=SC2086
 wait $pids
-ok "b answers the same while they are at it" same "" "$(diff "$work/quiet.1" "$work/noisy.1")"
-for role in $everybody; do
-    ok "$role: (was refused often, and heard)" sh -c '[ "$(grep -c 42501 "$1")" -gt 100 ]' sh \
+ok "namespace b answers the same while hostile roles type" \
+    same "" "$(diff "$work/quiet.1" "$work/noisy.1")"
+for role in $hostile_roles; do
+    ok "setup: $role was refused more than 100 times" \
+        sh -c '[ "$(grep -c 42501 "$1")" -gt 100 ]' sh \
         "$work/$role.out"
-    ok "$role: (did not end the server's process)" sh \
+    ok "$role did not end a process of the server" sh \
         -c '! grep -Eq "XX000|server closed|57P0" "$1"' sh "$work/$role.out"
 done
 scenario 2 b "$b_role" >"$work/noisy.2"
-ok "and after it" same "" "$(diff "$work/quiet.2" "$work/noisy.2")"
+ok "namespace b answers the same after hostile roles have typed" \
+    same "" "$(diff "$work/quiet.2" "$work/noisy.2")"
 
 # --- Transactions that stay open, with all they can get hold of ---
-for role in $everybody; do
+for role in $hostile_roles; do
     PGUSER=$role open "$role"
     {
         echo "\\set ON_ERROR_ROLLBACK on"
@@ -239,16 +243,18 @@ for role in $everybody; do
     } >"$work/open.$role.sql"
     tell "$role" "\\i '$work/open.$role.sql'"
 done
-for role in $everybody; do
+for role in $hostile_roles; do
     hear "$role" >"$work/open.$role.out" 2>&1
 done
 scenario 3 b "$b_role" >"$work/noisy.3"
-ok "nor do transactions that stay open matter" same "" "$(diff "$work/quiet.3" "$work/noisy.3")"
+ok "namespace b answers the same beside open transactions of hostile roles" \
+    same "" "$(diff "$work/quiet.3" "$work/noisy.3")"
 if [ -n "${HOLDFAST:-}" ]; then
     database="postgresql:///$PGDATABASE?host=$cluster_dir&user=$b_role"
-    ok "nor do they keep a process from opening b" same 0 "$("$HOLDFAST" publish a.b \
+    ok "a process opens namespace b beside open transactions of hostile roles" \
+        same 0 "$("$HOLDFAST" publish a.b \
             '{}' --namespace b --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
-    ok "with a node id, from working there" same 0 \
+    ok "a process works in b with a node id beside open transactions of hostile roles" same 0 \
         "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --node-id node7 --exec true \
             --namespace b --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
 fi
@@ -258,33 +264,37 @@ if [ "$grants" = t ]; then
         PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql -qXAt -v ON_ERROR_STOP=1 \
             -c "$1" 2>&1
     }
-    ok "(a viewer holds the gates of all node ids)" same 64 \
+    ok "setup: a viewer holds the gates of all node ids" same 64 \
         "$(sql "SELECT 64 - count(*) FROM (SELECT FROM holdfast_private.gates WHERE namespace_id = 1
             AND gate > 1 FOR UPDATE SKIP LOCKED) g")"
-    ok "and no lock on the table grants" same f \
+    ok "a viewer that holds all gates has no lock on the table grants" same f \
         "$(sql "SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
             WHERE l.relation = 'holdfast_private.grants'::regclass AND l.mode = 'RowExclusiveLock'
             AND a.usename = 'a_viewer'")"
-    ok "meanwhile the owner of the schema makes a namespace" same "t" \
+    ok "the owner of the schema makes a namespace beside open transactions" same "t" \
         "$(boss "SELECT holdfast.create_namespace('c')")"
-    ok "grants" same "t" "$(boss "SELECT holdfast.namespace_grant('viewer', 'a', 'b_owner')")"
-    ok "takes back" same "t" "$(boss "SELECT holdfast.namespace_revoke('viewer', 'a', 'b_owner')")"
-    ok "makes room for the ids of dead letters" same "" \
+    ok "the owner of the schema grants beside open transactions" \
+        same "t" "$(boss "SELECT holdfast.namespace_grant('viewer', 'a', 'b_owner')")"
+    ok "the owner of the schema revokes beside open transactions" \
+        same "t" "$(boss "SELECT holdfast.namespace_revoke('viewer', 'a', 'b_owner')")"
+    ok "the owner of the schema runs copy_numbers beside open transactions" same "" \
         "$(boss "SELECT FROM holdfast_private.copy_numbers(1000000)")"
-    is "(which are above)" \
+    is "numbers of dead letters go on above those of copy_numbers" \
         "SELECT nextval(pg_get_serial_sequence('holdfast_private.letters', 'id')) > 1000000" t
     if [ -n "${HOLDFAST:-}" ]; then
         database="postgresql:///$PGDATABASE?host=$cluster_dir&user=boss"
-        ok "works in a with a node id of its own" same 0 \
-            "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --node-id node7 \
-                --exec true --namespace a --db "$database" </dev/null >"$work/said" 2>&1; echo $?)"
-        ok "and hears who was in the way" like \
+        ok "the owner of the schema works in a with a node id beside open transactions" same 0 \
+            "$("$HOLDFAST" work new --on 'a.b' --from start --until-empty --max-time 2m \
+                --node-id node7 --exec true --namespace a --db "$database" </dev/null \
+                >"$work/said" 2>&1; echo $?)"
+        sed 's/^/# work: /' "$work/said" # what it waits for, if it does
+        ok "work warns which session is registering a node and was waited for" like \
             "* is registering a node and *; waited 2s for it: another node may get the id node7*" \
             "$(cat "$work/said")"
         # Of the steps that are repeated the first, 0008, makes a table.
         version=$(sql "SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'")
         sql "UPDATE holdfast_private.meta SET value = '7' WHERE name = 'schema_version'" >/dev/null
-        ok "(migrating gets as far as the step itself)" like \
+        ok "migrate gets as far as the step itself beside open transactions" like \
             "*cannot migrate the schema from version*already exists*" \
             "$("$HOLDFAST" migrate --db "$database" </dev/null 2>&1)"
         sql "UPDATE holdfast_private.meta SET value = '$version'
@@ -296,17 +306,17 @@ if [ "$grants" = t ]; then
         SELECT holdfast.create_namespace('d')" >/dev/null
     holder=$(sql "SELECT pid FROM pg_stat_activity WHERE usename = 'boss'
             AND state LIKE 'idle in%'")
-    ok "a grant waits for another grant for 5 s" like \
+    ok "a grant waits for another grant for 5 s and names its session" like \
         "*process $holder of role boss (* is granting and has not ended *; waited 5s for it*" \
         "$(boss "SELECT holdfast.namespace_grant('owner', 'a', 'b_owner')")"
-    ok "or as long as lock_timeout says" like \
+    ok "create_namespace waits for another one as long as lock_timeout says" like \
         "*ERROR:*is making a namespace and has not ended its transaction; waited 50ms for it*" \
         "$(boss "SET lock_timeout = '50ms'; SELECT holdfast.create_namespace('e')")"
     ask granter ROLLBACK >/dev/null
     shut granter
 fi
-for role in $everybody; do
-    ok "$role: (its transaction was open all the time)" same 1 "$(sql "SELECT count(*)
+for role in $hostile_roles; do
+    ok "setup: the transaction of $role was open all the time" same 1 "$(sql "SELECT count(*)
             FROM pg_stat_activity WHERE usename = '$role' AND state LIKE 'idle in transaction%'")"
     shut "$role"
 done
@@ -323,18 +333,18 @@ if [ "$grants" = t ]; then
         SELECT FROM holdfast.publish('a', 'ahead', id => '$ahead')" >/dev/null
     PGUSER=$b_role sql \
         "SELECT FROM holdfast.publish_later('b', 'due', '1', now() - interval '1 s')" >/dev/null
-    ok "a tick for all passes over what is locked in a" like \
+    ok "a tick for all passes over what is locked in namespace a" like \
         "*namespace a is passed over: canceling statement due to lock timeout*" \
         "$(PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" psql \
             -qXAt -c "SELECT FROM holdfast.tick()" 2>&1)"
-    is "and releases what is due in b" \
+    is "a tick for all releases what is due in b beside a lock in a" \
         "SELECT count(*) FROM holdfast.event_log WHERE namespace = 'b' AND type = 'due'" 1
-    ok "nor does retention of all wait for a" same 0 \
+    ok "retention of all namespaces does not wait for a lock in a" same 0 \
         "$(PGUSER=boss PGOPTIONS="$PGOPTIONS -c statement_timeout=20s" sql \
             "SELECT holdfast.retain(NULL, 0)" 2>&1)"
     ask publisher "ROLLBACK" >/dev/null
     shut publisher
-    is "what was passed over is done the next time" "SELECT FROM holdfast.tick();
+    is "what a tick passed over is released by the next one" "SELECT FROM holdfast.tick();
         SELECT count(*) FROM holdfast.event_log WHERE namespace = 'a' AND type = 'due'" 1
     # Large events take long to be written; here a trigger does. All is one transaction, and readers
     # of every namespace that it has published into wait for its end.
@@ -348,11 +358,12 @@ if [ "$grants" = t ]; then
              WHEN (new.type = 'slow') EXECUTE FUNCTION public.slowly()" >/dev/null
     becomes "SELECT bool_and(next_at <= now()) FROM holdfast_private.schedules
         WHERE type IN ('slow', 'quick')" t
-    ok "a tick for all does not spend more than a second on the schedules of one namespace" same t \
+    ok "a tick for all spends at most a second on the schedules of one namespace" same t \
         "$(PGUSER=boss sql "SELECT more FROM holdfast.tick()")"
-    is "(it has fired some of them)" "SELECT count(DISTINCT schedule_id) BETWEEN 1 AND 6
+    is "a tick that was cut short has fired some schedules of the slow namespace" \
+        "SELECT count(DISTINCT schedule_id) BETWEEN 1 AND 6
         FROM holdfast_private.events WHERE type = 'slow'" t
-    is "and fires those of others" \
+    is "a tick that was cut short has fired the schedules of other namespaces" \
         "SELECT count(*) > 0 FROM holdfast.event_log WHERE namespace = 'b' AND type = 'quick'" t
     sql "DROP TRIGGER slowly ON holdfast_private.schedules" >/dev/null
     PGUSER=a_publisher sql "SELECT FROM generate_series(1, 20) i,
@@ -362,9 +373,9 @@ fi
 # --- The owner of a ---
 a_role=$([ "$grants" = t ] && echo a_owner || echo boss)
 scenario 4 a "$a_role" >"$work/after"
-ok "the owner of a publishes, subscribes, claims, fails and delays" same "" \
+ok "the owner of a publishes, subscribes, claims, fails and delays after the attack" same "" \
     "$(grep ERROR "$work/after")"
-is "and gets every event that is in the log" "SET ROLE $a_role;
+is "the owner of a gets every event that is in the log after the attack" "SET ROLE $a_role;
     SELECT holdfast.create_subscription('a', 'all', '{**}', 'start', mode => 'shared');
     SELECT count(*) = (SELECT count(*) FROM holdfast.event_log WHERE namespace = 'a')
         FROM holdfast.claim('a', 'all', 10000)" "t t"
@@ -372,16 +383,19 @@ if [ -n "${HOLDFAST:-}" ]; then
     for command in "sub list" "dlq list" "schedule list" stats "tail --from start --limit 5" \
         "node list" verify; do
         # shellcheck disable=SC2086
-        ok "holdfast $command" same 0 "$("$HOLDFAST" $command --namespace a \
+        ok "the owner of a runs holdfast $command after the attack" \
+            same 0 "$("$HOLDFAST" $command --namespace a \
                 --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=$a_role" </dev/null \
                 >"$work/said" 2>&1; echo $?)"
     done
-    ok "the owner of the schema finds nothing wrong in it all" same 0 "$("$HOLDFAST" verify \
+    ok "verify by the owner of the schema exits with 0 after the attack" \
+        same 0 "$("$HOLDFAST" verify \
             --namespace a --db "postgresql:///$PGDATABASE?host=$cluster_dir&user=boss" </dev/null \
             >"$work/said" 2>&1; echo $?)"
-    ok "(nothing)" same "" "$(grep -i 'namespace "' "$work/said")"
+    ok "verify by the owner of the schema finds nothing after the attack" \
+        same "" "$(grep -i 'namespace "' "$work/said")"
 fi
-is "(functions that were planted stay unused)" \
+is "functions that hostile roles planted are not used" \
     "SELECT count(*) FROM holdfast_private.namespaces WHERE name <> 'c'" 2
 rm -rf "$work"
 done_testing

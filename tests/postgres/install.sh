@@ -6,7 +6,7 @@
 cluster
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ ! -x "$HOLDFAST" ]; then
-    skip "everything" "there is no $HOLDFAST"
+    skip "all claims about installing by psql" "there is no $HOLDFAST"
     done_testing
     exit
 fi
@@ -45,26 +45,28 @@ with() {
 
 # ---- An empty database --------------------------------------------------------------------------
 
-ok "the script names itself" like \
+ok "the first line of the script has release, version and digest" like \
     "-- The schema of Holdfast $release *: version $latest, functions $digest." \
     "$(head -1 "$script")"
 new
 ok "psql makes the schema in an empty database" run "$script"
-is "of this version" "$(meta schema_version)" "$latest"
-is "with these functions" "$(meta functions_digest); $(meta functions_release)" "$digest $release"
+is "the script makes the tables of this version" "$(meta schema_version)" "$latest"
+is "the script stores digest and release of its functions" \
+    "$(meta functions_digest); $(meta functions_release)" "$digest $release"
 made=$(sql "$objects")
-ok "a program finds nothing to do" as_it_was "as it was"
-ok "publishes" "$HOLDFAST" --db "$(url)" publish order.placed '{"id": 1}'
-ok "and finds it sound" verified
+ok "migrate has nothing to do after the script" as_it_was "as it was"
+ok "publish succeeds after the script" "$HOLDFAST" --db "$(url)" publish order.placed '{"id": 1}'
+ok "verify finds nothing after the script" verified
 before=$(sql "SELECT sum(xmin::text::bigint) FROM pg_proc
         WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)")
-ok "running it again" run "$script"
-is "leaves it alone" "SELECT sum(xmin::text::bigint) FROM pg_proc
+ok "psql runs the script a second time" run "$script"
+is "the script leaves a schema of its own version alone" \
+    "SELECT sum(xmin::text::bigint) FROM pg_proc
     WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)" "$before"
 new
-ok "a program makes" "$HOLDFAST" --db "$(url)" migrate
-is "the same" "$objects" "$made"
-ok "and psql finds nothing to do" run "$script"
+ok "migrate makes the schema in an empty database" "$HOLDFAST" --db "$(url)" migrate
+is "migrate makes the same schema as the script" "$objects" "$made"
+ok "psql runs the script after migrate" run "$script"
 
 # ---- Older functions ----------------------------------------------------------------------------
 
@@ -81,51 +83,57 @@ older() {
     fi
 }
 older
-is "(an older one is made)" "$(meta functions_release); SELECT holdfast.gone(), holdfast.head(1)" \
+is "setup: a database has functions of an older release" \
+    "$(meta functions_release); SELECT holdfast.gone(), holdfast.head(1)" \
     "0.0.9 1|-1"
-ok "psql brings an older one up to date" run "$script"
-is "its functions are those of the script" "$(meta functions_digest); $(meta functions_release);
+ok "psql brings functions of an older release up to date" run "$script"
+is "functions are those of the script after an update" \
+    "$(meta functions_digest); $(meta functions_release);
     SELECT holdfast.head(1)" "$digest $release 0"
-is "and what is none of them is gone" "SELECT to_regprocedure('holdfast.gone()') IS NULL" t
-is "it is what a new one is" "$objects" "$made"
-ok "a program finds it sound" verified
-ok "and a role can do what it could" "$HOLDFAST" --db "$(url seller)" publish order.placed 1
+is "the script drops functions that it does not have" \
+    "SELECT to_regprocedure('holdfast.gone()') IS NULL" t
+is "an updated schema is the same as a new one" "$objects" "$made"
+ok "verify finds nothing after an update" verified
+ok "a role keeps its grants after an update" "$HOLDFAST" --db "$(url seller)" publish order.placed 1
 older
-ok "a program brings it up to date" as_it_was "migrated"
-is "to the same" "$objects" "$made"
+ok "migrate brings functions of an older release up to date" as_it_was "migrated"
+is "migrate updates to the same schema as the script" "$objects" "$made"
 older
-ok "psql does it with a savepoint around each statement, too" \
+ok "psql with ON_ERROR_ROLLBACK brings functions up to date" \
     psql -qX -v ON_ERROR_STOP=1 -v ON_ERROR_ROLLBACK=on -f "$script"
-is "to the same again" "$objects" "$made"
+is "psql with ON_ERROR_ROLLBACK updates to the same schema" "$objects" "$made"
 older
 sql "CREATE VIEW public.mine AS SELECT holdfast.gone()" >/dev/null
-ok "what an application depends on is not taken away" refuses "$script" \
+ok "the script does not drop a function that an application depends on" refuses "$script" \
     "*cannot drop function holdfast.gone()*"
-is "and nothing is changed" "$(meta functions_release); SELECT holdfast.head(1)" "0.0.9 -1"
+is "a script that is refused changes nothing" \
+    "$(meta functions_release); SELECT holdfast.head(1)" "0.0.9 -1"
 older
 sql "DROP INDEX holdfast_private.retries_by_lane" >/dev/null
-ok "one that others have changed is refused" refuses "$script" \
+ok "the script refuses a schema that others have changed" refuses "$script" \
     "*index retries_by_lane on retries is missing*"
-is "and left as it is" "$(meta functions_release)" "0.0.9"
+is "the script leaves a schema that it refuses as it is" "$(meta functions_release)" "0.0.9"
 
 # ---- Newer functions, other functions -----------------------------------------------------------
 
 new
 other 99.0.0 1111 | with "CREATE FUNCTION holdfast.newer() RETURNS integer
     LANGUAGE sql RETURN 1;" >"$work/newer.sql"
-ok "(one with functions of a newer release is made)" run "$work/newer.sql"
-ok "its functions are left alone by psql" run "$script"
-ok "and by a program" as_it_was "as it was"
-is "they are still there" "$(meta functions_release); SELECT holdfast.newer()" "99.0.0 1"
-ok "a program works with them" "$HOLDFAST" --db "$(url)" publish order.placed 1
+ok "setup: a database has functions of a newer release" run "$work/newer.sql"
+ok "psql runs the script on functions of a newer release" run "$script"
+ok "migrate has nothing to do on functions of a newer release" as_it_was "as it was"
+is "functions of a newer release are left alone" \
+    "$(meta functions_release); SELECT holdfast.newer()" "99.0.0 1"
+ok "publish works with functions of a newer release" \
+    "$HOLDFAST" --db "$(url)" publish order.placed 1
 
 new
 other "$release" 2222 >"$work/same.sql"
-ok "(one with other functions of the same release is made)" run "$work/same.sql"
-ok "psql puts its own in their place" run "$script"
-is "(they are)" "$(meta functions_digest)" "$digest"
+ok "setup: a database has other functions of the same release" run "$work/same.sql"
+ok "psql runs the script on other functions of the same release" run "$script"
+is "the script replaces other functions of the same release" "$(meta functions_digest)" "$digest"
 run "$work/same.sql" >/dev/null
-ok "and so does a program of the schema's owner" as_it_was migrated
+ok "migrate replaces other functions of the same release" as_it_was migrated
 
 # ---- Newer and older tables ---------------------------------------------------------------------
 
@@ -146,39 +154,43 @@ awk -v next_version="$next" '
 new
 run "$script" >/dev/null
 sql "SELECT FROM holdfast_private.namespace_put('default')" >/dev/null
-ok "(a script of the next version)" run "$work/next.sql"
-is "brings older tables up to date" "$(meta schema_version); SELECT count(*) FROM holdfast.added" \
+ok "setup: a script of the next version runs" run "$work/next.sql"
+is "a script of the next version brings older tables up to date" \
+    "$(meta schema_version); SELECT count(*) FROM holdfast.added" \
     "$next 0"
-ok "this version's script refuses the newer one" refuses "$script" \
+ok "the script refuses tables of a newer version" refuses "$script" \
     "*has version $next, and this is version $latest*"
-ok "and so does the program" like "*has schema version $next*" \
+ok "publish refuses tables of a newer version" like "*has schema version $next*" \
     "$("$HOLDFAST" --db "$(url)" publish a 1 2>&1)"
 sql "UPDATE holdfast_private.meta SET value = '$latest' WHERE name = 'programs_from'" >/dev/null
-ok "unless the newer one takes programs of this version" run "$script"
-is "then it is left as it is" "$(meta schema_version); $(meta functions_release);
+ok "the script runs on newer tables that take programs of this version" run "$script"
+is "the script leaves newer tables that take programs of this version as they are" \
+    "$(meta schema_version); $(meta functions_release);
     SELECT count(*) FROM holdfast.added" "$next 99.0.0 0"
-ok "and the program works" "$HOLDFAST" --db "$(url)" publish a 1
+ok "publish works with newer tables that take programs of this version" \
+    "$HOLDFAST" --db "$(url)" publish a 1
 
 # ---- What goes wrong ----------------------------------------------------------------------------
 
 with "SELECT 1 / 0;" <"$script" >"$work/broken.sql"
 new
-ok "a script that fails at its end" refuses "$work/broken.sql" "*division by zero*"
-is "leaves nothing behind" \
+ok "setup: a script fails at its end" refuses "$work/broken.sql" "*division by zero*"
+is "a script that fails leaves nothing behind" \
     "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
 psql -qX -f "$work/broken.sql" >/dev/null 2>&1
-is "also if psql goes on after errors" \
+is "a script that fails leaves nothing behind if psql goes on after errors" \
     "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
 
 sql "CREATE ROLE maker LOGIN; CREATE ROLE other LOGIN" >/dev/null
 new maker
-ok "any role that may make a schema can run it" env PGUSER=maker psql -qX -v ON_ERROR_STOP=1 \
+ok "a role that may make a schema can run the script" env PGUSER=maker psql -qX -v ON_ERROR_STOP=1 \
     -f "$script"
 refuses_other() { ! PGUSER=other run "$script" >"$work/said"; }
-ok "another one is refused" refuses_other
-ok "and told whom to connect as" like "*belongs to role maker: connect as maker*" \
+ok "the script refuses a role that does not own the schema" refuses_other
+ok "the refusal names the role to connect as" like "*belongs to role maker: connect as maker*" \
     "$(cat "$work/said")"
-ok "so is a superuser" refuses "$script" "*belongs to role maker, and holdfast is a superuser*"
+ok "the script refuses a superuser that does not own the schema" \
+    refuses "$script" "*belongs to role maker, and holdfast is a superuser*"
 
 rm -rf "$work"
 done_testing

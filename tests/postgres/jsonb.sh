@@ -10,74 +10,80 @@ for type in json jsonb text varchar; do
     json="'{\"a\":  1}'::$type"
     kept='{"a":  1}'
     [ $type != jsonb ] || kept='{"a": 1}'
-    is "publish takes $type" "$publish, $json); $events 1" "$kept|"
-    is "with metadata" "$publish, $json, metadata => $json); $events 1" "$kept|$kept"
-    is "and a literal beside it" "$publish, $json, metadata => '{\"b\": 2}'); $events 1" \
+    is "publish takes a payload of type $type" "$publish, $json); $events 1" "$kept|"
+    is "publish takes payload and metadata of type $type" \
+        "$publish, $json, metadata => $json); $events 1" "$kept|$kept"
+    is "publish takes a literal as metadata beside a payload of type $type" \
+        "$publish, $json, metadata => '{\"b\": 2}'); $events 1" \
         "$kept|{\"b\": 2}"
-    is "publish_later takes $type" "SELECT FROM holdfast.publish_later('default', 't', $json,
+    is "publish_later takes payload and metadata of type $type" \
+        "SELECT FROM holdfast.publish_later('default', 't', $json,
         now(), metadata => $json); SELECT released FROM holdfast.tick('default'); $events 1" \
         "1 $kept|$kept"
-    is "publish_many takes an array of $type" \
+    is "publish_many takes payloads of type $type" \
         "SELECT FROM holdfast.publish_many('default', '{t,t}', ARRAY[$json, $json]); $events 2" \
         "$kept| $kept|"
-    is "and one of metadata" \
+    is "publish_many takes payloads and metadata of type $type" \
         "SELECT FROM holdfast.publish_many('default', '{t,t}', ARRAY[$json, $json],
                                            metadata => ARRAY[$json, NULL]); $events 2" \
         "$kept| $kept|$kept"
-    is "of metadata alone" \
+    is "publish_many takes metadata of type $type without payloads" \
         "SELECT FROM holdfast.publish_many('default', '{t}', NULL, metadata => ARRAY[$json]);
         $events 1" "null|$kept"
-    is "and a literal beside an array" \
+    is "publish_many takes literals as metadata beside payloads of type $type" \
         "SELECT FROM holdfast.publish_many('default', '{t}', ARRAY[$json],
                                            metadata => '{\"{\\\"b\\\": 2}\"}'); $events 1" \
         "$kept|{\"b\": 2}"
-    is "one by one" \
+    is "publish_many with versions takes payloads and metadata of type $type" \
         "SELECT FROM holdfast.publish_many('default', '{t}', ARRAY[$json], keys => '{$type}',
             expected_versions => '{0}', metadata => ARRAY[$json]); $events 1" "$kept|$kept"
-    is "publish_many takes events as $type" \
+    is "publish_many takes events of type $type" \
         "SELECT FROM holdfast.publish_many('default',
                                            '[{\"type\": \"t\", \"payload\": 5}]'::$type);
         $events 1" "5|"
-    is "create_schedule takes $type" \
+    is "create_schedule takes payload and metadata of type $type" \
         "SELECT FROM holdfast.create_schedule('default', 's', '0 0 1 1 *', 't', $json,
                                               metadata => $json);
         SELECT FROM holdfast.run_schedule('default', 's'); $events 1" "$kept|$kept"
-    is "create_subscription takes $type" \
+    is "create_subscription and alter_subscription take options of type $type" \
         "SELECT FROM holdfast.create_subscription('default', 'sub', '{x}', 'start', 'shared',
                                                   options => '{\"batch\": 7}'::$type);
         SELECT FROM holdfast.alter_subscription('default', 'sub',
                                                 options => '{\"lease_ms\": 1000}'::$type);
         SELECT options ->> 'batch', options ->> 'lease_ms' FROM holdfast.subscription_list;
         SELECT FROM holdfast.drop_subscription('default', 'sub')" "7|1000"
-    is "heartbeat takes $type" "SELECT FROM holdfast.heartbeat('default', 'n-$type',
+    is "heartbeat takes metadata of type $type" \
+        "SELECT FROM holdfast.heartbeat('default', 'n-$type',
         metadata => $json); SELECT metadata FROM holdfast_private.processes
         WHERE node_id = 'n-$type'" "$kept"
-    is "create_namespace and alter_namespace take $type" \
+    is "create_namespace and alter_namespace take metadata of type $type" \
         "SELECT FROM holdfast.create_namespace('other', metadata => $json);
         SELECT FROM holdfast.alter_namespace('other', metadata => $json);
         SELECT metadata FROM holdfast_private.namespaces WHERE name = 'other'" "$kept"
 done
-is "a literal is byte-exact" "$publish, '{\"a\":   1}'); $events 1" '{"a":   1}|'
-is "so is a parameter without a type" \
+is "publish stores a literal byte for byte" "$publish, '{\"a\":   1}'); $events 1" '{"a":   1}|'
+is "publish stores a parameter without a type byte for byte" \
     "PREPARE p AS $publish, \$1); EXECUTE p('[1,  2]'); $events 1" '[1,  2]|'
-is "literals are arrays of texts" \
+is "publish_many stores literals of arrays byte for byte" \
     "SELECT FROM holdfast.publish_many('default', '{t}', '{\"[1,  2]\"}',
                                        metadata => '{\"{\\\"c\\\":  3}\"}'); $events 1" \
     '[1,  2]|{"c":  3}'
-is "so are parameters without a type" \
+is "publish_many stores parameters without a type byte for byte" \
     "PREPARE q AS SELECT FROM holdfast.publish_many('default', '{t}', \$1, metadata => \$2);
     EXECUTE q('{\"[1]\"}', '{\"{\\\"d\\\":  4}\"}'); $events 1" '[1]|{"d":  4}'
-fails "arrays of something else" \
+fails "publish_many refuses payloads that are integers" \
     "SELECT FROM holdfast.publish_many('default', '{t}', '{5}'::int[])" \
     "HF001: payloads has the type integer*; it must be json*, jsonb* or text*"
-fails "metadata that is no object" \
+fails "publish_many refuses metadata that is no object" \
     "SELECT FROM holdfast.publish_many('default', '{t}', NULL, metadata => ARRAY['[1]'::jsonb])" \
     "HF001: event 0: metadata is JSON but not an object"
-is "without a payload it is null" "$publish); $events 1" 'null|'
-is "metadata alone may be jsonb" "$publish, metadata => '{\"b\": 2}'::jsonb); $events 1" \
+is "publish without a payload stores null" "$publish); $events 1" 'null|'
+is "publish takes metadata of type jsonb without a payload" \
+    "$publish, metadata => '{\"b\": 2}'::jsonb); $events 1" \
     'null|{"b": 2}'
-fails "a text that is no JSON" "$publish, 'plain')" "22P02: invalid input syntax for type json"
-fails "a number" "$publish, 5)" \
+fails "publish refuses a text that is no JSON" \
+    "$publish, 'plain')" "22P02: invalid input syntax for type json"
+fails "publish refuses a payload that is an integer" "$publish, 5)" \
     "HF001: payload has the type integer; it must be json, jsonb or text"
 
 # --- A type of one's own ---
@@ -113,11 +119,11 @@ for call in "publish('default', 't', $evil)" "publish('default', 't', NULL, meta
     ok "a cast of another role is not run: $call" \
         like "HF001: * has the type public.evil*; it must be *" "$(as "SELECT FROM holdfast.$call")"
 done
-ok "nor with the rights of the owner where it is run" like "P0001: ran as mallory" \
+ok "a cast of another role is not run with the rights of the owner" like "P0001: ran as mallory" \
     "$(as "SELECT FROM holdfast.publish_many('default', $evil)")"
 event="{\"type\": \"t\", \"payload\": 1}"
 for type in json jsonb text; do
-    ok "a role may give $type" same "" \
+    ok "a role may publish payloads of type $type" same "" \
         "$(as "SELECT FROM holdfast.publish('default', 't', '1'::$type);
         SELECT FROM holdfast.publish_many('default', '{t}', ARRAY['1'::$type]);
         SELECT FROM holdfast.publish_many('default', '[$event]'::$type)")"

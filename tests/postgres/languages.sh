@@ -34,30 +34,35 @@ python_works() {
     publish hello '{"name": "nobody"}'
     /usr/bin/python3 "$temp/worker.py" 2>"$temp/worker.err" &
     worker=$!
-    ok "a worker in Python handles what it can and settles all" \
+    ok "the worker in Python handles what it can and settles all" \
         becomes "$mails; $leased; SELECT count(*) FROM holdfast_private.retries" \
         "ann@home.example|hello 0 2"
-    is "what failed with a delay waits for so long" "SELECT next_attempt_at < now() + interval
+    is "an event that failed with a delay in Python waits for so long" \
+        "SELECT next_attempt_at < now() + interval
         '15 min' FROM holdfast_private.retries WHERE position = 2" t
-    is "what failed without one by the policy" "SELECT next_attempt_at > now() + interval '30 min'
+    is "an event that failed without a delay in Python waits by the retry policy" \
+        "SELECT next_attempt_at > now() + interval '30 min'
         FROM holdfast_private.retries WHERE position = 3" t
-    is "why and where is kept" "SELECT story::json -> 0 ->> 'error', story::json -> 0 ->> 'node'
+    is "error and node of the worker in Python are kept" \
+        "SELECT story::json -> 0 ->> 'error', story::json -> 0 ->> 'node'
         FROM holdfast_private.retries WHERE position = 2" \
         "the mail server is busy|py-1"
-    is "it is a live node" "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 1
+    is "the worker in Python is a live node" \
+        "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 1
 
     # It is in the middle of its work when its lease goes to another worker.
     ask a "BEGIN; LOCK TABLE mails" >/dev/null
     publish late '{"to": "cid@home.example"}'
-    ok "(it is in the middle of an event)" becomes \
+    ok "setup: the worker in Python is in the middle of an event" becomes \
         "SELECT count(*) FROM pg_locks WHERE relation = 'mails'::regclass AND NOT granted" 1
-    is "an event at work has its time from its own beginning" \
+    is "the lease of an event begins when the worker in Python begins it" \
         "SELECT expires_at > now() + interval '1 min' FROM holdfast_private.leases" t
-    is "(its lease goes)" "SELECT holdfast.release('default', 'jobs', replace(token::text, '-', ''))
+    is "setup: the lease of the worker in Python is released" \
+        "SELECT holdfast.release('default', 'jobs', replace(token::text, '-', ''))
         FROM holdfast_private.leases" ""
     ask a "COMMIT" >/dev/null
     publish last '{"to": "dan@home.example"}'
-    ok "what it could not acknowledge it has not done: all happen once" \
+    ok "effects of an event that Python could not acknowledge are rolled back" \
         becomes "$mails; $leased" \
         "ann@home.example|hello cid@home.example|late dan@home.example|last 0"
 
@@ -65,9 +70,10 @@ python_works() {
     wait "$worker"
     status=$?
     worker=
-    ok "it ends when it is told to, without a complaint" same "0 " \
+    ok "the worker in Python ends with 0 after SIGTERM" same "0 " \
         "$status $(cat "$temp/worker.err")"
-    is "and has said goodbye" "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 3
+    is "the worker in Python has said goodbye" \
+        "SELECT state FROM holdfast.node_list(1, NULL, 'py-1')" 3
 }
 
 program python >"$temp/worker.py"
@@ -91,12 +97,15 @@ program js >"$temp/order.js"
 placed="SELECT id, total FROM orders ORDER BY id; SELECT key, payload FROM holdfast.event_log
     WHERE type = 'order.placed' ORDER BY position"
 if finds_pg || fetch_pg; then
-    ok "a program in JavaScript places an order" same "0 " "$(place '{"id": "o-1", "total": 7}')"
-    is "and publishes its event with it" "$placed" 'o-1|7 o-1|{"id":"o-1","total":7}'
-    ok "an order that is refused" same "1 23505" "$(place '{"id": "o-1", "total": 8}')"
-    ok "and an event that is refused" same "1 HF001" \
+    ok "the program in JavaScript places an order" same "0 " "$(place '{"id": "o-1", "total": 7}')"
+    is "the program in JavaScript publishes an event with the order" \
+        "$placed" 'o-1|7 o-1|{"id":"o-1","total":7}'
+    ok "the program in JavaScript fails if the order is refused" \
+        same "1 23505" "$(place '{"id": "o-1", "total": 8}')"
+    ok "the program in JavaScript fails if the event is refused" same "1 HF001" \
         "$(place '{"id": "o-2", "total": 9, "note": "\u0000"}')"
-    is "leave neither order nor event behind" "$placed" 'o-1|7 o-1|{"id":"o-1","total":7}'
+    is "refused orders and events of JavaScript leave nothing behind" \
+        "$placed" 'o-1|7 o-1|{"id":"o-1","total":7}'
 else
     skip "the program in JavaScript" "node or its pg is not installed"
 fi

@@ -16,37 +16,45 @@ claim() { # SUBSCRIPTION MAX LEASE_MS: prints the lease
 }
 
 # --- Looking ---
-is "before anything is claimed there is none" "$list)" ""
+is "lease_list returns no row before anything is claimed" "$list)" ""
 long=$(claim jobs 2 3600000)
 short=$(claim jobs 1 1)
 other=$(claim mails 3 3600000)
-is "all of a namespace, by subscription and by their ends" "$list)" \
+is "lease_list lists leases by subscription and by their ends" "$list)" \
     "jobs|web-1|f|t|1|{3} jobs|web-1|f|f|2|{1,2} mails|web-1|f|f|3|{1,2,3}"
-is "those of one subscription" "$list, 'mails')" "mails|web-1|f|f|3|{1,2,3}"
-is "by the lease that ack takes" "SELECT lease = '$other' FROM holdfast.lease_list('default',
+is "lease_list takes a subscription" "$list, 'mails')" "mails|web-1|f|f|3|{1,2,3}"
+is "lease_list returns the lease that ack takes" \
+    "SELECT lease = '$other' FROM holdfast.lease_list('default',
     'mails')" t
-is "since when and until when" "SELECT claimed_at <= now(), expires_at > now() + interval '59 min'
+is "lease_list returns since when and until when a lease lasts" \
+    "SELECT claimed_at <= now(), expires_at > now() + interval '59 min'
     FROM holdfast.lease_list('default', 'mails')" "t|t"
 sql "SELECT holdfast.ack('default', 'mails', '$other', '{2}')" >/dev/null
-is "what is settled is not in it any more" "$list, 'mails')" "mails|web-1|f|f|2|{1,3}"
-is "an ordered one has none" "$list, 'line')" ""
-fails "one that is not there" "$list, 'nothing')" "HF003: there is no subscription nothing"
-fails "nor is the namespace" "SELECT FROM holdfast.lease_list('nowhere')" \
+is "lease_list leaves out positions that are settled" "$list, 'mails')" "mails|web-1|f|f|2|{1,3}"
+is "lease_list of an ordered subscription returns no row" "$list, 'line')" ""
+fails "lease_list of an unknown subscription is not found" \
+    "$list, 'nothing')" "HF003: there is no subscription nothing"
+fails "lease_list of an unknown namespace is not found" \
+    "SELECT FROM holdfast.lease_list('nowhere')" \
     "HF003: there is no namespace nowhere"
 
 # --- Taking one away ---
 revoke() { echo "SELECT holdfast.lease_revoke('default', '$1', $2)"; }
-is "one that has ended can be taken away, too" "$(revoke jobs "'$short'")" 1
-is "it answers how many events that were" "$(revoke jobs "'$long'")" 2
-fails "then it is gone" "$(revoke jobs "'$long'")" "HF003: subscription jobs has no lease $long *"
-fails "and its holder is refused" "SELECT holdfast.ack('default', 'jobs', '$long')" "HF005: *"
-is "its events are free, and the attempt did not count" "SELECT position, attempt
+is "lease_revoke takes a lease that has ended" "$(revoke jobs "'$short'")" 1
+is "lease_revoke returns how many events the lease had" "$(revoke jobs "'$long'")" 2
+fails "lease_revoke of a revoked lease is not found" \
+    "$(revoke jobs "'$long'")" "HF003: subscription jobs has no lease $long *"
+fails "ack with a revoked lease is stale" \
+    "SELECT holdfast.ack('default', 'jobs', '$long')" "HF005: *"
+is "events of a revoked lease are handed out again as the same attempt" "SELECT position, attempt
     FROM holdfast.claim('default', 'jobs', 3) ORDER BY 1" "1|1 2|1 3|1"
-is "those of others are as they were" "$list, 'mails')" "mails|web-1|f|f|2|{1,3}"
-fails "one of another subscription" "$(revoke jobs "'$other'")" "HF003: *"
-fails "an ordered subscription" "$(revoke line "'$other'")" "HF002: subscription line is ordered*"
+is "lease_revoke leaves leases of other subscriptions" "$list, 'mails')" "mails|web-1|f|f|2|{1,3}"
+fails "lease_revoke of a lease of another subscription is not found" \
+    "$(revoke jobs "'$other'")" "HF003: *"
+fails "lease_revoke of an ordered subscription is refused" \
+    "$(revoke line "'$other'")" "HF002: subscription line is ordered*"
 for lease in NULL "''" "'x'" "repeat('0', 33)" "repeat('G', 32)"; do
-    fails "what is no lease: $lease" "$(revoke jobs "$lease")" "HF001: lease *"
+    fails "lease_revoke refuses what is no lease: $lease" "$(revoke jobs "$lease")" "HF001: lease *"
 done
 
 # --- Roles ---
@@ -63,14 +71,16 @@ sql "CREATE ROLE stranger LOGIN; SELECT holdfast.namespace_grant('consumer', 'ot
     >/dev/null
 as() { psql -qXAt -U "$1" -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$2" 2>&1 | paste -sd' ' -; }
 for part in viewer consumer; do
-    ok "a $part sees leases" same "mails|web-1|f|f|2|{1,3}" "$(as $part "$list, 'mails')")"
+    ok "a $part may call lease_list" same "mails|web-1|f|f|2|{1,3}" "$(as $part "$list, 'mails')")"
 done
-ok "a publisher does not" like "*42501*may not see the leases*" "$(as publisher "$list)")"
+ok "a publisher cannot call lease_list" \
+    like "*42501*may not see the leases*" "$(as publisher "$list)")"
 for part in viewer publisher; do
-    ok "a $part takes none away" like "*42501*" "$(as $part "$(revoke mails "'$other'")")"
+    ok "a $part cannot call lease_revoke" like "*42501*" "$(as $part "$(revoke mails "'$other'")")"
 done
-ok "for a consumer of another namespace there is no such namespace" like "*HF003*" \
+ok "a consumer of another namespace does not find the namespace to list" like "*HF003*" \
     "$(as stranger "$list)")"
-ok "in which it could take one away" like "*HF003*" "$(as stranger "$(revoke mails "'$other'")")"
-ok "a consumer does" same 2 "$(as consumer "$(revoke mails "'$other'")")"
+ok "a consumer of another namespace does not find the namespace to revoke" \
+    like "*HF003*" "$(as stranger "$(revoke mails "'$other'")")"
+ok "a consumer may call lease_revoke" same 2 "$(as consumer "$(revoke mails "'$other'")")"
 done_testing

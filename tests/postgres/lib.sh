@@ -30,7 +30,7 @@ ROOT=${ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 unset "${!PG@}"
 
 if ! command -v psql >/dev/null; then
-    skip "everything" "psql is not installed"
+    skip "all claims of this program" "psql is not installed"
     done_testing
     exit
 fi
@@ -47,7 +47,7 @@ cluster() {
         shift
     done
     if ! cluster_dir=$("$ROOT/scripts/postgres-cluster" start "${options[@]}" 2>&1); then
-        skip "everything" "${cluster_dir##*$'\n'}"
+        skip "all claims of this program" "${cluster_dir##*$'\n'}"
         done_testing
         exit
     fi

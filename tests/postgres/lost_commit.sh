@@ -30,17 +30,18 @@ mkfifo lines
 "$HOLDFAST" publish --file lines >out 2>err &
 publisher=$!
 exec 3>lines
-true_that "(the publisher is connected)" until_true 60 opened
-standby nobody
+true_that "setup: the publisher is connected" until_true 60 opened
+standby missing
 printf '%s\n' '{"type":"a"}' '{"type":"b"}' \
     '{"type":"c","id":"00000000-0000-4000-8000-000000000001"}' '{"type":"d"}' >&3
-true_that "(the commit's answer is lost)" lose
+true_that "setup: the answer to the commit is lost" lose
 standby ''
 exec 3>&-
 wait "$publisher"
-is "a file is published although the answer to its commit was lost" $? 0
-is "each event is stored once" "$(sql "SELECT string_agg(type, ' ' ORDER BY position)
+is "publish --file succeeds although the answer to its commit was lost" $? 0
+is "each event of a lost commit is stored once" \
+    "$(sql "SELECT string_agg(type, ' ' ORDER BY position)
         FROM holdfast_private.events")" "first a b d"
-has "those without an id are published, that which was there is a duplicate" out \
+has "events of a lost commit count as published, one that was there as a duplicate" out \
     '^published 3, duplicates 1,'
 finish

@@ -5,9 +5,11 @@
 hf publish a.b
 lock &
 until_true 60 test -e locked
-exits 5 "a publish that waits for a lock in vain" publish a.b --db-timeout 4s
-has "says that another transaction holds it" err 'a lock that another transaction holds'
-has "and for how long it was tried" err 'it was tried for [0-9]+ ms'
+exits 5 "publish exits with a timeout if another transaction holds a lock" \
+    publish a.b --db-timeout 4s
+has "the error says that another transaction holds a lock" \
+    err 'a lock that another transaction holds'
+has "the error says for how long publish has tried" err 'it was tried for [0-9]+ ms'
 touch unlock
 wait
 
@@ -20,10 +22,10 @@ echo '{"type":"a.b"}' >&3
 stored() { "$HOLDFAST" tail --namespace shop --json 2>/dev/null | grep -q a.b; }
 until_true 60 stored
 "$HOLDFAST" namespace rm shop --yes --force 2>rm.err
-is "(a namespace is removed under a process)" "$?" 0
+is "setup: a namespace is removed under a process" "$?" 0
 echo '{"type":"a.c"}' >&3
 exec 3>&-
 wait "$publisher"
-is "the process ends with not found" "$?" 3
-has "and says that the namespace was removed" err 'namespace shop is gone: it was removed'
+is "publish exits with not found if its namespace was removed" "$?" 3
+has "the error says that the namespace was removed" err 'namespace shop is gone: it was removed'
 finish

@@ -5,7 +5,7 @@
 cluster
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ ! -x "$HOLDFAST" ]; then
-    skip "everything" "the command is not built"
+    skip "all claims about migrating" "the command is not built"
     done_testing
     exit
 fi
@@ -45,7 +45,8 @@ TMP=$(mktemp -d)
 for count in 2 8; do
     new
     ok "$count processes that migrate at once all succeed" all_publish "$count"
-    is "the schema was made once" "$version; SELECT count(*), max(position)
+    is "$count processes that migrate at once make the schema once" \
+        "$version; SELECT count(*), max(position)
         FROM holdfast_private.events" "$latest $count|$count"
 done
 rm -rf "$TMP"
@@ -59,19 +60,19 @@ ask other "BEGIN; CREATE SCHEMA holdfast_private;
     CREATE TABLE holdfast_private.turns (i integer)" >/dev/null
 publishes >/dev/null 2>&1 &
 pid=$!
-ok "a process is in the middle of migrating" a_session_waits
+ok "setup: a process is in the middle of migrating" a_session_waits
 kill -KILL "$pid"
 { wait "$pid"; } 2>/dev/null
 ask other "ROLLBACK" >/dev/null
 shut other
-ok "(its session ends)" becomes "SELECT count(*) FROM pg_stat_activity
+ok "setup: the session of a killed process ends" becomes "SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()" 0
 whole() { # the schema is either not there or complete
     same t "$(sql "SELECT to_regnamespace('holdfast') IS NULL OR (SELECT count(*) FROM pg_proc
             WHERE pronamespace = to_regnamespace('holdfast')) > 40")"
 }
-ok "killed midway: all or nothing" whole
-ok "and the next one succeeds" publishes
+ok "a migration that is killed midway leaves all or nothing" whole
+ok "publish succeeds after a migration was killed midway" publishes
 
 # ---- Few rights ---------------------------------------------------------------------------------
 
@@ -79,21 +80,21 @@ sql "CREATE ROLE maker LOGIN; CREATE ROLE tenant LOGIN; CREATE ROLE nobody_much 
 new
 sql "REVOKE ALL ON SCHEMA public FROM PUBLIC; REVOKE TEMPORARY ON DATABASE $PGDATABASE FROM PUBLIC;
     GRANT CREATE ON DATABASE $PGDATABASE TO maker" >/dev/null
-ok "CREATE on the database is enough" publishes maker
-is "(neither superuser nor extension)" \
+ok "CREATE on the database is enough to migrate" publishes maker
+is "setup: the role is no superuser and there is no extension" \
     "SELECT rolsuper FROM pg_roles WHERE rolname = 'maker'; SELECT count(*) FROM pg_extension" "f 1"
 new
 sql "CREATE SCHEMA holdfast AUTHORIZATION tenant;
     CREATE SCHEMA holdfast_private AUTHORIZATION tenant" >/dev/null
-ok "so are schemas that an administrator has made for the role" publishes tenant
+ok "schemas that an administrator has made for the role are enough to migrate" publishes tenant
 new
 refused() {
     local said
     said=$(publishes nobody_much 2>&1) && return 1
     like '*GRANT CREATE ON DATABASE*' "$said"
 }
-ok "without rights: a sentence that names the missing grant" refused
-is "and nothing is left" \
+ok "a role without rights is refused with the GRANT that is missing" refused
+is "a refused migration leaves nothing" \
     "SELECT coalesce(to_regnamespace('holdfast'), to_regnamespace('holdfast_private')) IS NULL" t
 
 # ---- Hostile settings ---------------------------------------------------------------------------
@@ -115,19 +116,20 @@ for setting in "default_transaction_isolation = 'serializable'" "search_path = e
 done
 ok "a database with hostile settings is migrated and published to" publishes
 export PGOPTIONS='-c client_min_messages=error' # from here on psql has them, too
-is "SQL publishes there, by the short way or the long one" \
+is "SQL publishes in a database with hostile settings" \
     "SELECT position FROM holdfast.publish('default', 'x', '{\"a\": \"\\\\u00e4\"}', key => 'k');
     SELECT position FROM holdfast.publish('default', 'x')" "2 3"
-fails "and refuses there" "SELECT holdfast.publish('default', 'a..b')" \
+fails "SQL refuses a wrong type in a database with hostile settings" \
+    "SELECT holdfast.publish('default', 'a..b')" \
     "HF001: type has an empty segment at byte 2"
 hash=$((0x$(printf k | md5sum | cut -c1-16) & 0x7fffffffffffffff))
-is "the hash is the same" \
+is "the hash of an event is the same in a database with hostile settings" \
     "SET search_path = public; SELECT count(*) FROM holdfast_private.events WHERE hash = $hash" 2
-is "and commits are durable" \
+is "commits are durable in a database with hostile settings" \
     "BEGIN; SELECT FROM holdfast.publish('default', 'x'); SHOW synchronous_commit; COMMIT" on
 # Their names have schemas, and they have no operators: tests/postgres/planted.sh calls them.
-bare="'drop_namespace', 'publishing', 'ticket'"
-is "all functions but three say what their names mean" "SELECT count(*) FROM pg_proc
+bare="'drop_namespace', 'publish', 'publish_once', 'publishing', 'ticket'"
+is "all functions but five say what their names mean" "SELECT count(*) FROM pg_proc
     WHERE pronamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
     AND prosqlbody IS NULL
     AND NOT coalesce(array_to_string(proconfig, ',') LIKE '%search_path=%', false)

@@ -20,21 +20,23 @@ publish="SELECT duplicate FROM holdfast.publish('default', 'x')"
 is "a namespace begins with this month and the next" "$months" \
     "holdfast_private.events_1_$month holdfast_private.events_1_$next"
 sql "$lose" >/dev/null
-is "publish makes what it needs" "$publish; $months" "f holdfast_private.events_1_$month"
-is "publish_many, too" "$lose; SELECT count(*) FROM holdfast.publish_many('default', '{a,b}', NULL);
+is "publish makes the month that it needs" "$publish; $months" "f holdfast_private.events_1_$month"
+is "publish_many makes the month that it needs" \
+    "$lose; SELECT count(*) FROM holdfast.publish_many('default', '{a,b}', NULL);
     $months" "2 holdfast_private.events_1_$month"
-is "and a listed id" "$lose; SELECT duplicate FROM holdfast.publish('default', 'x',
+is "publish of an id of version 4 makes the month that it needs" \
+    "$lose; SELECT duplicate FROM holdfast.publish('default', 'x',
     id => gen_random_uuid()); $months" "f holdfast_private.events_1_$month"
-is "ensure_months makes the rest, once" \
+is "ensure_months makes the missing month, once" \
     "SELECT holdfast.ensure_months(); SELECT holdfast.ensure_months()" "1 0"
 if [ -x "$HOLDFAST" ]; then
     url="postgresql:///$PGDATABASE?host=$PGHOST&user=$PGUSER"
     sql "$lose" >/dev/null
-    ok "the library publishes where there is none" "$HOLDFAST" --db "$url" publish x 1
+    ok "publish of the library succeeds without a month" "$HOLDFAST" --db "$url" publish x 1
     sql "$lose" >/dev/null
     "$HOLDFAST" --db "$url" tail --follow >/dev/null 2>&1 &
     reader=$!
-    ok "and makes both months soon after it was opened" \
+    ok "the library makes both months soon after it was opened" \
         becomes "$months" "holdfast_private.events_1_$month holdfast_private.events_1_$next"
     kill "$reader"
     wait "$reader" 2>/dev/null
@@ -47,10 +49,10 @@ begins="date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'"
 later="(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months') AT TIME ZONE 'UTC'"
 for at in "$later" "'infinity'" "'-infinity'" "NULL" \
     "(now() - interval '1 day') - interval '31 days'" "now() - interval '60 days'"; do
-    fails "the month of $at is not made" "SELECT holdfast_private.ensure_month(1, $at)" \
+    fails "ensure_month refuses the month of $at" "SELECT holdfast_private.ensure_month(1, $at)" \
         "HF001: month of *"
 done
-is "this month and the next may be" \
+is "ensure_month takes this month and the next" \
     "SELECT holdfast_private.ensure_month(1, $begins),
     holdfast_private.ensure_month(1, $later - interval '1 us')" "f|f"
 
@@ -65,17 +67,17 @@ vanish="DROP TABLE holdfast_private.events_1_$month"
 sql "SELECT holdfast.ensure_months(1); $vanish" >/dev/null
 is "an append that finds no month where one should be makes it" "$append" "0|f"
 sql "$vanish" >/dev/null
-is "also for events of which one follows another in one transaction" \
+is "two appends in one transaction make a month that vanished" \
     "BEGIN; $append; $append; COMMIT" "0|f 0|f"
 if [ -x "$HOLDFAST" ]; then
     sql "$vanish" >/dev/null
-    ok "the library publishes all the same" "$HOLDFAST" --db "$url" publish x 1
+    ok "publish of the library succeeds if a month has vanished" "$HOLDFAST" --db "$url" publish x 1
 fi
 sql "ALTER TABLE holdfast_private.events_1 DETACH PARTITION holdfast_private.events_1_$month" \
     >/dev/null
-fails "what cannot be put right is tried once more, not for ever" "$append" "23514: no partition*"
+fails "an append that cannot make its month fails" "$append" "23514: no partition*"
 if [ -x "$HOLDFAST" ]; then
-    ok "and the library says what to do" \
+    ok "the library names holdfast verify if a month cannot be made" \
         like "*23514*holdfast verify*" "$("$HOLDFAST" --db "$url" publish x 1 2>&1)"
 fi
 sql "$vanish" >/dev/null
@@ -99,24 +101,25 @@ ask reader "BEGIN ISOLATION LEVEL REPEATABLE READ;
     SELECT count(*) FROM holdfast_private.events_1" >/dev/null
 asks "a month is made beside readers and writers with open transactions" a "$publish" f
 ask a "BEGIN; $publish" >/dev/null
-asks "the next one is made beside an open publisher of this one" b \
+asks "the next month is made beside an open publisher of this one" b \
     "SELECT holdfast.ensure_months(1)" 1
-asks "the open publisher goes on" a "$publish; COMMIT" f
+asks "an open publisher goes on after the next month was made" a "$publish; COMMIT" f
 ask reader "COMMIT" >/dev/null
 ask writer "COMMIT" >/dev/null
 sql "$lose" >/dev/null
 ask a "BEGIN; $publish" >/dev/null
-asks "a call that must not wait reports that the month is being made" b \
+asks "try_months returns NULL while a month is being made" b \
     "SELECT holdfast.try_months(1) IS NULL" t
 ask a "ROLLBACK" >/dev/null
-asks "and makes it later" b "SELECT holdfast.try_months(1)" 2
+asks "try_months makes the months after the other transaction was rolled back" \
+    b "SELECT holdfast.try_months(1)" 2
 sql "$lose" >/dev/null
 ask a "BEGIN; $publish" >/dev/null
 ask b "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1" >/dev/null
 tell b "$publish; COMMIT"
 blocked b
 ask a "COMMIT" >/dev/null
-hears "whose snapshot is older than the month finds it, too" b f
+hears "a transaction whose snapshot is older than the month finds it" b f
 
 # ---- Many at once -------------------------------------------------------------------------------
 
@@ -130,10 +133,11 @@ for round in 1 2 3; do
         pids+=($!)
     done
     for pid in "${pids[@]}"; do wait "$pid"; done
-    ok "eight that find no month all publish (round $round)" same \
+    ok "eight sessions that find no month all publish (round $round)" same \
         "$(printf 'f\nf\n%.0s' 1 2 3 4 5 6 7 8)" "$(cat "$cluster_dir".?)"
     rm -f "$cluster_dir".?
-    is "and nothing is lost or twice" "SELECT count(*), count(DISTINCT position)
+    is "eight sessions that find no month lose nothing (round $round)" \
+        "SELECT count(*), count(DISTINCT position)
         FROM holdfast_private.events_1 WHERE position > $before;
         SELECT count(*) FROM pg_partition_tree('holdfast_private.events_1') WHERE isleaf" "16|16 1"
 done

@@ -8,7 +8,7 @@
 #   speak ROLE                      what the server answers to the statements on standard input
 #   scenario ROUND NAMESPACE ROLE   all that a namespace is for, once, and what the tables hold then
 #
-# $grants: t if the server can grant; $everybody: the roles of a, and stranger, who may only
+# $grants: t if the server can grant; $hostile_roles: the roles of a, and stranger, who may only
 # connect; $b_role: who b belongs to.
 parts="viewer publisher consumer owner"
 
@@ -22,7 +22,7 @@ neighbours() {
     done
     grants=$(sql "SELECT current_setting('server_version_num')::integer >= 150000")
     b_role=$([ "$grants" = t ] && echo b_owner || echo boss)
-    everybody="stranger $([ "$grants" = t ] && for part in $parts; do echo "a_$part"; done)"
+    hostile_roles="stranger $([ "$grants" = t ] && for part in $parts; do echo "a_$part"; done)"
 }
 
 # house NAME: a database with the schema and the two namespaces.

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/neighbours.sh"
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ ! -x "$HOLDFAST" ]; then
-    skip "everything" "there is no $HOLDFAST"
+    skip "all claims about notifications" "there is no $HOLDFAST"
     done_testing
     exit
 fi
@@ -33,7 +33,7 @@ publish 1 >/dev/null
 ok "a consumer that is woken in vain gets the events that are there" until_true 60 got "1"
 wait "$flood"
 publish 2 >/dev/null
-ok "and what comes after" until_true 60 got "1 2"
+ok "a consumer gets what comes after it was woken in vain" until_true 60 got "1 2"
 
 # --- A queue that nothing leaves ---
 export PGDATABASE=postgres
@@ -62,24 +62,26 @@ sleeps() {
 }
 asleep() { [ "$(sleeps)" = t ]; }
 until_true 60 asleep
-ok "(a process sleeps)" asleep
+ok "setup: a process sleeps until it is notified" asleep
 for call in "publish('b', 'quiet')" "publish_many('b', '{quiet}', NULL)" \
     "publish('b', 'quiet', id => gen_random_uuid())"; do
     ok "holdfast.${call%%(*} does not notify when the queue is half full" same "" \
         "$(quiet "$b_role" "SELECT FROM holdfast.$call")"
 done
-ok "(the same shows that it does when it is not)" like "*PREPARE*NOTIFY*" "$(PGUSER=boss sql \
+ok "setup: holdfast.publish notifies when the queue is not half full" \
+    like "*PREPARE*NOTIFY*" "$(PGUSER=boss sql \
         "CREATE OR REPLACE FUNCTION holdfast.bell_works() RETURNS boolean LANGUAGE sql VOLATILE
         RETURN true" >/dev/null; quiet "$b_role" "SELECT FROM holdfast.publish('b', 'quiet')")"
 PGUSER=boss sql "CREATE OR REPLACE FUNCTION holdfast.bell_works() RETURNS boolean
     LANGUAGE sql VOLATILE RETURN false" >/dev/null
 publish 3 >/dev/null
-ok "a consumer finds the event by looking" until_true 60 got "1 2 3"
+ok "a consumer finds an event by looking when the queue is half full" until_true 60 got "1 2 3"
 ask listener "ROLLBACK" >/dev/null
 shut listener
 kill -TERM "$worker"
 wait "$worker"
-ok "(nothing was said but what is usual)" sh -c '! grep -iE "error|cannot|notif" "$1"' sh \
+ok "a worker says nothing unusual when the queue is half full" \
+    sh -c '! grep -iE "error|cannot|notif" "$1"' sh \
     "$work/said"
 rm -rf "$work"
 done_testing

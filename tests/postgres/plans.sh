@@ -27,11 +27,12 @@ sql "SELECT holdfast_private.make_month(1, now() - interval '31 days');
      SELECT FROM holdfast.change_subscription_put(30, 'o', '[\"**\"]', '{}', 1, 1, 0, -1, now());
      SELECT FROM holdfast.change_acquire(30, 2, 0, '$A', 'a', false, NULL, NULL)" >/dev/null
 
-# touches CLAIM SQL: no table of another namespace is locked, the tenth time as the first, and not
+# touches WHAT SQL: no table of another namespace is locked, the tenth time as the first, and not
 # more than 80 relations in all (a namespace has five tables with two indexes each, and two
 # sequences).
 touches() {
-    is "$1" "BEGIN; $(for _ in 1 2 3 4 5 6 7 8 9 10; do echo "SELECT FROM $2;"; done)
+    is "$1 touches no table of another namespace" \
+        "BEGIN; $(for _ in 1 2 3 4 5 6 7 8 9 10; do echo "SELECT FROM $2;"; done)
         SELECT count(*) FILTER (WHERE relation::regclass::text ~ 'events_\d+'
             AND relation::regclass::text !~ 'events_30(_|\$)'),
             count(*) <= 80 FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation';
@@ -45,10 +46,11 @@ query() {
     awk -v name="$1" '/^-- name: / { on = $3 == name; next } on && !/^--/' \
         "$ROOT"/sql/postgres/queries/*.sql | sed "$constants" | sed 's/{namespace}/30/g; s/;$//'
 }
-# runs CLAIM NAME TYPES ARGUMENTS: the same for a statement of the library, as its sessions run it,
+# runs WHAT NAME TYPES ARGUMENTS: the same for a statement of the library, as its sessions run it,
 # and it neither scans nor sorts the log.
 runs() {
-    ok "$1" same "0|t" "$(psql -qXAt -v ON_ERROR_STOP=1 2>&1 <<END
+    ok "$1 touches no table of another namespace" \
+        same "0|t" "$(psql -qXAt -v ON_ERROR_STOP=1 2>&1 <<END
 PREPARE q ($3) AS $(query "$2");
 BEGIN;
 \o /dev/null
@@ -60,7 +62,7 @@ SELECT count(*) FILTER (WHERE relation::regclass::text ~ 'events_\d+'
        count(*) <= 80 FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'relation';
 END
     )"
-    ok "$1: by indexes" same "" \
+    ok "$1 uses indexes of the log" same "" \
         "$(psql -qXAt 2>&1 <<END | grep -E 'Seq Scan on (holdfast\.)?events|Sort  \(|ERROR'
 PREPARE q ($3) AS $(query "$2");
 BEGIN;
@@ -73,19 +75,20 @@ END
 }
 claim="holdfast.change_claim(30, 1, 0, NULL, '$A', 'a', NULL, false, 10, 1000, false, false, NULL,
     NULL, NULL, true, now())"
-touches "publish" "holdfast.publish('n30', 'x')"
-touches "publish, listed" "holdfast.publish('n30', 'x', id => gen_random_uuid())"
-touches "publish_many" "holdfast.publish_many('n30', '{x,y}', NULL)"
-touches "claim" "$claim"
-touches "events by position" "holdfast.events_at(30, NULL, '{1,2,3}')"
-touches "an event by id" "holdfast.find_id(30, gen_random_uuid())"
-touches "settle with a dead letter" \
+touches "holdfast.publish" "holdfast.publish('n30', 'x')"
+touches "holdfast.publish of an id of version 4" \
+    "holdfast.publish('n30', 'x', id => gen_random_uuid())"
+touches "holdfast.publish_many" "holdfast.publish_many('n30', '{x,y}', NULL)"
+touches "change_claim" "$claim"
+touches "events_at" "holdfast.events_at(30, NULL, '{1,2,3}')"
+touches "find_id" "holdfast.find_id(30, gen_random_uuid())"
+touches "change_settle with a dead letter" \
     "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, now(), '{3}', '{1}', '{1}', '{1}', '{0}',
     '{[]}', ARRAY[now()], '{x}', '{x}', '{handler}', NULL, NULL, '{f}')"
-touches "settle" "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, now())"
-touches "the head" "holdfast.head(30)"
-touches "pulling" "holdfast.claim('n30', 's', 1)"
-touches "numbers" "holdfast.stats('n30')"
+touches "change_settle" "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, now())"
+touches "holdfast.head" "holdfast.head(30)"
+touches "holdfast.claim" "holdfast.claim('n30', 's', 1)"
+touches "holdfast.stats" "holdfast.stats('n30')"
 
 
 # reads: the library's reads.
@@ -94,7 +97,7 @@ reads() { # WHEN
         "100, 50, NULL, NULL, '{}'"
     runs "reading holes $1" read_holes "bigint[], bigint[], text, integer, bigint[], bigint" \
         "'{10,200}', '{20,300}', 'x.*', 16, '{5}', 100"
-    runs "reading large ones $1" read_large "bigint[]" "'{1,2,3}'"
+    runs "reading large events $1" read_large "bigint[]" "'{1,2,3}'"
 }
 reads "of tables without statistics"
 sql "ANALYZE" >/dev/null
@@ -102,10 +105,11 @@ reads "of tables with statistics"
 sql "SELECT FROM holdfast.publish_many('n30', array_fill('t'::text, ARRAY[20000]), NULL)" >/dev/null
 reads "after a bulk load"
 
-# scans CLAIM SQL: the statements inside neither scan nor sort the log, the journal, leases or
+# scans WHAT SQL: the statements inside neither scan nor sort the log, the journal, leases or
 # retries.
 scans() {
-    ok "$1" same "" "$(psql -qXAt -c "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
+    ok "$1 uses indexes and does not sort the log" \
+        same "" "$(psql -qXAt -c "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
         SET auto_explain.log_nested_statements = on; SET client_min_messages = log" \
         -c "SELECT FROM $2" 2>&1 |
         awk -v tables='events|checkpoints|leases|retries|settled|copies|letters|event_ids|keys' '
@@ -114,12 +118,12 @@ scans() {
              { sorts = /Sort  \(cost/ }' |
         sort -u)"
 }
-scans "a claim uses indexes" "$claim"
-scans "so does a settle" "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, now())"
-scans "and a publish" "holdfast.publish('n30', 'x', key => 'k', expected_version => 0)"
-scans "and finding events" "holdfast.events_at(30, 1, '{1,2,3}')"
-scans "and finding a time" "holdfast.position_before(30, now() - interval '1 min')"
-scans "and numbers" "holdfast.stats('n30')"
+scans "change_claim" "$claim"
+scans "change_settle" "holdfast.change_settle(30, 2, 0, '$A', 1, 0, 1, NULL, now())"
+scans "holdfast.publish" "holdfast.publish('n30', 'x', key => 'k', expected_version => 0)"
+scans "events_at" "holdfast.events_at(30, 1, '{1,2,3}')"
+scans "position_before" "holdfast.position_before(30, now() - interval '1 min')"
+scans "holdfast.stats" "holdfast.stats('n30')"
 
 sql "INSERT INTO holdfast_private.letters (position, hash, checksum, emitted_at, entered_at,
     failed_at, event_id, namespace_id, attempts, subscription, reason, type, payload, story)

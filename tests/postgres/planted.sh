@@ -10,7 +10,7 @@
 cluster
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ ! -x "$HOLDFAST" ]; then
-    skip "everything" "there is no $HOLDFAST"
+    skip "all claims about planted functions" "there is no $HOLDFAST"
     done_testing
     exit
 fi
@@ -104,12 +104,14 @@ END
 $$
 S
 )
-ok "functions and operators are planted" sql "$plant"
-is "(many)" "SELECT count(*) > 1500 FROM pg_proc WHERE pronamespace = 'public'::regnamespace" t
-is "(operators, too)" \
+ok "setup: functions and operators are planted in public" sql "$plant"
+is "setup: more than 1500 functions are planted" \
+    "SELECT count(*) > 1500 FROM pg_proc WHERE pronamespace = 'public'::regnamespace" t
+is "setup: more than 600 operators are planted" \
     "SELECT count(*) > 600 FROM pg_operator WHERE oprnamespace = 'public'::regnamespace" t
-clean() { # CLAIM
-    is "$1" "SELECT last_value, is_called FROM public.calls" "1|f"
+clean() { # WHAT: what was done since the last call of clean
+    is "$1 calls no planted function or operator" \
+        "SELECT last_value, is_called FROM public.calls" "1|f"
     sql "SELECT setval('public.calls', 1, false)" >/dev/null
 }
 like "*planted*" "$(as app "SELECT now() > now()")" ||
@@ -118,30 +120,36 @@ is "a role whose search_path has them first calls the planted functions" \
     "SELECT is_called FROM public.calls" t
 sql "SELECT setval('public.calls', 1, false)" >/dev/null
 
-ok "the schema is made" hf app migrate
-clean "which calls none of them"
-ok "namespaces are made" hf app namespace create shop
+ok "migrate makes the schema beside planted functions" hf app migrate
+clean "migrate"
+ok "namespace create succeeds beside planted functions" hf app namespace create shop
 sql "SET ROLE app; SELECT holdfast.namespace_grant('publisher', 'shop', 'seller')" >/dev/null
 hf app --namespace shop doctor >/dev/null # which finds that the server is made for tests
-clean "doctor calls none of them"
+clean "doctor"
 for role in app seller; do
-    ok "$role publishes" hf $role --namespace shop publish a.b '{"x": 1}' --key k
-    ok "$role publishes later" hf $role --namespace shop publish a.b 1 --delay 1h
-    clean "which calls none of them ($role)"
-    ok "$role publishes in SQL" as $role "SELECT count(*) FROM holdfast.publish('shop', 'a.b', '1')"
-    ok "one with everything" as $role "SELECT 1 FROM holdfast.publish('shop', 'a.b', '1',
+    ok "publish by $role succeeds beside planted functions" \
+        hf $role --namespace shop publish a.b '{"x": 1}' --key k
+    ok "publish --delay by $role succeeds beside planted functions" \
+        hf $role --namespace shop publish a.b 1 --delay 1h
+    clean "publish by $role"
+    ok "holdfast.publish by $role succeeds beside planted functions" \
+        as $role "SELECT count(*) FROM holdfast.publish('shop', 'a.b', '1')"
+    ok "holdfast.publish with all arguments by $role succeeds beside planted functions" \
+        as $role "SELECT 1 FROM holdfast.publish('shop', 'a.b', '1',
         pg_catalog.gen_random_uuid(), 'k', 't', '{}', 'p')"
-    ok "many" as $role "SELECT 1 FROM holdfast.publish_many('shop', '{a,b}', '{1,2}')"
-    ok "and later" as $role "SELECT holdfast.publish_later('shop', 'a.b', '1', '2099-01-01')"
-    clean "which calls none of them, either ($role)"
+    ok "holdfast.publish_many by $role succeeds beside planted functions" \
+        as $role "SELECT 1 FROM holdfast.publish_many('shop', '{a,b}', '{1,2}')"
+    ok "holdfast.publish_later by $role succeeds beside planted functions" \
+        as $role "SELECT holdfast.publish_later('shop', 'a.b', '1', '2099-01-01')"
+    clean "publishing in SQL by $role"
 done
 verbs() {
     local verb words
     while read -r verb; do
         [ -n "$verb" ] || continue
         read -ra words <<<"$verb"
-        ok "holdfast $verb" hf app --namespace shop "${words[@]}"
-        clean "calls none of them"
+        ok "holdfast $verb succeeds beside planted functions" hf app --namespace shop "${words[@]}"
+        clean "holdfast $verb"
     done
 }
 verbs <<'V'
@@ -186,27 +194,29 @@ sql "GRANT CREATE ON DATABASE prepared TO app; SET ROLE app; CREATE SCHEMA holdf
      GRANT ALL ON SCHEMA holdfast TO PUBLIC" >/dev/null
 refused "a superuser does not use a schema of another role" holdfast \
     "1: *belongs to role app*holdfast is a superuser*connect as app*"
-refused "nor does any other role make tables in it" seller \
+refused "migrate makes no tables in a schema of another role" seller \
     "1: *belongs to role app: connect as app*"
-refused "its owner does not while others may create in it" app \
+refused "migrate refuses an own schema in which others may create" app \
     "1: *role PUBLIC may create*REVOKE CREATE ON SCHEMA holdfast FROM PUBLIC*"
 sql "REVOKE ALL ON SCHEMA holdfast FROM PUBLIC" >/dev/null
-refused "or while something lies in it" app "1: *has the function clock_timestamp*role app made it*"
+refused "migrate refuses an own schema in which something lies" \
+    app "1: *has the function clock_timestamp*role app made it*"
 is "the planted function made no superuser" "SELECT rolsuper FROM pg_roles WHERE rolname = 'app'" f
 sql "DROP FUNCTION holdfast.clock_timestamp()" >/dev/null
-ok "an empty schema of one's own will do" hf app migrate --namespace default
-refused "but is not for a superuser" holdfast "1: *is a superuser*"
-is "(who can act as the owner)" "SELECT 1" 1
-ok "with options=-crole=app it is" "$HOLDFAST" \
+ok "migrate uses an empty schema of its role" hf app migrate --namespace default
+refused "a superuser does not use a schema that another role has made" \
+    holdfast "1: *is a superuser*"
+is "setup: a superuser can act as the owner" "SELECT 1" 1
+ok "a superuser with options=-crole=app may use the schema of app" "$HOLDFAST" \
     --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast&options=-crole%3Dapp" stats
 sql "UPDATE holdfast_private.meta SET value = '1' WHERE name = 'schema_version';
     CREATE TABLE holdfast.other ()" >/dev/null
-refused "what is there is not changed while something of others lies in it" app \
+refused "migrate refuses a schema in which a table of others lies" app \
     "1: *has the relation other*role holdfast made it*"
 
 database given
 sql "CREATE SCHEMA holdfast AUTHORIZATION seller;
     CREATE SCHEMA holdfast_private AUTHORIZATION seller" >/dev/null
-ok "schemas that were made for a role are used by it" hf seller migrate
+ok "migrate uses schemas that were made for its role" hf seller migrate
 
 done_testing

@@ -16,17 +16,17 @@ finish() {
     exit
 }
 pgbouncer=$(PATH=$PATH:/usr/sbin:/usr/local/sbin command -v pgbouncer) || {
-    skip "everything" "pgbouncer is not installed; run: scripts/deps postgres"
+    skip "all claims about a pooler" "pgbouncer is not installed; run: scripts/deps postgres"
     finish
 }
 [ -n "${TEST_POSTGRES:-}" ] || {
-    skip "everything" "there is no cluster; run: make test POSTGRES=1"
+    skip "all claims about a pooler" "there is no cluster; run: make test POSTGRES=1"
     finish
 }
 programs=${BUILD%/*}/faults/tests
 [ -x "$programs/store/test_append" ] || programs=$BUILD/tests
 [ -x "$programs/store/test_append" ] || {
-    skip "everything" "the test programs are not built"
+    skip "all claims about a pooler" "the test programs are not built"
     finish
 }
 
@@ -83,7 +83,7 @@ through() { # DATABASE SQL
 answers() {
     until_true 60 through postgres "SELECT 1" || { cat "$dir/out" "$dir/log" && return 1; }
 }
-ok "pgbouncer serves the cluster" answers
+ok "setup: pgbouncer serves the cluster" answers
 
 # ---- The programs -------------------------------------------------------------------------------
 
@@ -137,18 +137,20 @@ several() {
         return 1
     }
 }
-ok "several sessions are looked at" several
-ok "no prepared statement is left" nothing "SELECT name FROM pg_prepared_statements"
-ok "no session listens" nothing "SELECT pg_listening_channels()"
-ok "no advisory lock is left" nothing \
+ok "setup: several sessions of the pooler are looked at" several
+ok "no prepared statement is left in a session of the pooler" \
+    nothing "SELECT name FROM pg_prepared_statements"
+ok "no session of the pooler listens" nothing "SELECT pg_listening_channels()"
+ok "no advisory lock is left in a session of the pooler" nothing \
     "SELECT objid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 # What pgbouncer itself sets for each client is no leak.
-ok "no setting is left" nothing "SELECT name, setting, reset_val FROM pg_settings
+ok "no setting is left in a session of the pooler" \
+    nothing "SELECT name, setting, reset_val FROM pg_settings
     WHERE source = 'session' AND setting IS DISTINCT FROM reset_val
       AND name NOT IN (${path:+'search_path',} 'application_name', 'client_encoding', 'DateStyle',
           'TimeZone',
                        'standard_conforming_strings')"
-ok "no temporary table is left" nothing \
+ok "no temporary table is left in a session of the pooler" nothing \
     "SELECT relname FROM pg_class WHERE relpersistence = 't' AND relnamespace = pg_my_temp_schema()"
 
 # ---- The search_path, which cannot be set here -------------------------------------------------
@@ -166,13 +168,14 @@ if [ -x "$BUILD/holdfast" ] && [ -z "$path" ]; then
     hf publish a.b "{}" >/dev/null
     ok "doctor says that there is a pooler" says '*"name":"pooler"*"value":"yes"*' doctor --json
     server "GRANT CREATE ON SCHEMA public TO PUBLIC"
-    ok "a search_path in which others may create functions is refused" \
+    ok "a search_path in which others may create functions is refused behind a pooler" \
         says "*is a transaction pooler, where search_path cannot be set*schema public, in which $(
             )other roles may create functions: ALTER ROLE holdfast SET search_path = pg_catalog*" \
         publish a.b '{}'
     server "ALTER ROLE holdfast IN DATABASE $database SET search_path = pg_catalog"
     through pgbouncer "RECONNECT" >/dev/null
-    ok "with another one everything works" says "*position*" publish a.b '{}' --json
+    ok "publish works behind a pooler with a safe search_path" \
+        says "*position*" publish a.b '{}' --json
 fi
 
 psql -qX -h "$TEST_POSTGRES" -U holdfast -d postgres -c "DROP DATABASE $database WITH (FORCE)"

@@ -9,7 +9,8 @@ cluster
 schema
 if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ] ||
     [ ! -x "$HOLDFAST" ]; then
-    skip "everything" "nothing can be granted before PostgreSQL 15, or there is no $HOLDFAST"
+    skip "all claims about locks of other roles" \
+        "nothing can be granted before PostgreSQL 15, or there is no $HOLDFAST"
     done_testing
     exit
 fi
@@ -79,28 +80,36 @@ url() { echo "postgresql:///$PGDATABASE?host=$cluster_dir&user=$1"; }
 export -f b url
 export HOLDFAST cluster_dir
 goes_on() { # ROLE: everything of b, and what the owner of the schema does
-    quick "$1: b publishes" bash -c "b \"SELECT FROM holdfast.publish('b', 't'),
+    quick "namespace b publishes while $1 holds locks" \
+        bash -c "b \"SELECT FROM holdfast.publish('b', 't'),
         holdfast.publish_later('b', 'u', '1', now() + interval '1 h')\""
-    quick "$1: b publishes by the library" \
+    quick "namespace b publishes by the library while $1 holds locks" \
         "$HOLDFAST" --db "$(url b_owner)" --namespace b publish t 1
-    quick "$1: b shows signs of life" bash -c "b \"SELECT holdfast.heartbeat('b', 'node_$1')\""
-    quick "$1: b claims and settles" bash -c "b \"SELECT
+    quick "namespace b shows signs of life while $1 holds locks" \
+        bash -c "b \"SELECT holdfast.heartbeat('b', 'node_$1')\""
+    quick "namespace b claims and settles while $1 holds locks" bash -c "b \"SELECT
         FROM (SELECT max(lease) AS lease FROM holdfast.claim('b', 'jobs', 5)) c,
         holdfast.ack('b', 'jobs', c.lease)\""
-    quick "$1: b works by the library" "$HOLDFAST" --db "$(url b_owner)" --namespace b work \
+    quick "namespace b works by the library while $1 holds locks" \
+        "$HOLDFAST" --db "$(url b_owner)" --namespace b work \
         "$1" --on '**' --from start --until-empty --exec true
-    quick "$1: b fires what is due" bash -c "b \"SELECT FROM holdfast.tick('b')\""
-    quick "$1: b reads its numbers" "$HOLDFAST" --db "$(url b_owner)" --namespace b sub list
-    quick "$1: the owner makes a namespace" psql -qX -c "SELECT holdfast.create_namespace('$1')"
-    quick "$1: grants in it, and takes back" psql -qX -c "SELECT holdfast.namespace_grant('viewer',
+    quick "namespace b fires what is due while $1 holds locks" \
+        bash -c "b \"SELECT FROM holdfast.tick('b')\""
+    quick "namespace b reads its numbers while $1 holds locks" \
+        "$HOLDFAST" --db "$(url b_owner)" --namespace b sub list
+    quick "the owner of the schema makes a namespace while $1 holds locks" \
+        psql -qX -c "SELECT holdfast.create_namespace('$1')"
+    quick "the owner of the schema grants and revokes while $1 holds locks" \
+        psql -qX -c "SELECT holdfast.namespace_grant('viewer',
         '$1', 'b_owner'), holdfast.namespace_revoke('viewer', '$1', 'b_owner')"
     sql "UPDATE holdfast_private.meta SET value = 'other'
         WHERE name = 'functions_digest'" >/dev/null
-    quick "$1: migrates" "$HOLDFAST" --db "$(url holdfast)" migrate
-    is "$1: (the functions were applied)" \
+    quick "the owner of the schema migrates while $1 holds locks" \
+        "$HOLDFAST" --db "$(url holdfast)" migrate
+    is "the functions were applied while $1 holds locks" \
         "SELECT value <> 'other' FROM holdfast_private.meta WHERE name = 'functions_digest'" t
 }
-goes_on nobody
+goes_on none
 for role in $roles; do
     PGUSER=$role psql -qX -c "CREATE SCHEMA mine_$role" \
         -c "CREATE TABLE mine_$role.parent (id integer) PARTITION BY LIST (id)" >/dev/null 2>&1
@@ -126,12 +135,12 @@ for role in $roles; do
             -f "$work/waiter.$number.sql" >"$work/waiter.$number" 2>&1 </dev/null &
         pids="$pids $!"
     done
-    [ "$role" = stranger ] || ok "$role: (sessions wait for what it holds)" becomes \
+    [ "$role" = stranger ] || ok "setup: sessions wait for what $role holds" becomes \
         "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'waiter'
         AND wait_event_type = 'Lock'" t
     becomes "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'waiter'
         AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock'" t >/dev/null
-    is "$role: none waits for anything but a view, or a type, in the schema holdfast" \
+    is "sessions of $role wait only for views and types of the schema holdfast" \
         "SELECT string_agg(DISTINCT l.relation::regclass::text, ' ') FROM pg_locks l
         JOIN pg_stat_activity a USING (pid) JOIN pg_class c ON c.oid = l.relation
          WHERE a.application_name = 'waiter' AND NOT l.granted AND c.relname <> 'parent'
@@ -145,7 +154,7 @@ for role in $roles; do
     wait $pids 2>/dev/null
     ask holder "ROLLBACK" >/dev/null
     shut holder
-    quick "$role: afterwards the owner removes the namespace" psql \
+    quick "the owner of the schema removes a namespace after $role has ended" psql \
         -qX -c "CALL holdfast.drop_namespace('$role')"
 done
 rm -rf "$work"

@@ -47,108 +47,120 @@ passed() {
 # ---- Claiming and settling ----------------------------------------------------------------------
 
 fresh 5
-is "a claim hands out what there is, up to max" "$(claimed 3); $(claimed)" "1 2 3 4 5"
-is "and nothing when nothing is left" "SELECT count(*) FROM holdfast.claim($S)" 0
-is "a row has what was published" "SELECT FROM holdfast.publish('default', 'a.b', '{\"x\":  1}',
+is "claim hands out what there is, up to max" "$(claimed 3); $(claimed)" "1 2 3 4 5"
+is "claim returns no rows when nothing is left" "SELECT count(*) FROM holdfast.claim($S)" 0
+is "claim returns type, payload, key, tenant, metadata, producer, attempt and lease" \
+    "SELECT FROM holdfast.publish('default', 'a.b', '{\"x\":  1}',
     key => 'k', tenant => 'n', metadata => '{\"m\": 2}', producer => 'p');
     SELECT type, payload, key, tenant, metadata, producer, attempt, length(lease),
         expires_at > now() + interval '29 s' FROM holdfast.claim($S)" \
     'a.b|{"x":  1}|k|n|{"m": 2}|p|1|32|t'
-is "all of the lease is done" "SELECT holdfast.ack($S, '$(lease)')" ""
-fails "an ack twice is refused" "SELECT holdfast.ack($S, '$(printf '0%.0s' {1..32})')" \
+is "ack takes a whole lease" "SELECT holdfast.ack($S, '$(lease)')" ""
+fails "ack of a lease that has ended is stale" \
+    "SELECT holdfast.ack($S, '$(printf '0%.0s' {1..32})')" \
     "HF005: the lease has ended: its events were handed out again or are settled"
 
 fresh 5
 sql "$(claimed)" >/dev/null
 l=$(lease)
-is "some of it, named twice or not" \
+is "ack takes positions that are named twice, and none" \
     "SELECT holdfast.ack($S, '$l', '$(at 1,2,2)'); SELECT holdfast.ack($S, '$l', '{}');
     SELECT count FROM holdfast_private.leases WHERE subscription_id = $number" "  3"
-fails "not what is done already, and then nothing" "SELECT holdfast.ack($S, '$l', '$(at 2,3)')" \
+fails "ack of a position that is done is stale and changes nothing" \
+    "SELECT holdfast.ack($S, '$l', '$(at 2,3)')" \
     "HF005: position $(at 2 | tr -d '{}') is not in the lease"
-is "a released event is available at once, and no attempt is counted" \
+is "release hands an event out again at once and counts no attempt" \
     "SELECT holdfast.release($S, '$l', '$(at 3)'); $(claimed)" " 3"
-is "(claimed again)" "SELECT holdfast.ack($S, '$(lease)');
+is "setup: a released event is acknowledged and a new one claimed" \
+    "SELECT holdfast.ack($S, '$(lease)');
     SELECT FROM holdfast.publish('default', 't'); $(claimed)" " 6"
-is "put off: waits, and no attempt is counted" \
+is "release with delay_ms delays an event and counts no attempt" \
     "SELECT holdfast.release($S, '$(lease)', delay_ms => 60000);
     SELECT kind, attempts, story, next_attempt_at > now() + interval '59 s',
         next_attempt_at <= clock_timestamp() + interval '60 s'
     FROM holdfast_private.retries WHERE subscription_id = $number;
     DELETE FROM holdfast_private.retries WHERE subscription_id = $number" " 1|0||t|t"
-fails "for a year at most" "SELECT holdfast.release($S, '$l', delay_ms => 31622400001)" \
+fails "release refuses a delay_ms above a year" \
+    "SELECT holdfast.release($S, '$l', delay_ms => 31622400001)" \
     "HF001: delay_ms is 31622400001; it must be NULL (at once) or 0 to 31622400000"
-fails "and nothing that is not in the lease" \
+fails "release with a delay of a position that is not in the lease is stale" \
     "SELECT holdfast.release($S, '$l', '$(at 3)', 1)" \
     "HF005: position $(at 3 | tr -d '{}') is not in the lease (any more)"
-is "failed: waits by the policy" "SELECT holdfast.nack($S, '$l', '$(at 4)', 'no luck');
+is "nack delays an event by the retry policy and records the error" \
+    "SELECT holdfast.nack($S, '$l', '$(at 4)', 'no luck');
     SELECT kind, attempts, next_attempt_at > now() + interval '800 ms',
     next_attempt_at < clock_timestamp() + interval '1200 ms', story::json -> 0 ->> 'error',
     story::json -> 0 ->> 'node' LIKE 'sql:%' FROM holdfast_private.retries
     WHERE subscription_id = $number" " 1|1|t|t|no luck|t"
-is "or as long as it is told" "SELECT holdfast.nack($S, '$l', '$(at 5)', 'later', 60000, 'me');
+is "nack delays an event by delay_ms and records the node" \
+    "SELECT holdfast.nack($S, '$l', '$(at 5)', 'later', 60000, 'me');
     SELECT next_attempt_at > now() + interval '59 s', story::json -> 0 ->> 'node'
     FROM holdfast_private.retries WHERE position = ('$(at 5)'::bigint[])[1]
         AND subscription_id = $number" " t|me"
-is "a lease of which nothing is left is over" \
+is "a lease of which nothing is left is gone" \
     "SELECT count(*) FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 0
 sql "SELECT holdfast.ack($S, '$(lease)')" >/dev/null
 passed
-is "then again, with its number" "$(claimed)" "4(2) 5(2)"
+is "claim hands out failed events as attempt 2" "$(claimed)" "4(2) 5(2)"
 
 fresh 2 '{"attempts_max": 2, "lease_ms": 5000, "batch": 1}'
-is "the subscription's batch and lease count" "SELECT count(*),
+is "claim takes batch and lease_ms of the subscription by default" "SELECT count(*),
     max(expires_at) <= clock_timestamp() + interval '5 s' FROM holdfast.claim($S)" "1|t"
-is "the last attempt that fails is a dead letter" \
+is "nack takes a delay_ms of 0" \
     "SELECT holdfast.nack($S, '$(lease)', NULL, 'first', 0)" ""
-is "(the second attempt)" "$(claimed)" "1(2)"
+is "claim hands out a failed event with delay_ms 0 at once" "$(claimed)" "1(2)"
 sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'second')" >/dev/null
-is "with every attempt's error" \
+is "an event whose last attempt fails is a dead letter with every error" \
     "SELECT reason, cause, attempts, error, attempts_json -> 0 ->> 'error',
     attempts_json -> 1 ->> 'error' FROM holdfast.dead_letters WHERE subscription = 's$number'" \
     "attempts|handler|2|second|first|second"
-is "buried: dead at once" "$(claimed)" "2"
+is "setup: the second event is claimed" "$(claimed)" "2"
 sql "SELECT holdfast.bury($S, '$(lease)', error => 'no good')" >/dev/null
-is "for a reason of its own" "SELECT reason, attempts, error FROM holdfast.dead_letters
+is "bury makes a dead letter with reason rejected" \
+    "SELECT reason, attempts, error FROM holdfast.dead_letters
     WHERE subscription = 's$number' AND reason <> 'attempts'" "rejected|1|no good"
 
 fresh 1 '{"attempts_max": 2}'
-is "(an error that reads like ours)" "$(claimed)" "1"
+is "setup: an event is claimed and fails with an error that reads like ours" "$(claimed)" "1"
 sql "SELECT holdfast.nack($S, '$(lease)', NULL, 'the lease expired without an answer', 0);
      UPDATE holdfast_private.subscriptions SET options = '{\"attempts_max\": 1}'
          WHERE name = 's$number'" >/dev/null
-is "is the handler's: no lease has expired" "$(claimed); SELECT reason, cause, error
+is "an error that reads like an expired lease has the cause handler" \
+    "$(claimed); SELECT reason, cause, error
     FROM holdfast.dead_letters WHERE subscription = 's$number'" \
     " attempts|handler|the lease expired without an answer"
 
 fresh 1 '{"on_poison": "halt"}'
 sql "$(claimed)" >/dev/null
-is "a death may stop the subscription" "SELECT holdfast.bury($S, '$(lease)');
+is "a dead letter pauses the subscription with on_poison halt" \
+    "SELECT holdfast.bury($S, '$(lease)');
     SELECT paused_reason LIKE 'the event at position % died (on_poison=halt)'
     FROM holdfast_private.subscriptions WHERE name = 's$number'" " t"
-is "a paused one hands out nothing" \
+is "claim hands out nothing of a paused subscription" \
     "SELECT FROM holdfast.publish('default', 't'); SELECT count(*) FROM holdfast.claim($S)" "0"
 
 fresh 2 '{"attempts_max": 1}'
-is "a lease that ends counts as an attempt of one event" "$(claimed 1)" "1"
+is "setup: one event is claimed that has one attempt" "$(claimed 1)" "1"
 passed
-is "and one without attempts left is not handed out, but buried" "$(claimed)" "2"
-is "as lost with its lease" "SELECT reason, attempts, error FROM holdfast.dead_letters
+is "an event without attempts left is not handed out after its lease has ended" "$(claimed)" "2"
+is "an event whose last lease has ended is a dead letter with reason lease" \
+    "SELECT reason, attempts, error FROM holdfast.dead_letters
     WHERE subscription = 's$number'" "lease|1|the lease expired without an answer"
 
 fresh 3 '{"on_unhandled": "dead_letter"}' '["a"]'
 sql "SELECT FROM holdfast.publish('default', 'a')" >/dev/null
-is "types outside the patterns are buried where that is requested" "$(claimed); SELECT count(*),
+is "types outside the patterns are dead letters with on_unhandled dead_letter" \
+    "$(claimed); SELECT count(*),
     max(reason) FROM holdfast.dead_letters WHERE subscription = 's$number'" "4 3|no_handler"
 
 fresh 1
 sql "$(claimed 'NULL, 1000')" >/dev/null
-is "extend makes a lease longer" \
+is "extend prolongs a lease" \
     "SELECT holdfast.extend($S, '$(lease)', 60000) > now() + interval '59 s'; SELECT expires_at
     > now() + interval '59 s' FROM holdfast_private.leases WHERE subscription_id = $number" "t t"
-is "or as long as the subscription says" \
+is "extend takes lease_ms of the subscription by default" \
     "SELECT holdfast.extend($S, '$(lease)') <= clock_timestamp() + interval '30 s'" "t"
-is "an error is cut between characters" \
+is "a long error is cut between characters" \
     "SELECT holdfast.nack($S, '$(lease)', NULL, 'x' || repeat('ä', 2000));
     SELECT octet_length(story::json -> 0 ->> 'error'), right(story::json -> 0 ->> 'error', 1)
     FROM holdfast_private.retries WHERE subscription_id = $number" " 2047|ä"
@@ -159,10 +171,12 @@ fresh 1
 sql "CREATE TABLE effects (position bigint); $(claimed)" >/dev/null
 l=$(lease)
 sql "BEGIN; INSERT INTO effects VALUES (1); SELECT holdfast.ack($S, '$l'); ROLLBACK" >/dev/null
-is "undone together" "SELECT count(*) FROM effects; SELECT count FROM holdfast_private.leases
+is "effects and ack in one transaction are rolled back together" \
+    "SELECT count(*) FROM effects; SELECT count FROM holdfast_private.leases
     WHERE subscription_id = $number" "0 1"
 sql "BEGIN; INSERT INTO effects VALUES (1); SELECT holdfast.ack($S, '$l'); COMMIT" >/dev/null
-is "done together" "SELECT count(*) FROM effects; SELECT count(*) FROM holdfast_private.leases
+is "effects and ack in one transaction are committed together" \
+    "SELECT count(*) FROM effects; SELECT count(*) FROM holdfast_private.leases
     WHERE subscription_id = $number" "1 0"
 fresh 2
 is "a claim that is rolled back has not happened" "BEGIN; $(claimed); ROLLBACK; $(claimed)" \
@@ -176,50 +190,60 @@ l=$(lease)
 number=$((number + 1)) # ids are counted, too
 sql "SELECT FROM holdfast.change_subscription_put(1, 'ordered', NULL, NULL, 1, 1, 0, -1, now())" \
     >/dev/null
-fails "no such namespace" "SELECT FROM holdfast.claim('nowhere', 's')" \
+fails "claim in an unknown namespace is not found" "SELECT FROM holdfast.claim('nowhere', 's')" \
     "HF003: there is no namespace nowhere"
-fails "none that is being removed" "BEGIN; UPDATE holdfast_private.namespaces
+fails "claim in a namespace that is being removed is not found" \
+    "BEGIN; UPDATE holdfast_private.namespaces
     SET removing_at = now() WHERE id = 1; SELECT FROM holdfast.claim('default', 's')" \
     "HF003: there is no namespace default"
-fails "no such subscription" "SELECT FROM holdfast.ack('default', 'nobody', '$l')" \
+fails "ack for an unknown subscription is not found" \
+    "SELECT FROM holdfast.ack('default', 'nobody', '$l')" \
     "HF003: there is no subscription nobody"
-fails "an ordered one" "SELECT FROM holdfast.claim('default', 'ordered')" \
+fails "claim from an ordered subscription is refused" \
+    "SELECT FROM holdfast.claim('default', 'ordered')" \
     "HF002: subscription ordered is ordered; only shared ones hand out leases"
-fails "max 0" "SELECT FROM holdfast.claim($S, 0)" "HF001: max is 0; it must be 1 to 10000"
-fails "max 10001" "SELECT FROM holdfast.claim($S, 10001)" \
+fails "claim refuses a max of 0" \
+    "SELECT FROM holdfast.claim($S, 0)" "HF001: max is 0; it must be 1 to 10000"
+fails "claim refuses a max of 10001" "SELECT FROM holdfast.claim($S, 10001)" \
     "HF001: max is 10001; it must be 1 to 10000"
-fails "lease_ms 0" "SELECT FROM holdfast.claim($S, 1, 0)" \
+fails "claim refuses a lease_ms of 0" "SELECT FROM holdfast.claim($S, 1, 0)" \
     "HF001: lease_ms is 0; it must be 1 to 604800000"
-fails "lease_ms of more than a week" "SELECT FROM holdfast.extend($S, '$l', 604800001)" \
+fails "extend refuses a lease_ms of more than a week" \
+    "SELECT FROM holdfast.extend($S, '$l', 604800001)" \
     "HF001: lease_ms is 604800001; it must be NULL (as stored) or 1 to 604800000"
-fails "a lease that is too short" "SELECT holdfast.ack($S, 'abc')" \
+fails "ack refuses a lease of 3 characters" "SELECT holdfast.ack($S, 'abc')" \
     "HF001: lease is 3 characters; it has 32 hexadecimal digits"
-fails "one in upper case" "SELECT holdfast.ack($S, repeat('A', 32))" \
+fails "ack refuses a lease in upper case" "SELECT holdfast.ack($S, repeat('A', 32))" \
     "HF001: lease has a character that is no lower-case hexadecimal digit"
-fails "no lease" "SELECT holdfast.ack($S, NULL)" "HF001: lease is NULL"
-fails "a delay below 0" "SELECT holdfast.nack($S, '$l', NULL, 'x', -1)" \
+fails "ack refuses a lease that is NULL" "SELECT holdfast.ack($S, NULL)" "HF001: lease is NULL"
+fails "nack refuses a negative delay_ms" "SELECT holdfast.nack($S, '$l', NULL, 'x', -1)" \
     "HF001: delay_ms is -1; it must be NULL (by the retry policy) or 0 to 31622400000"
-fails "too many positions" "SELECT holdfast.ack($S, '$l', array_fill(1::bigint, ARRAY[10001]))" \
+fails "ack refuses 10001 positions" \
+    "SELECT holdfast.ack($S, '$l', array_fill(1::bigint, ARRAY[10001]))" \
     "HF001: there are 10001 positions; the limit is 10000"
-fails "a position that is not there" "SELECT holdfast.nack($S, '$l', '{999999}')" \
+fails "nack of a position that is not in the lease is stale" \
+    "SELECT holdfast.nack($S, '$l', '{999999}')" \
     "HF005: position 999999 is not in the lease (any more)"
 as_it_is="SELECT count, positions, subscription_id FROM holdfast_private.leases WHERE token = '$l'"
 before=$(sql "$as_it_is")
 for call in "ack($S, '$l', '{NULL}')" "ack($S, '$l', '{1,NULL}')" "release($S, '$l', '{NULL}')" \
     "nack($S, '$l', '{NULL}')" "bury($S, '$l', '{NULL}')"; do
-    fails "a position that is NULL, for ${call%%(*}" "SELECT holdfast.$call" \
+    fails "${call%%(*} refuses a position that is NULL" "SELECT holdfast.$call" \
         "HF005: position * is not in the lease*"
 done
-fails "a position that is NULL, for tx_settle" "SELECT FROM holdfast.tx_settle(1, ${before##*|},
+fails "tx_settle refuses a position that is NULL" "SELECT FROM holdfast.tx_settle(1, ${before##*|},
     true, 0, gen_random_uuid(), 1, '$l', NULL, '{NULL}', '{f}', now())" "HF004: *"
-is "(the lease is as it was)" "$as_it_is" "$before"
-fails "another subscription's lease" "SELECT holdfast.ack('default', 's1', '$l')" \
+is "calls with a position that is NULL leave the lease as it was" "$as_it_is" "$before"
+fails "ack with the lease of another subscription is stale" \
+    "SELECT holdfast.ack('default', 's1', '$l')" \
     "HF005: the lease has ended: its events were handed out again or are settled"
-fails "an older snapshot" "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM holdfast.claim($S)" \
+fails "claim refuses a transaction that is REPEATABLE READ" \
+    "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM holdfast.claim($S)" \
     "HF002: leases need a transaction that is READ COMMITTED, not REPEATABLE READ"
-fails "a node's name that is too long" "SELECT FROM holdfast.claim($S, node => repeat('n', 256))" \
+fails "claim refuses a node of 256 bytes" \
+    "SELECT FROM holdfast.claim($S, node => repeat('n', 256))" \
     "HF001: node is 256 bytes; the limit is 255"
-is "and nothing of it changed anything" \
+is "refused calls leave the lease as it was" \
     "SELECT count FROM holdfast_private.leases WHERE replace(token::text, '-', '') = '$l'" 1
 
 # ---- At the same time ---------------------------------------------------------------------------
@@ -229,18 +253,18 @@ open a
 open b
 ask a "BEGIN; $(claimed 2)" >/dev/null
 tell b "$(claimed 2)"
-ok "a claim waits for a claim" blocked b
+ok "a claim waits for a claim of another session" blocked b
 ask a "COMMIT" >/dev/null
-hears "and gets the next ones" b "3 4"
+hears "a claim that has waited gets the next events" b "3 4"
 fresh 4
 ask a "BEGIN; $(claimed 2)" >/dev/null
 tell b "$(claimed 2)"
 blocked b >/dev/null
 ask a "ROLLBACK" >/dev/null
-hears "or the same ones, if the first is undone" b "1 2"
+hears "a claim that has waited gets the same events if the first is rolled back" b "1 2"
 sql "SELECT FROM holdfast.change_seek(1, $number,
     (SELECT start FROM holdfast_private.subscriptions WHERE id = $number), now())" >/dev/null
-is "a seek ends leases" "$(claimed 1)" "1"
+is "a seek ends the leases of the subscription" "$(claimed 1)" "1"
 
 # ---- C and SQL ----------------------------------------------------------------------------------
 
@@ -249,13 +273,14 @@ if [ -x "${HOLDFAST:=$ROOT/build/release/holdfast}" ]; then
     fresh 4
     l=$("$HOLDFAST" --db "$url" claim "s$number" --max 2 --json |
             sed -n 's,.*"lease": *"\([0-9a-f]*\)".*,\1,p' | head -1)
-    is "what C has claimed SQL settles" "SELECT holdfast.ack($S, '$l')" ""
+    is "holdfast.ack settles a lease of the command claim" "SELECT holdfast.ack($S, '$l')" ""
     sql "$(claimed)" >/dev/null
-    ok "what SQL has claimed C settles" "$HOLDFAST" --db "$url" ack "s$number" "$(lease)"
-    is "(both are done)" \
+    ok "the command ack settles a lease of holdfast.claim" \
+        "$HOLDFAST" --db "$url" ack "s$number" "$(lease)"
+    is "no lease is left after C and SQL have settled" \
         "SELECT count(*) FROM holdfast_private.leases WHERE subscription_id = $number" 0
 else
-    skip "C and SQL settle each other's leases" "the command is not built"
+    skip "claims about leases of C and SQL" "the command is not built"
 fi
 
 done_testing

@@ -9,7 +9,7 @@ keep
 schema
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ ! -x "$HOLDFAST" ]; then
-    skip "everything" "there is no $HOLDFAST"
+    skip "all claims about retention" "there is no $HOLDFAST"
     done_testing
     exit
 fi
@@ -55,21 +55,22 @@ leftovers="SELECT count(*) FROM holdfast_private.retention_left(1)"
 
 begin
 eight
-ok "a dry run says what would go" hf retention run --dry-run --json
-ok "the two oldest months" like \
+ok "retention run --dry-run --json succeeds" hf retention run --dry-run --json
+ok "retention run --dry-run says that the two oldest months would go" like \
     '{"dry_run":true,"events":200,*"through":200,"by_size":false,"kept_by":null,*' "$(said)"
-is "and takes nothing" "$months" "$(from 8)"
+is "retention run --dry-run removes nothing" "$months" "$(from 8)"
 
 hf sub create slow --on '**' --from start
 hf sub create swift --on '**' --from now
-ok "a run beside a slow subscription" hf retention run --json
-ok "takes nothing that it needs, and says whose it is" like \
+ok "retention run succeeds beside a slow subscription" hf retention run --json
+ok "retention run removes nothing that a slow subscription needs, and names it" like \
     '{"dry_run":false,"events":0,*"through":0,*"kept_by":"slow",*' "$(said)"
-is "so all stay" "$months" "$(from 8)"
+is "all months stay that a slow subscription needs" "$months" "$(from 8)"
 hf sub seek slow --to 150 --yes
-ok "half a month" hf retention run
-is "is no month" "$months" "$(from 7)"
-is "but the one before is gone" "SELECT min(position), count(*) FROM holdfast_private.events" \
+ok "retention run succeeds if a subscription is in the middle of a month" hf retention run
+is "a month that a subscription needs in part stays" "$months" "$(from 7)"
+is "the month before that of the subscription is gone" \
+    "SELECT min(position), count(*) FROM holdfast_private.events" \
     "101|700"
 hf sub rm slow --yes
 
@@ -79,29 +80,35 @@ hf sub rm slow --yes
     sql "SELECT FROM holdfast.publish('default', 'new', id => gen_random_uuid())" ||
     echo "failed"; done >"$cluster_dir.pub"; echo "$i" >"$cluster_dir.count") &
 publisher=$!
-ok "(a session publishes)" becomes \
+ok "setup: a session publishes all the time" becomes \
     "SELECT count(*) > 0 FROM holdfast_private.events WHERE type = 'new'" t
-ok "a run beside a publisher" hf retention run --json
-ok "takes the other old month" like '*"events":100,*"through":200,*' "$(said)"
-is "and no more" "$months" "$(from 6)"
+ok "retention run succeeds beside a publisher" hf retention run --json
+ok "retention run beside a publisher removes the other old month" \
+    like '*"events":100,*"through":200,*' "$(said)"
+is "retention run beside a publisher removes no other month" "$months" "$(from 6)"
 rm "$cluster_dir.go"
 wait "$publisher"
-ok "no publish failed" same '' "$(cat "$cluster_dir.pub")"
-is "and none was lost" "SELECT count(*) FROM holdfast_private.events WHERE type = 'new'" \
+ok "no publish fails beside a retention run" same '' "$(cat "$cluster_dir.pub")"
+is "no event is lost that was published beside a retention run" \
+    "SELECT count(*) FROM holdfast_private.events WHERE type = 'new'" \
     "$(cat "$cluster_dir.count")"
-is "the log says where it begins" "SELECT to_char(months_from AT TIME ZONE 'UTC', 'YYYYMM')
+is "months_from of the namespace is the first month that is left" \
+    "SELECT to_char(months_from AT TIME ZONE 'UTC', 'YYYYMM')
     FROM holdfast_private.namespaces" "$(month 6)"
-ok "verify finds nothing" hf verify
+ok "verify finds nothing after retention" hf verify
 hf sub create late --on '**' --from start --mode shared
-ok "a subscription that begins at the start claims" hf claim late --max 1 --json
-ok "begins with what is left" like '*"position":201,*' "$(said)"
+ok "claim succeeds for a subscription that begins at the start after retention" \
+    hf claim late --max 1 --json
+ok "a subscription that begins at the start gets the first event that is left" \
+    like '*"position":201,*' "$(said)"
 hf sub rm late --yes
-ok "again there is nothing to do" hf retention run
-ok "(it says so)" grep -q 'Nothing had to go' "$cluster_dir.err"
+ok "a second retention run succeeds" hf retention run
+ok "a second retention run says that nothing had to go" \
+    grep -q 'Nothing had to go' "$cluster_dir.err"
 hf namespace set default --retain-age 0
 past 20 10
-ok "for ever" hf retention run
-is "is for ever" \
+ok "retention run succeeds with --retain-age 0" hf retention run
+is "--retain-age 0 keeps events for ever" \
     "SELECT count(*) FROM holdfast_private.events WHERE position > 800 AND type = 'old'" 10
 
 # ---- Ids ----------------------------------------------------------------------------------------
@@ -112,10 +119,11 @@ sql "INSERT INTO holdfast_private.event_ids SELECT 1, gen_random_uuid(), 50,
     now() - interval '300 days' FROM generate_series(1, 12000);
      INSERT INTO holdfast_private.event_ids SELECT 1, gen_random_uuid(), 750, now()
          FROM generate_series(1, 100)" >/dev/null
-ok "a run with many ids of old events" hf retention run
-is "forgets those, and no others" "SELECT count(*), min(position) FROM holdfast_private.event_ids" \
+ok "retention run succeeds with 12000 ids of old events" hf retention run
+is "retention removes ids of old events, and no others" \
+    "SELECT count(*), min(position) FROM holdfast_private.event_ids" \
     "100|750"
-is "and remembers that" \
+is "retention stores up to where it has removed ids" \
     "SELECT ids_from = months_from, ids_after IS NULL FROM holdfast_private.namespaces" "t|t"
 
 # Months that are not in a row: make_month calls those before a gap none of its own. As after a
@@ -129,10 +137,11 @@ sql "SELECT holdfast_private.make_month(1, now() - interval '3 months');
              FROM (SELECT now() - interval '3 months') e (t);
      INSERT INTO holdfast_private.event_ids SELECT 1, id, position, guard_at
          FROM holdfast_private.events WHERE position = 1000" >/dev/null
-is "before a gap there is a month" \
+is "setup: there is a month before a gap" \
     "SELECT months_from > now() - interval '2 months' FROM holdfast_private.namespaces" t
-is "nothing is old enough to go" "SELECT holdfast.retain('default', 0)" 0
-is "and the ids of what is there are known" "SELECT position, duplicate
+is "retain removes no month before a gap that is not old enough" \
+    "SELECT holdfast.retain('default', 0)" 0
+is "ids of events before a gap are still known" "SELECT position, duplicate
     FROM holdfast.publish('default', 'old', id => '00000000-0000-4000-8000-000000000001')" "1000|t"
 
 # What lies in a month may have entered the log up to a day after its end.
@@ -148,11 +157,11 @@ keep() { # SECONDS: events that are older than these seconds after the month's e
              1000" >/dev/null
 }
 keep $((12 * 3600))
-is "a month stays while something in it is not old enough" \
+is "a month stays while an event in it is not old enough" \
     "SELECT holdfast.retain('default', 0), (SELECT count(*) FROM holdfast_private.events)" "0|1"
 keep $((25 * 3600))
-is "and goes when nothing is" "SELECT holdfast.retain('default', 0)" "1"
-is "(it is gone)" "SELECT count(*) FROM holdfast_private.events" "0"
+is "a month goes when every event in it is old enough" "SELECT holdfast.retain('default', 0)" "1"
+is "the events of a removed month are gone" "SELECT count(*) FROM holdfast_private.events" "0"
 
 # ---- Size ---------------------------------------------------------------------------------------
 
@@ -160,15 +169,18 @@ begin
 eight
 hf namespace set default --retain-age 0 --retain-bytes 1K
 hf sub create slow --on '**' --from 250
-ok "a run by size" hf retention run --json
-ok "says why" like '*"events":200,*"by_size":true,"kept_by":"slow",*' "$(said)"
-is "stops at what is needed" "$months" "$(from 6)"
+ok "retention run by size succeeds" hf retention run --json
+ok "retention run by size says so, and names the subscription that keeps events" \
+    like '*"events":200,*"by_size":true,"kept_by":"slow",*' "$(said)"
+is "retention run by size stops at what a subscription needs" "$months" "$(from 6)"
 hf sub rm slow --yes
-ok "without subscriptions" hf retention run
-is "all go that are past" "SELECT count(*) FROM pg_partition_tree('holdfast_private.events_1')
+ok "retention run by size succeeds without subscriptions" hf retention run
+is "retention run by size removes all past months without subscriptions" \
+    "SELECT count(*) FROM pg_partition_tree('holdfast_private.events_1')
     WHERE isleaf AND right(relid::regclass::text, 6) < '$(month 1)'" 0
-ok "publishing goes on" hf publish x '{}'
-is "with the next position" "SELECT max(position) FROM holdfast_private.events" 801
+ok "publish succeeds after all past months are removed" hf publish x '{}'
+is "publish after retention goes on with the next position" \
+    "SELECT max(position) FROM holdfast_private.events" 801
 
 # ---- Lagging ------------------------------------------------------------------------------------
 
@@ -185,31 +197,36 @@ hf namespace set default --retain-bytes 1K --retain-age 0 --lagging drop
 sql "UPDATE holdfast_private.namespaces
     SET retention_bytes = (SELECT sum(pg_total_relation_size(i.inhrelid)) - 1 FROM pg_inherits i
     WHERE i.inhparent = 'holdfast_private.events_1'::regclass)" >/dev/null
-ok "a run that drops" hf retention run --json
-ok "tells how many lost something" like \
+ok "retention run with lagging drop succeeds" hf retention run --json
+ok "retention run with lagging drop says how many subscriptions lost events" like \
     '*"events":100,*"through":100,*"kept_by":null,"dropped_subscriptions":2}*' "$(said)"
-ok "and whom" grep -q 'subscription ordered lost' "$cluster_dir.err"
-is "the month is gone" "$months" "$(from 7)"
-is "they are moved, and it is written down" "SELECT name, dropped_through, dropped
+ok "retention run with lagging drop names subscriptions that lost events" \
+    grep -q 'subscription ordered lost' "$cluster_dir.err"
+is "retention run with lagging drop removes the month" "$months" "$(from 7)"
+is "subscriptions that lost events have dropped_through and dropped" \
+    "SELECT name, dropped_through, dropped
     FROM holdfast_private.subscriptions ORDER BY name" "ahead||0 ordered|100|100 shared|100|100"
-is "all partitions are past it" "SELECT s.name, min(c.checkpoint), max(c.checkpoint)
+is "all partitions of lagging subscriptions are past the removed month" \
+    "SELECT s.name, min(c.checkpoint), max(c.checkpoint)
     FROM holdfast_private.checkpoints c JOIN holdfast_private.subscriptions s ON s.id
     = c.subscription_id GROUP BY 1 ORDER BY 1" "ahead|750|750 ordered|100|100 shared|100|100"
-ok "sub show" hf sub show ordered
-ok "shows it" grep -Eq '^dropped: +100' "$cluster_dir.out"
-ok "a lease of what is gone is refused" same 4 "$(hf ack shared "$lease" >/dev/null; echo $?)"
-ok "dead letters stay" hf dlq list --json
-ok "(all five)" same 5 "$(wc -l <"$cluster_dir.out")"
-ok "the next claim" hf claim shared --max 1 --json
-ok "gets the first event that is left" like '*"position":101,*' "$(said)"
-ok "a dead letter can be tried again though its event is gone" hf dlq retry --all
-ok "verify finds nothing" hf verify
+ok "sub show succeeds for a subscription that lost events" hf sub show ordered
+ok "sub show says how many events were dropped" grep -Eq '^dropped: +100' "$cluster_dir.out"
+ok "ack with a lease of removed events is stale" \
+    same 4 "$(hf ack shared "$lease" >/dev/null; echo $?)"
+ok "dlq list succeeds after events were dropped" hf dlq list --json
+ok "retention with lagging drop keeps dead letters" same 5 "$(wc -l <"$cluster_dir.out")"
+ok "claim succeeds after events were dropped" hf claim shared --max 1 --json
+ok "claim after events were dropped gets the first event that is left" \
+    like '*"position":101,*' "$(said)"
+ok "dlq retry succeeds if the event is gone from the log" hf dlq retry --all
+ok "verify finds nothing after events were dropped" hf verify
 sql "UPDATE holdfast_private.namespaces SET retention_bytes = 1" >/dev/null
-ok "the rest" hf retention run --json
-is "goes past what waits with its copy" \
+ok "retention run succeeds with deliveries that wait with a copy" hf retention run --json
+is "retention keeps deliveries that wait with a copy of their event" \
     "SELECT count(*), min(position) FROM holdfast_private.retries WHERE subscription_id = (SELECT id
     FROM holdfast_private.subscriptions WHERE name = 'shared')" "5|6"
-is "which is counted, too" "SELECT name, dropped_through >= 700, dropped >= 600
+is "dropped counts events of all past months" "SELECT name, dropped_through >= 700, dropped >= 600
     FROM holdfast_private.subscriptions WHERE name <> 'ahead' ORDER BY name" \
     "ordered|t|t shared|t|t"
 
@@ -217,11 +234,12 @@ begin
 eight
 hf sub create slow --on '**' --from start
 hf namespace set default --lagging drop
-ok "in SQL, too, a subscription that loses something is told of" like \
+ok "holdfast.retain warns of a subscription that loses events" like \
     "*WARNING: *retention moved subscription slow from position 0 to 200: what *is dropped*" \
     "$(sql "SELECT holdfast.retain('default', 0)")"
-is "and moved" "SELECT dropped_through, dropped FROM holdfast_private.subscriptions" "200|200"
-ok "verify finds nothing then" hf verify
+is "holdfast.retain moves a subscription that loses events" \
+    "SELECT dropped_through, dropped FROM holdfast_private.subscriptions" "200|200"
+ok "verify finds nothing after holdfast.retain has dropped events" hf verify
 
 # ---- Beside a seek ------------------------------------------------------------------------------
 
@@ -234,10 +252,11 @@ step="SELECT more, command IS NOT NULL FROM holdfast.change_retain(1, 100, NULL,
 open seeker
 ask seeker "BEGIN; SELECT FROM holdfast_private.subscriptions WHERE name = 'moving' FOR NO KEY
     UPDATE" >/dev/null
-fails "while a subscription is being moved nothing goes" "$step" "55P03: *lock timeout"
+fails "retention removes no month while a subscription is being moved" \
+    "$step" "55P03: *lock timeout"
 ask seeker "COMMIT" >/dev/null
 shut seeker
-is "then it goes" "$step" "t|t"
+is "retention removes a month after the subscription was moved" "$step" "t|t"
 
 # ---- Beside a rotation --------------------------------------------------------------------------
 
@@ -250,14 +269,15 @@ sql "SELECT holdfast_private.retention_ids(1, 1000);
      ALTER FUNCTION holdfast.change_retain SET lock_timeout = '60s'" >/dev/null
 open rotator
 open looker
-asks "the journal is being rotated" rotator "BEGIN; SELECT holdfast_private.rotate(0)" t
+asks "setup: the journal is being rotated" rotator "BEGIN; SELECT holdfast_private.rotate(0)" t
 tell looker "$step"
 ok "a step of retention waits for the rotation" blocked looker
 ask rotator "COMMIT" >/dev/null
-hears "then a month goes" looker "t|t"
+hears "a step of retention removes a month after the rotation" looker "t|t"
 shut rotator
 shut looker
-is "with one snapshot for all nothing goes" "BEGIN ISOLATION LEVEL REPEATABLE READ;
+is "retain in a transaction that is REPEATABLE READ removes nothing" \
+    "BEGIN ISOLATION LEVEL REPEATABLE READ;
     SELECT holdfast.retain('default', 0); $months; COMMIT" "0 $(from 8)"
 
 # ---- Death on the way ---------------------------------------------------------------------------
@@ -265,61 +285,70 @@ is "with one snapshot for all nothing goes" "BEGIN ISOLATION LEVEL REPEATABLE RE
 begin
 eight
 sql "SELECT holdfast_private.retention_ids(1, 1000)" >/dev/null
-is "nothing goes above what was planned" \
+is "retention removes nothing above what was planned" \
     "SELECT more, command IS NULL FROM holdfast.change_retain(1, 99, NULL, 1000, false)" "f|t"
-is "noted, and then nothing: as if the process had died" "SELECT more, command LIKE
+is "setup: a month is noted, and the process dies before it is detached" "SELECT more, command LIKE
     'ALTER TABLE % CONCURRENTLY' FROM holdfast.change_retain(1, 100, NULL, 1000, false)" "t|t"
-is "so the month is there" "$months" "$(from 8)"
+is "a month whose process died is still there" "$months" "$(from 8)"
 open holder
 ask holder "BEGIN; SELECT count(*) FROM holdfast_private.events_1" >/dev/null
 PGOPTIONS="$PGOPTIONS -c lock_timeout=100ms" sql "ALTER TABLE holdfast_private.events_1 DETACH
     PARTITION holdfast_private.events_1_$(month 8) CONCURRENTLY" >/dev/null
-is "half detached" "SELECT month, pending FROM holdfast_private.retention_left(1)" \
+is "setup: a month is half detached" \
+    "SELECT month, pending FROM holdfast_private.retention_left(1)" \
     "holdfast_private.events_1_$(month 8)|t"
-is "no new session sees it" "SELECT count(*) FROM holdfast_private.events_1" 700
-ok "publishing goes on" hf publish x '{}'
+is "a new session does not see a month that is half detached" \
+    "SELECT count(*) FROM holdfast_private.events_1" 700
+ok "publish succeeds while a month is half detached" hf publish x '{}'
 exits_busy() { ! hf retention run; }
-ok "an old transaction is in the way" exits_busy
-ok "(it says so)" grep -q 'in use' "$cluster_dir.err"
-ok "publishing goes on even so" hf publish x '{}'
+ok "retention run is refused while an old transaction is in the way" exits_busy
+ok "the refusal of retention run says that the month is in use" grep -q 'in use' "$cluster_dir.err"
+ok "publish succeeds while an old transaction is in the way" hf publish x '{}'
 ask holder "COMMIT" >/dev/null
 shut holder
-ok "the next run" hf retention run
-is "ends it" "$leftovers; $months" "0 $(from 6)"
+ok "retention run succeeds after the old transaction has ended" hf retention run
+is "retention run finishes a month that was half detached" "$leftovers; $months" "0 $(from 6)"
 sql "ALTER TABLE holdfast_private.events_1 DETACH PARTITION holdfast_private.events_1_$(month 6)" \
     >/dev/null
-ok "detached, and then nothing" hf retention run
-is "is ended too" "$leftovers; SELECT to_regclass('holdfast_private.events_1_$(month 6)') IS NULL" \
+ok "retention run succeeds after a month was detached, but not dropped" hf retention run
+is "retention run drops a month that was detached" \
+    "$leftovers; SELECT to_regclass('holdfast_private.events_1_$(month 6)') IS NULL" \
     "0 t"
 
 # ---- In SQL alone -------------------------------------------------------------------------------
 
 begin
 eight
-is "retain takes a month per call" \
+is "holdfast.retain removes one month per call" \
     "SELECT holdfast.retain('default', 0); SELECT holdfast.retain('default', 0)" "1 1"
-is "until none is left" "SELECT holdfast.retain('default', 0); $months" "0 $(from 6)"
-is "and waits for its turn" "SELECT holdfast.retain()" 0
+is "holdfast.retain returns 0 when no old month is left" \
+    "SELECT holdfast.retain('default', 0); $months" "0 $(from 6)"
+is "holdfast.retain without arguments waits for its turn" "SELECT holdfast.retain()" 0
 sql "UPDATE holdfast_private.namespaces SET retention_ms = 86400000,
     retained_at = now() - interval '2 hours'" >/dev/null
 open publisher
 ask publisher "BEGIN; SELECT FROM holdfast.publish('default', 'x')" >/dev/null
-is "a log that is in use is left alone" "SELECT holdfast.retain(); $months" "0 $(from 6)"
-asks "a session that publishes goes on" publisher \
+is "holdfast.retain leaves a log alone that is in use" \
+    "SELECT holdfast.retain(); $months" "0 $(from 6)"
+asks "a publisher goes on beside holdfast.retain" publisher \
     "SELECT duplicate FROM holdfast.publish('default', 'x'); COMMIT" "f"
 shut publisher
-is "and for a while" "SELECT holdfast.retain(); $months" "0 $(from 6)"
+is "holdfast.retain leaves a log alone for a while after it was in use" \
+    "SELECT holdfast.retain(); $months" "0 $(from 6)"
 sql "UPDATE holdfast_private.namespaces SET retained_at = now() - interval '2 hours'" >/dev/null
-is "then it goes" "SELECT count(*) FROM holdfast.tick(); $months" "1 $(from 5)"
+is "holdfast.tick removes a month when it is its turn again" \
+    "SELECT count(*) FROM holdfast.tick(); $months" "1 $(from 5)"
 
 begin
 eight
 sql "UPDATE holdfast_private.namespaces SET copying = 'source run'" >/dev/null
-is "the target of a copy keeps its months" "SELECT holdfast.retain('default', 0); $months" \
+is "holdfast.retain keeps the months of the target of a copy" \
+    "SELECT holdfast.retain('default', 0); $months" \
     "0 $(from 8)"
 sql "UPDATE holdfast_private.namespaces SET copying = NULL,
     retained_at = now() + interval '1 day'" >/dev/null
-is "a turn in the future was a clock's that has been set back" "SELECT holdfast.retain(); $months" \
+is "holdfast.retain ignores a turn in the future after a clock was set back" \
+    "SELECT holdfast.retain(); $months" \
     "1 $(from 7)"
 
 # Months of all namespaces fall due at once.
@@ -329,20 +358,23 @@ past 20 10
 past 20 10 2
 logs="SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock'
     AND relation IN ('holdfast_private.events_1'::regclass, 'holdfast_private.events_2'::regclass)"
-is "retain locks no log while it looks at another" \
+is "holdfast.retain locks one log at a time" \
     "BEGIN; SELECT holdfast.retain(); $logs; COMMIT" "1 1"
-is "whose turn is next" "BEGIN; SELECT holdfast.retain(); $logs; COMMIT" "1 1"
-is "until none is left" "SELECT holdfast.retain(); SELECT count(*) FROM holdfast_private.events" \
+is "holdfast.retain goes on with the log of the next namespace" \
+    "BEGIN; SELECT holdfast.retain(); $logs; COMMIT" "1 1"
+is "holdfast.retain returns 0 when no namespace has an old month" \
+    "SELECT holdfast.retain(); SELECT count(*) FROM holdfast_private.events" \
     "0 0"
 
 # ---- Names and turns ----------------------------------------------------------------------------
 
-is "one turn an hour" "SELECT holdfast_private.retention_take(1, 3600000),
+is "retention has one turn an hour" "SELECT holdfast_private.retention_take(1, 3600000),
     holdfast_private.retention_take(1, 3600000), holdfast_private.retention_take(1, 0)" "f|f|t"
 for name in "o'ne \"two\"" '$$; DROP' 'a%sb' 'Ünïcode \ x'; do
     hf publish --namespace "$name" x '{}'
-    ok "a namespace called $name is retained" hf retention run --namespace "$name" --dry-run
-    ok "and set" hf namespace set "$name" --retain-age 1d --lagging drop
+    ok "retention run takes the namespace $name" hf retention run --namespace "$name" --dry-run
+    ok "namespace set takes the namespace $name" \
+        hf namespace set "$name" --retain-age 1d --lagging drop
 done
 rm -f "$cluster_dir".*
 done_testing

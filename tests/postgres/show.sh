@@ -26,21 +26,25 @@ pid=$(say 'SELECT pg_backend_pid();')
 
 # --- Numbers without events ---
 say 'BEGIN;'
-is "a transaction draws a position" "$(say "$publish")" 2
+is "setup: a transaction draws a position" "$(say "$publish")" 2
 say 'ROLLBACK;'
 hf stats --json
-is "which is given only once" "$(field out 1 '$.head')" 2
+is "a position that was rolled back is not given again" "$(field out 1 '$.head')" 2
 for sub in o s t; do
-    exits 0 "$sub is empty although the last position was never published" \
+    exits 0 "work $sub --until-empty ends although the last position was never published" \
         work $sub --exec true --until-empty --max-time 60s
     hf sub show $sub --json
-    is "$sub has no lag then" "$(field out 1 '$.lag') $(field out 1 '$.not_moving')" "0 "
+    is "sub show $sub has no lag although the last position was never published" \
+        "$(field out 1 '$.lag') $(field out 1 '$.not_moving')" "0 "
 done
-exits 0 "nor has a repeated publish" publish a.b --id 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55
-exits 0 "that draws a position and leaves it" publish a.b --id 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55
-exits 0 "to wait for" work o --exec true --until-empty --max-time 60s
+exits 0 "setup: an event with an id is published" \
+    publish a.b --id 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55
+exits 0 "setup: the event with the same id is published again" \
+    publish a.b --id 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55
+exits 0 "work --until-empty ends although a duplicate has drawn a position" \
+    work o --exec true --until-empty --max-time 60s
 hf sub show o --json
-is "none at all" "$(field out 1 '$.lag')" 0
+is "sub show has no lag although a duplicate has drawn a position" "$(field out 1 '$.lag')" 0
 
 # --- A transaction that does not end ---
 for sub in s t; do
@@ -59,20 +63,22 @@ told() {
 }
 for sub in o s t; do
     until_true 60 told $sub
-    is "$sub says which position its checkpoint waits for" "$?" 0
-    has "and who holds it" told_$sub "pid $pid \(billing\), idle in transaction for [0-9]+ s"
+    is "sub show $sub says which position its checkpoint waits for" "$?" 0
+    has "sub show $sub names the session that holds the position" \
+        told_$sub "pid $pid \(billing\), idle in transaction for [0-9]+ s"
 done
-has "in relaxed order later events are delivered" told_o \
+has "sub show says that later events are delivered in relaxed order" told_o \
     'later events are delivered, the checkpoint waits'
-has "in strict order they wait" told_t 'order is strict, so later events wait for it'
+has "sub show says that later events wait in strict order" \
+    told_t 'order is strict, so later events wait for it'
 # It may come while the numbers are being read.
 told_owner() { told o && grep -qE '"owner":"[^"]+","owner_alive":true' told_o; }
-true_that "the owner is named" until_true 60 told_owner
+true_that "sub show names the owner of the partition" until_true 60 told_owner
 say 'COMMIT;'
 settled() { "$HOLDFAST" sub show "$1" --json | grep -q '"not_moving":null.*"lag":0'; }
 for sub in o s t; do
     until_true 60 settled $sub
-    is "when it ends $sub moves on" "$?" 0
+    is "subscription $sub moves on when the transaction has ended" "$?" 0
 done
 kill -TERM "${workers[@]}"
 wait "${workers[@]}"
@@ -88,10 +94,10 @@ told_prepared() {
     told o && grep -q "prepared transaction 'forgotten $base' of role holdfast" told_o
 }
 until_true 60 told_prepared
-is "a prepared transaction is told by its name and role" "$?" 0
+is "sub show names a prepared transaction and its role" "$?" 0
 say "ROLLBACK PREPARED 'forgotten $base';"
 until_true 60 settled o
-is "and waited for until it ends" "$?" 0
+is "a subscription moves on when the prepared transaction has ended" "$?" 0
 kill -TERM $worker
 wait $worker
 
@@ -107,6 +113,6 @@ dead() {
     "$HOLDFAST" sub show o | grep -q '^Not moving: its owner .* is dead and no other process'
 }
 until_true 60 dead
-is "a dead owner is told at once" "$?" 0
+is "sub show says at once that the owner is dead" "$?" 0
 
 finish

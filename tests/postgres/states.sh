@@ -20,7 +20,8 @@ shown() { # NUMBER: the same from the command
         (.attempts_json // null | if . == null then null else length end)]
         | map(. // "" | tostring) | join("|")' | paste -sd' ' -
 }
-agree() { ok "SQL and the command agree: $1" same "$(shown "$2")" "$(states "$2")"; }
+agree() { ok "event_states and event show agree on an event that is $1" \
+    same "$(shown "$2")" "$(states "$2")"; }
 
 sql "SELECT holdfast.create_subscription('default', 'jobs', '{job.*}', 'start', 'shared',
                                          options => '{\"attempts_max\": 2}');
@@ -30,34 +31,40 @@ sql "SELECT holdfast.create_subscription('default', 'jobs', '{job.*}', 'start', 
     >/dev/null
 publish 11 job.a
 publish 12 other
-is "an event that waits" "SELECT subscription, state FROM holdfast.event_states('default',
+is "event_states shows an event that waits as pending" \
+    "SELECT subscription, state FROM holdfast.event_states('default',
     '$(id 11)')" "jobs|pending line|pending strict|pending"
-is "one of another type" "SELECT state FROM holdfast.event_states('default', '$(id 12)')" \
+is "event_states shows an event of another type as not_for_it" \
+    "SELECT state FROM holdfast.event_states('default', '$(id 12)')" \
     "not_for_it pending pending"
-fails "one that is none" "SELECT FROM holdfast.event_states('default', '$(id 99)')" \
+fails "event_states of an unknown event is not found" \
+    "SELECT FROM holdfast.event_states('default', '$(id 99)')" \
     "HF003: there is no event with id *"
-fails "of no namespace" "SELECT FROM holdfast.event_states('no', '$(id 11)')" \
+fails "event_states of an unknown namespace is not found" \
+    "SELECT FROM holdfast.event_states('no', '$(id 11)')" \
     "HF003: there is no namespace no"
 if ! command -v jq >/dev/null; then
-    skip "the rest" "jq is not installed"
+    skip "claims that event_states and event show agree" "jq is not installed"
     done_testing
     exit
 fi
 agree "pending" 11
-agree "not for it" 12
+agree "of another type" 12
 lease=$(sql "SELECT max(lease) FROM holdfast.claim('default', 'jobs', node => 'me')")
-is "claimed" "SELECT state, node, since <= now() FROM holdfast.event_states('default', '$(id 11)')
+is "event_states shows a claimed event as processing, with its node" \
+    "SELECT state, node, since <= now() FROM holdfast.event_states('default', '$(id 11)')
     WHERE subscription = 'jobs'" "processing|me|t"
 agree "processing" 11
 sql "SELECT holdfast.nack('default', 'jobs', '$lease', error => 'no', delay_ms => 3600000)" \
     >/dev/null
 agree "retrying" 11
-is "with the error" "SELECT attempts_json -> 0 ->> 'error' FROM holdfast.event_states('default',
+is "event_states shows the error of an attempt" \
+    "SELECT attempts_json -> 0 ->> 'error' FROM holdfast.event_states('default',
     '$(id 11)') WHERE subscription = 'jobs'" no
 sql "UPDATE holdfast_private.retries SET next_attempt_at = now()" >/dev/null
 lease=$(sql "SELECT max(lease) FROM holdfast.claim('default', 'jobs', lease_ms => 1)")
 sleep 0.1
-agree "a lease that has ended" 11
+agree "pending after its lease has ended" 11
 sql "UPDATE holdfast_private.retries SET next_attempt_at = now()" >/dev/null
 lease=$(sql "SELECT max(lease) FROM holdfast.claim('default', 'jobs')")
 sql "SELECT holdfast.bury('default', 'jobs', '$lease', error => 'never')" >/dev/null 2>&1
@@ -65,14 +72,15 @@ agree "dead" 11
 publish 13 job.b
 hf work line --exec true --until-empty >/dev/null 2>&1
 agree "done" 13
-agree "done by the ordered one" 11
+agree "done in the ordered subscription" 11
 publish 14 job.c
 lease=$(sql "SELECT max(lease) FROM holdfast.claim('default', 'jobs', 100)")
 sql "SELECT holdfast.nack('default', 'jobs', '$lease', error => 'first', delay_ms => 0)" >/dev/null
 lease=$(sql "SELECT max(lease) FROM holdfast.claim('default', 'jobs', 100)")
 sql "SELECT holdfast.ack('default', 'jobs', '$lease')" >/dev/null
 agree "done at the second attempt" 14
-is "(its story is kept)" "SELECT state, attempts FROM holdfast.event_states('default', '$(id 14)')
+is "event_states shows the attempts of an event that is done" \
+    "SELECT state, attempts FROM holdfast.event_states('default', '$(id 14)')
     WHERE subscription = 'jobs'" "done|1"
 
 # --- Roles ---
@@ -87,7 +95,7 @@ done
 sql "SELECT FROM holdfast.create_namespace('other')" >/dev/null
 as() { psql -qXAt -U "$1" -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$2" 2>&1 | paste -sd' ' -; }
 look="SELECT count(*) FROM holdfast.event_states('default', '$(id 11)')"
-ok "a viewer sees them" same 3 "$(as viewer "$look")"
-ok "a publisher does not" like "*42501*" "$(as publisher "$look")"
-ok "nor is there another namespace" like "*HF003*" "$(as viewer "${look/default/other}")"
+ok "a viewer may call event_states" same 3 "$(as viewer "$look")"
+ok "a publisher cannot call event_states" like "*42501*" "$(as publisher "$look")"
+ok "a viewer does not find another namespace" like "*HF003*" "$(as viewer "${look/default/other}")"
 done_testing

@@ -74,7 +74,7 @@ int64_t audience_await(struct audience *audience, int64_t floor)
         if (audience->floor >= floor) {
             return spent;
         }
-        if (spent > PATIENCE_MS) {
+        if (spent > DEADLINE_MS) {
             check_fail(__FILE__, __LINE__, "the floor stays at %" PRId64 ", wanted %" PRId64,
                        audience->floor, floor);
         }

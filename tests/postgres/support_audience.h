@@ -35,7 +35,7 @@ void audience_open(struct audience *audience, struct store *store, int64_t after
 void audience_close(struct audience *audience);
 /* Reads until there is nothing more right now. */
 void audience_read(struct audience *audience);
-/* Reads, and waits for news, until the floor is there; fails the test after PATIENCE_MS. Answers
+/* Reads, and waits for news, until the floor is there; fails the test after DEADLINE_MS. Answers
  * the milliseconds that it took. */
 int64_t audience_await(struct audience *audience, int64_t floor);
 /* The positions that came, as text: "1 2 4". */

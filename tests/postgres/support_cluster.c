@@ -174,7 +174,7 @@ void cluster_kill(struct cluster *cluster)
     snprintf(command, sizeof command,
              "exec '%s/pg_ctl' -D '%s/data' -w -l '%s/log' start 2>/dev/null", programs,
              cluster->dir, cluster->dir);
-    int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
     while (run_as_owner(cluster, command) != 0) {
         must_hold(clock_mono_us() < until_us);
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);

@@ -103,7 +103,7 @@ void load_start(struct load *load, const char *url)
     hf_options options = HF_OPTIONS_INIT;
     options.log = say;
     *load = (struct load){0};
-    options.timeout_ms = PATIENCE_MS; /* making the schema takes its time */
+    options.timeout_ms = DEADLINE_MS; /* making the schema takes its time */
     must_answer(HF_OK, hf_open(url, &options, &load->bus));
     must_answer(HF_OK, hf_close(&load->bus));
     options.timeout_ms = TIMEOUT_MS;
@@ -126,7 +126,7 @@ static int64_t await_more(atomic_int_least64_t *number, int64_t more)
     int64_t begun_us = clock_mono_us();
     int64_t wanted = atomic_load(number) + more;
     while (atomic_load(number) < wanted) {
-        must_hold(clock_mono_us() - begun_us < PATIENCE_MS * INT64_C(1000));
+        must_hold(clock_mono_us() - begun_us < DEADLINE_MS * INT64_C(1000));
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
     }
     return (clock_mono_us() - begun_us) / 1000;
@@ -160,12 +160,12 @@ void load_finish(struct load *load)
         pthread_join(load->publishers[i].thread, NULL);
     }
     must_hold(!atomic_load(&load->full));
-    hf_status status = hf_wait(load->bus, NULL, -1, PATIENCE_MS);
+    hf_status status = hf_wait(load->bus, NULL, -1, DEADLINE_MS);
     if (status) {
         hf_subscription_list(load->bus, tell, NULL);
     }
     must_answer(HF_OK, status);
-    must_answer(HF_OK, hf_stop(load->bus, PATIENCE_MS));
+    must_answer(HF_OK, hf_stop(load->bus, DEADLINE_MS));
     must_answer(HF_OK, hf_close(&load->bus));
 }
 

@@ -22,6 +22,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -37,8 +40,9 @@
 #define READ_BYTES 65536
 #define LINE_BYTES_MAX (64 << 20)
 #define POLL_MS 200
-#define UNDER_WAY_MS_MAX 16 /* between two looks for it: each takes the kernel milliseconds */
+#define UNDER_WAY_MS_MAX 16 /* between two looks for it */
 #define PORTS 65536
+#define ANSWER_BYTES 4096 /* of the kernel about a socket */
 #define SSL_REQUEST 80877103
 #define GSS_REQUEST 80877104
 
@@ -64,6 +68,8 @@ struct proxy {
     int listener;
     int port;
     int wake[2];
+    int kernel;      /* answers about sockets */
+    bool met[PORTS]; /* the thread's own: clients whose ends of a connection may stand */
     char server[108];
     struct link links[LINKS_MAX]; /* the thread's own, as the next one */
     struct request {
@@ -194,7 +200,13 @@ static int dial_server(const struct proxy *proxy)
 
 static void link_accept(struct proxy *proxy)
 {
-    int client = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct sockaddr_in from = {.sin_port = 0};
+    socklen_t length = sizeof from;
+    int client =
+        accept4(proxy->listener, (struct sockaddr *)&from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (client >= 0) {
+        proxy->met[ntohs(from.sin_port)] = true;
+    }
     struct link *link = proxy->links;
     while (link < proxy->links + LINKS_MAX && link->state != LINK_NONE) {
         link++;
@@ -384,32 +396,60 @@ static bool obey(struct proxy *proxy)
     return !stop;
 }
 
+/*
+ * The state of one end of a connection with us, found by the ports of this end and of the other;
+ * 0: there is none. The kernel finds it at once; /proc/net/tcp, which also has it, goes through a
+ * table that is sized by the machine's memory.
+ */
+static int end_state(const struct proxy *proxy, int from, int to)
+{
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req_v2 body;
+    } question = {
+        .head = {.nlmsg_len = sizeof question,
+                 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                 .nlmsg_flags = NLM_F_REQUEST},
+        .body = {.sdiag_family = AF_INET,
+                 .sdiag_protocol = IPPROTO_TCP,
+                 .idiag_states = UINT32_MAX,
+                 .id = {.idiag_sport = htons((uint16_t)from),
+                        .idiag_dport = htons((uint16_t)to),
+                        .idiag_src = {htonl(INADDR_LOOPBACK)},
+                        .idiag_dst = {htonl(INADDR_LOOPBACK)},
+                        .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}},
+    };
+    union {
+        struct nlmsghdr head;
+        char bytes[ANSWER_BYTES];
+    } answer;
+    must_equal(sizeof question, send(proxy->kernel, &question, sizeof question, 0));
+    ssize_t got = recv(proxy->kernel, &answer, sizeof answer, 0);
+    must_hold(got > 0 && NLMSG_OK(&answer.head, got));
+    if (answer.head.nlmsg_type == NLMSG_ERROR) {
+        const struct nlmsgerr *error = NLMSG_DATA(&answer.head);
+        must_equal(-ENOENT, error->error);
+        return 0;
+    }
+    const struct inet_diag_msg *found = NLMSG_DATA(&answer.head);
+    return found->idiag_state;
+}
+
 /* Whether the end of a connection with us has not come to the other side: on a busy machine that
  * takes its time, also within the machine. */
-static bool is_under_way(const struct proxy *proxy)
+static bool is_under_way(struct proxy *proxy)
 {
-    enum { ESTABLISHED = 1, FIN_WAIT = 4, LAST_ACK = 9, CLOSING = 11 };
-    static bool ours[PORTS], theirs[PORTS]; /* by the client's port: sockets that stand */
-    char line[512];
+    const unsigned on_its_way = 1U << TCP_FIN_WAIT1 | 1U << TCP_LAST_ACK | 1U << TCP_CLOSING;
     bool found = false;
-    FILE *file = fopen("/proc/net/tcp", "re");
-    memset(ours, 0, sizeof ours);
-    memset(theirs, 0, sizeof theirs);
-    while (file && fgets(line, sizeof line, file)) {
-        unsigned from, to, state;
-        if (sscanf(line, "%*s %*8x:%4x %*8x:%4x %x", &from, &to, &state) != 3 ||
-            ((int)from != proxy->port && (int)to != proxy->port)) {
+    for (int port = 0; port < PORTS; port++) {
+        if (!proxy->met[port]) {
             continue;
         }
-        bool mine = (int)from == proxy->port;
-        (mine ? ours : theirs)[mine ? to : from] |= state == ESTABLISHED;
-        found = found || state == FIN_WAIT || state == LAST_ACK || state == CLOSING;
-    }
-    for (int port = 0; port < PORTS && !found; port++) {
-        found = theirs[port] && !ours[port]; /* it was reset */
-    }
-    if (file) {
-        fclose(file);
+        int ours = end_state(proxy, proxy->port, port);
+        int theirs = end_state(proxy, port, proxy->port);
+        bool reset = theirs == TCP_ESTABLISHED && ours != TCP_ESTABLISHED;
+        found = found || reset || ((1U << ours | 1U << theirs) & on_its_way);
+        proxy->met[port] = theirs && theirs != TCP_TIME_WAIT; /* it may outlive the other end */
     }
     return found;
 }
@@ -496,6 +536,8 @@ struct proxy *proxy_start(const char *server_dir)
     must_equal(0, getsockname(proxy->listener, (struct sockaddr *)&address, &length));
     proxy->port = ntohs(address.sin_port);
     must_equal(0, pipe2(proxy->wake, O_CLOEXEC | O_NONBLOCK));
+    proxy->kernel = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    must_hold(proxy->kernel >= 0);
     pthread_mutex_init(&proxy->mutex, NULL);
     pthread_cond_init(&proxy->changed, NULL);
     must_equal(0, pthread_create(&proxy->thread, NULL, proxy_main, proxy));
@@ -512,6 +554,7 @@ void proxy_stop(struct proxy *proxy)
     close(proxy->listener);
     close(proxy->wake[0]);
     close(proxy->wake[1]);
+    close(proxy->kernel);
     pthread_mutex_destroy(&proxy->mutex);
     pthread_cond_destroy(&proxy->changed);
     free(proxy);
@@ -548,7 +591,7 @@ static void wait_quiet(struct proxy *proxy)
     wake(proxy);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_MS / 1000;
+    until.tv_sec += DEADLINE_MS / 1000;
     while (proxy->request.calm || proxy->request.hang_up || proxy->busy > 0) {
         if (pthread_cond_timedwait(&proxy->changed, &proxy->mutex, &until) == ETIMEDOUT) {
             pthread_mutex_unlock(&proxy->mutex);

@@ -91,7 +91,7 @@ static int64_t last_look(PGconn *pg, const char *node)
 /* What is seen first may be that the statement was prepared, what comes after it is a look. */
 void side_await_look(PGconn *pg, const char *node)
 {
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     int64_t first = 0;
     int64_t last = 0;
     while (first == 0 || last <= first) {

@@ -26,7 +26,7 @@ static void *cut_main(void *ctx)
     struct scene scene = {.path = NULL};
 
     cut->ended = -1;
-    if (point_wait_blocked(cut->point, PATIENCE_MS)) {
+    if (point_wait_blocked(cut->point, DEADLINE_MS)) {
         snprintf(scene.url, sizeof scene.url, "%s", cut->url);
         cut->ended = (int)tables_number(&scene, CUT);
     }
@@ -57,7 +57,7 @@ static int suffer(int argc, char **argv)
         return 3;
     }
     for (int i = 0; i < TRIES_MAX && status != HF_OK; i++) {
-        status = hf_wait(bus, "a", -1, PATIENCE_MS);
+        status = hf_wait(bus, "a", -1, DEADLINE_MS);
         if (status) {
             usleep(50000);
         }

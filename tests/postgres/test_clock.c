@@ -139,7 +139,7 @@ static int64_t make_future(struct fixture *f, struct store *store, PGconn *pg)
 static void must_come(struct fixture *f, struct store *store, int64_t id)
 {
     struct batch *batch = fixture_batch(f);
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (batch->count < 2) {
         must_hold(mono_ms() < until_ms);
         struct claim claim = claim_of(id, 2, clock_wall_us(), batch);
@@ -156,7 +156,7 @@ static void a_server_that_is_set_back_strands_nothing(void **state)
     PGconn *pg = side_open(f);
     int64_t id = make_future(f, store, pg);
     side_must(pg, "UPDATE holdfast_private.processes SET seen_at = seen_at + interval '1 day'");
-    fixture_open(f, "b"); /* beats at once */
+    fixture_open(f, "b"); /* registers, and finds it */
     must_come(f, store, id);
     must_equal(0, side_number(pg, "SELECT count(*) FROM holdfast_private.processes "
                                   "WHERE seen_at > clock_timestamp()"));

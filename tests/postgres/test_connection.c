@@ -135,7 +135,7 @@ static void a_standby_is_refused_as_read_only(void **state)
     char url[URL_BYTES];
     hf_bus *bus = NULL;
     hf_options options = HF_OPTIONS_INIT;
-    options.timeout_ms = PATIENCE_MS;
+    options.timeout_ms = DEADLINE_MS;
     struct replica primary = replica_start();
     struct replica standby = replica_standby(&primary);
     replica_url(&standby, NULL, url, sizeof url);

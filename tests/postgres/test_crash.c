@@ -220,7 +220,7 @@ static void ask_until_answered(struct scene *s)
     int64_t kept;
     int64_t begun_ms = mono_ms();
     while (store_head(s->store, &head, &kept) != HF_OK) {
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS);
         usleep(10000);
     }
 }

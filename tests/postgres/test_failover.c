@@ -25,7 +25,7 @@ static void await_true(PGconn *pg, const char *sql)
 {
     int64_t begun_ms = mono_ms();
     while (side_number(pg, "%s", sql) == 0) {
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS);
         usleep(5000);
     }
 }
@@ -107,7 +107,7 @@ static void interrupt(struct attempt *attempt, PGconn *pg, const char *function)
     int64_t hit = 0;
     while (hit == 0) {
         struct crowd crowd;
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS);
         attempt->event = event_of("t", NULL);
         atomic_store(&attempt->answered, false);
         attempt->news = store_news(attempt->store);
@@ -131,7 +131,7 @@ static void must_stay_unknown(struct attempt *attempt)
     do {
         publish_in_a_thread(0, attempt);
         attempt->timeout_ms *= 2;
-    } while (attempt->status != HF_UNKNOWN && attempt->status && attempt->timeout_ms < PATIENCE_MS);
+    } while (attempt->status != HF_UNKNOWN && attempt->status && attempt->timeout_ms < DEADLINE_MS);
     must_answer(HF_UNKNOWN, attempt->status);
     attempt->timeout_ms = timeout_ms;
 }
@@ -147,7 +147,7 @@ static struct store *open_hasty(struct fixture *f)
     do {
         options.timeout_ms *= 2;
         status = store_open(f->url, &options, &store);
-    } while (status && options.timeout_ms < PATIENCE_MS);
+    } while (status && options.timeout_ms < DEADLINE_MS);
     must_answer(HF_OK, status);
     return store;
 }
@@ -174,7 +174,7 @@ static void a_publish_is_of_unknown_outcome_until_the_standby_has_it(void **stat
         must_hold(store_news(attempt.store) != attempt.news); /* it can be read */
         must_stay_unknown(&attempt);                          /* again, with the same id */
         replica_set(pg, "synchronous_standby_names", "");
-        attempt.timeout_ms = PATIENCE_MS;
+        attempt.timeout_ms = DEADLINE_MS;
         publish_in_a_thread(0, &attempt);
         must_answer(HF_OK, attempt.status);
         must_equal(true, attempt.event.duplicate);
@@ -246,7 +246,7 @@ static void sessions_of_two_servers_are_not_mixed(void **state)
     must_hold(append_one(store, "t", NULL) > next); /* the writer has gone over, too */
     int64_t begun_ms = mono_ms();
     while (sessions_of(pg) > 0) {
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS);
         store_wake(store);
         usleep(5000);
     }

@@ -82,16 +82,16 @@ static void a_wrong_password_is_denied_and_not_repeated(void **state)
               "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
     int64_t begun_ms = mono_ms();
     must_answer(HF_DENIED, open_at(f, url_with(f, "user=checked&password=secretly-wrong"),
-                                   PATIENCE_MS, HF_OPEN_CREATE));
+                                   DEADLINE_MS, HF_OPEN_CREATE));
     must_say("28P01");
     must_hold(!strstr(err_message(), "secretly"));
-    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+    must_hold(mono_ms() - begun_ms < DEADLINE_MS / 2);
 }
 
 static void a_host_that_is_not_let_in_is_denied(void **state)
 {
     struct fixture *f = *state;
-    must_answer(HF_DENIED, open_at(f, url_with(f, "user=refused"), PATIENCE_MS, HF_OPEN_CREATE));
+    must_answer(HF_DENIED, open_at(f, url_with(f, "user=refused"), DEADLINE_MS, HF_OPEN_CREATE));
     must_say("pg_hba.conf");
 }
 
@@ -99,7 +99,7 @@ static void a_missing_database_is_not_found(void **state)
 {
     struct fixture *f = *state;
     must_answer(HF_NOTFOUND,
-                open_at(f, url_with(f, "dbname=no_such_database"), PATIENCE_MS, HF_OPEN_CREATE));
+                open_at(f, url_with(f, "dbname=no_such_database"), DEADLINE_MS, HF_OPEN_CREATE));
     must_say("no_such_database");
     must_say("createdb");
 }
@@ -109,14 +109,14 @@ static void no_server_is_unavailable_at_once(void **state)
     struct fixture *f = *state;
     int64_t begun_ms = mono_ms();
     must_answer(HF_UNAVAILABLE,
-                open_at(f, url_with(f, "host=/nonexistent"), PATIENCE_MS, HF_OPEN_CREATE));
-    must_hold(mono_ms() - begun_ms < PATIENCE_MS / 2);
+                open_at(f, url_with(f, "host=/nonexistent"), DEADLINE_MS, HF_OPEN_CREATE));
+    must_hold(mono_ms() - begun_ms < DEADLINE_MS / 2);
 }
 
 static void a_bad_url_is_invalid(void **state)
 {
     struct fixture *f = *state;
-    must_answer(HF_INVALID, open_at(f, url_with(f, "nonsense=1"), PATIENCE_MS, HF_OPEN_CREATE));
+    must_answer(HF_INVALID, open_at(f, url_with(f, "nonsense=1"), DEADLINE_MS, HF_OPEN_CREATE));
 }
 
 static void the_error_for_a_role_without_rights_names_the_missing_right(void **state)
@@ -126,7 +126,7 @@ static void the_error_for_a_role_without_rights_names_the_missing_right(void **s
     server(f, "DO $$ BEGIN CREATE ROLE nobody_special LOGIN; "
               "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
     must_answer(HF_DENIED,
-                open_at(f, url_with(f, "user=nobody_special"), PATIENCE_MS, HF_OPEN_CREATE));
+                open_at(f, url_with(f, "user=nobody_special"), DEADLINE_MS, HF_OPEN_CREATE));
     must_say("holdfast namespace grant ROLE NAMESPACE \"nobody_special\"");
 }
 
@@ -135,7 +135,7 @@ static void a_read_only_server_is_unavailable(void **state)
     struct fixture *f = *state;
     must_answer(HF_UNAVAILABLE,
                 open_at(f, url_with(f, "options=-c%20default_transaction_read_only%3Don"),
-                        PATIENCE_MS, HF_OPEN_CREATE));
+                        DEADLINE_MS, HF_OPEN_CREATE));
     must_say("read-only");
 }
 
@@ -149,7 +149,7 @@ static void no_connection_left_is_unavailable(void **state)
     do { /* on a slow machine the time may be over before the server has said so */
         timeout_ms *= 2;
         status = open_at(f, url_with(f, "user=scarce"), timeout_ms, HF_OPEN_CREATE);
-    } while (!strstr(err_message(), "53300") && timeout_ms < PATIENCE_MS);
+    } while (!strstr(err_message(), "53300") && timeout_ms < DEADLINE_MS);
     must_answer(HF_UNAVAILABLE, status);
     must_say("53300");
     must_say("max_connections");
@@ -167,7 +167,7 @@ static void an_old_server_is_named_with_what_is_needed(void **state)
     struct proxy *proxy = proxy_start(dir);
     proxy_url(proxy, f->url, url, sizeof url);
     proxy_pretend(proxy, "13.22");
-    hf_status status = open_at(f, url, PATIENCE_MS, HF_OPEN_CREATE);
+    hf_status status = open_at(f, url, DEADLINE_MS, HF_OPEN_CREATE);
     proxy_stop(proxy);
     must_answer(HF_UNAVAILABLE, status);
     must_say("PostgreSQL 13.22");
@@ -185,7 +185,7 @@ static void a_url_that_cannot_be_read_is_not_shown(void **state)
         "postgres://h/d?secret",
     };
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
-        must_answer(HF_INVALID, open_at(f, urls[i], PATIENCE_MS, HF_OPEN_CREATE));
+        must_answer(HF_INVALID, open_at(f, urls[i], DEADLINE_MS, HF_OPEN_CREATE));
         must_hold(!strstr(err_message(), "sec"));
         must_say("URL");
     }
@@ -200,13 +200,13 @@ static void a_newer_schema_is_refused_and_left_alone(void **state)
         server(f, "SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'");
     server(f, "UPDATE holdfast_private.meta SET value = '999' "
               "WHERE name IN ('schema_version', 'programs_from')");
-    hf_status status = open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE);
+    hf_status status = open_at(f, f->url, DEADLINE_MS, HF_OPEN_CREATE);
     server(f,
            "UPDATE holdfast_private.meta SET value = '%d' "
            "WHERE name IN ('schema_version', 'programs_from')",
            (int)version);
     must_answer(HF_SCHEMA, status);
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_EXISTING));
 }
 
 /* What is stored beside the functions: a digest that is no program's, and a release. */
@@ -226,9 +226,9 @@ static bool functions_are_ours(struct fixture *f)
 /* Every way to open that does not ask for a migration. */
 static void open_without_migrating(struct fixture *f)
 {
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_NOMIGRATE));
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_NOMIGRATE));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_EXISTING));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_CREATE));
 }
 
 static void functions_of_an_older_release_are_replaced_by_migrating_only(void **state)
@@ -238,7 +238,7 @@ static void functions_of_an_older_release_are_replaced_by_migrating_only(void **
     pretend_functions_of(f, "0.0.9");
     open_without_migrating(f);
     must_hold(!functions_are_ours(f));
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_MIGRATE));
     must_hold(functions_are_ours(f));
 }
 
@@ -248,12 +248,12 @@ static void functions_of_a_newer_release_are_left_alone(void **state)
     fixture_close(f, fixture_open(f, "a"));
     pretend_functions_of(f, "99.0.0");
     open_without_migrating(f);
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_MIGRATE));
     must_hold(!functions_are_ours(f));
     pretend_functions_of(f, HF_VERSION);
     open_without_migrating(f);
     must_hold(!functions_are_ours(f));
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_MIGRATE));
     must_hold(functions_are_ours(f));
 }
 
@@ -265,7 +265,7 @@ static void functions_of_a_newer_schema_are_left_alone(void **state)
     server(f, "UPDATE holdfast_private.meta SET value = value::integer + 1 "
               "WHERE name = 'schema_version'");
     open_without_migrating(f);
-    must_answer(HF_OK, open_at(f, f->url, PATIENCE_MS, HF_OPEN_MIGRATE));
+    must_answer(HF_OK, open_at(f, f->url, DEADLINE_MS, HF_OPEN_MIGRATE));
     must_hold(!functions_are_ours(f));
 }
 
@@ -279,10 +279,10 @@ static void an_older_schema_is_for_looking_until_it_is_migrated(void **state)
     int64_t version =
         server(f, "SELECT value FROM holdfast_private.meta WHERE name = 'schema_version'");
     server(f, "UPDATE holdfast_private.meta SET value = '1' WHERE name = 'schema_version'");
-    must_answer(HF_SCHEMA, open_at(f, f->url, PATIENCE_MS, HF_OPEN_CREATE));
+    must_answer(HF_SCHEMA, open_at(f, f->url, DEADLINE_MS, HF_OPEN_CREATE));
     must_say("has schema version 1, and this program needs version");
     must_say("run `holdfast migrate`");
-    must_answer(HF_SCHEMA, open_at(f, f->url, PATIENCE_MS, HF_OPEN_EXISTING));
+    must_answer(HF_SCHEMA, open_at(f, f->url, DEADLINE_MS, HF_OPEN_EXISTING));
     struct store_options options = fixture_options(f, "b");
     options.open_mode = HF_OPEN_NOMIGRATE;
     store = fixture_open_with(f, &options);
@@ -293,7 +293,7 @@ static void an_older_schema_is_for_looking_until_it_is_migrated(void **state)
     struct new_event event = event_of("t", NULL);
     must_answer(HF_SCHEMA, append_event(store, &event));
     struct tx *tx = NULL;
-    must_answer(HF_SCHEMA, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_SCHEMA, store_tx_begin(store, deadline_after_ms(DEADLINE_MS), &tx));
     fixture_close(f, store);
     server(f, "UPDATE holdfast_private.meta SET value = '%d' WHERE name = 'schema_version'",
            (int)version);
@@ -365,14 +365,14 @@ static void a_keeper_whose_session_was_ended_listens_again(void **state)
     struct store *near = fixture_open(f, "near");
     struct store *far = fixture_open(f, "far");
     for (int i = 0; i < 3; i++) {
-        int64_t until_ms = mono_ms() + PATIENCE_MS;
+        int64_t until_ms = mono_ms() + DEADLINE_MS;
         while (end_sessions(f, "far", "") == 0) { /* it has not come back yet */
             must_hold(mono_ms() < until_ms);
             usleep(2000);
         }
         uint64_t seen = store_news(far);
         append_one(near, "t", NULL);
-        must_hold(store_wait(far, seen, PATIENCE_MS) != seen);
+        must_hold(store_wait(far, seen, DEADLINE_MS) != seen);
     }
 }
 
@@ -389,7 +389,7 @@ static void a_keeper_gets_its_session_back_however_long_connecting_takes(void **
     must_hold(end_sessions(f, "far", "") > 0);
     uint64_t seen = store_news(far);
     append_one(near, "t", NULL);
-    bool heard = store_wait(far, seen, PATIENCE_MS) != seen;
+    bool heard = store_wait(far, seen, DEADLINE_MS) != seen;
     store_close(far);
     must_hold(heard);
 }
@@ -477,7 +477,7 @@ static void run_list(int index, void *ctx)
     (void)index;
     struct list *list = ctx;
     struct change *changes[] = {&list->append.change, &list->pause.change};
-    store_run_together(list->store, changes, 2, deadline_after_ms(PATIENCE_MS));
+    store_run_together(list->store, changes, 2, deadline_after_ms(DEADLINE_MS));
     atomic_store(&list->answered, true);
 }
 
@@ -503,7 +503,7 @@ static void a_locked_log_delays_only_processes_that_publish(void **state)
               namespace_id);
     struct crowd crowd;
     crowd_start(&crowd, 1, run_list, &list);
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     int64_t paused = 0;
     while (paused == 0 && !atomic_load(&list.answered) && mono_ms() < until_ms) {
         usleep(2000);
@@ -563,7 +563,7 @@ static void changes_sent_together_are_not_given_up_when_the_first_times_out(void
     clock_fake_set(clock_wall_us(), clock_mono_us());
     struct crowd crowd;
     crowd_start(&crowd, 1, run_pair, &pair);
-    for (int64_t looks = PATIENCE_MS / 2; hesitating(f, "hasty", false) == 0 && looks > 0;) {
+    for (int64_t looks = DEADLINE_MS / 2; hesitating(f, "hasty", false) == 0 && looks > 0;) {
         usleep(2000);
         looks--;
     }

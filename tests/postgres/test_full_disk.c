@@ -167,7 +167,7 @@ static void a_server_without_room_for_its_log_is_waited_for(void **state)
     load_await(&load, WARM_EVENTS);
     PGconn *pg = side_open_url(url);
     disk_fill(LOG);
-    int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
     while (cluster_lives(&cluster)) { /* what was made ahead is used up */
         must_hold(clock_mono_us() < until_us);
         PQclear(PQexec(pg, "SELECT pg_switch_wal()"));

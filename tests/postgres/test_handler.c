@@ -93,7 +93,7 @@ static void scene_end(struct scene *s)
 static struct tx *begin(struct store *store)
 {
     struct tx *tx = NULL;
-    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(PATIENCE_MS), &tx));
+    must_answer(HF_OK, store_tx_begin(store, deadline_after_ms(DEADLINE_MS), &tx));
     return tx;
 }
 
@@ -404,7 +404,7 @@ static void abort_what_runs(int index, void *ctx)
     (void)index;
     struct endless *endless = ctx;
     struct scene *s = endless->scene;
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (sql_number(s->side, "SELECT count(*) FROM pg_stat_activity WHERE datname = "
                                "current_database() AND state = 'active' AND "
                                "query = 'SELECT pg_sleep(1000)'") == 0) {
@@ -462,8 +462,8 @@ static void the_bus_can_begin_and_end_the_applications_transaction(void **state)
     struct scene s = scene_of(*state, "a");
     for (int i = 0; i < 2; i++) {
         struct new_event event = event_of("joined", NULL);
-        must_answer(HF_OK, store_join_begin(s.store, s.side, deadline_after_ms(PATIENCE_MS)));
-        must_answer(HF_MISUSE, store_join_begin(s.store, s.side, deadline_after_ms(PATIENCE_MS)));
+        must_answer(HF_OK, store_join_begin(s.store, s.side, deadline_after_ms(DEADLINE_MS)));
+        must_answer(HF_MISUSE, store_join_begin(s.store, s.side, deadline_after_ms(DEADLINE_MS)));
         must_answer(HF_OK, join_append(&s, &event));
         uint64_t seen = store_news(s.store);
         must_answer(HF_OK,
@@ -499,7 +499,7 @@ static void a_connection_that_cannot_take_part_is_refused(void **state)
 {
     struct scene s = scene_of(*state, "a");
     struct new_event event = event_of("joined", NULL);
-    must_answer(HF_INVALID, store_join_begin(s.store, NULL, deadline_after_ms(PATIENCE_MS)));
+    must_answer(HF_INVALID, store_join_begin(s.store, NULL, deadline_after_ms(DEADLINE_MS)));
     must_answer(HF_MISUSE, join_append(&s, &event)); /* no transaction */
     sql_must(s.side, "BEGIN READ ONLY");
     must_answer(HF_MISUSE, join_append(&s, &event));

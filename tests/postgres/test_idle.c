@@ -185,7 +185,7 @@ static void an_event_of_another_process_s_abandoned_lease_comes_when_it_ends(voi
         took_us = -mono_us();
         assert_true(recorder_wait(recorder, i));
         took_us += mono_us();
-        assert_ok(hf_stop(worker, PATIENCE_MS));
+        assert_ok(hf_stop(worker, DEADLINE_MS));
     }
     assert_true(took_us < PROMPT_US);
 }

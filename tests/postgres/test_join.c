@@ -214,7 +214,7 @@ static void any_kind_of_transaction_will_do(void **state)
 static void end_backend(struct scene *s, int pid)
 {
     side_number(s->side, "SELECT pg_terminate_backend(%d)::int", pid);
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (side_number(s->side, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d", pid) > 0) {
         must_hold(mono_ms() < until_ms);
         sched_yield();
@@ -249,7 +249,7 @@ static void cut_while_it_commits(int index, void *ctx)
 {
     (void)index;
     struct scene *s = ctx;
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (side_number(s->side,
                        "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND "
                        "wait_event = 'advisory'",
@@ -338,7 +338,7 @@ static hf_verdict hear(const hf_event *event, hf_delivery *delivery, void *ctx)
 
 static void await_heard(struct ear *ear, int count)
 {
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (atomic_load(&ear->heard) < count) {
         must_hold(mono_ms() < until_ms);
         poll(NULL, 0, 1);
@@ -353,7 +353,7 @@ static hf_bus *listener(struct scene *s, struct ear *ear)
     options.from.kind = HF_PLACE_START;
     must_answer(HF_OK, hf_subscribe(bus, "ear", "*", hear, ear, &options, NULL));
     must_answer(HF_OK, hf_start(bus));
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (side_number(s->side,
                        "SELECT (coalesce(pg_sequence_last_value(sleep), 0) > "
                        "extract(epoch FROM clock_timestamp()) * 1000000)::int "

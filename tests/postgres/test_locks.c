@@ -40,7 +40,7 @@ static bool goes_on(const struct watch *watch)
 {
     int64_t now_us = mono_us();
     bool enough = watch->checks > CHECKS_MIN && watch->copied > 0;
-    return now_us < watch->until_us || (!enough && now_us < watch->until_us + PATIENCE_MS * 1000);
+    return now_us < watch->until_us || (!enough && now_us < watch->until_us + DEADLINE_MS * 1000);
 }
 
 static void hold(struct watch *watch, int index)

@@ -75,7 +75,7 @@ static void publish_surely(hf_bus *bus, int number)
     char id[HF_ID_BYTES];
     char key[16];
     char payload[16];
-    int64_t end_us = mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t end_us = mono_us() + DEADLINE_MS * INT64_C(1000);
     snprintf(id, sizeof id, "%08x-0000-4000-8000-%012x", number + 1, (unsigned)getpid());
     snprintf(key, sizeof key, "k%d", number % KEYS);
     snprintf(payload, sizeof payload, "%d", number);

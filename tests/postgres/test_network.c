@@ -90,7 +90,7 @@ static struct trial trial_of(struct fixture *f)
         skip();
     }
     struct trial t = {.f = f, .proxy = proxy_start(dir), .direct = fixture_open(f, "direct")};
-    must_answer(HF_OK, open_behind(&t, "patient", PATIENCE_MS, &t.patient));
+    must_answer(HF_OK, open_behind(&t, "patient", DEADLINE_MS, &t.patient));
     t.haste_ms = HASTE_MS;
     open_hasty(&t);
     t.side = side_open(f);
@@ -132,9 +132,9 @@ enum ending {
 static enum ending try_once(struct trial *t, const struct act *act)
 {
     t->store = t->fault.action == PROXY_STALL ? t->hasty : t->patient;
-    t->timeout_ms = PATIENCE_MS;
+    t->timeout_ms = DEADLINE_MS;
     act->begin(t);
-    t->timeout_ms = t->fault.action == PROXY_STALL ? t->haste_ms : PATIENCE_MS;
+    t->timeout_ms = t->fault.action == PROXY_STALL ? t->haste_ms : DEADLINE_MS;
     proxy_arm(t->proxy, t->fault);
     int64_t begun_ms = mono_ms();
     hf_status status = act->run(t);
@@ -241,7 +241,7 @@ static void judge_publish(struct trial *t, size_t count, hf_status status)
                    status_name(status), found, count);
     }
     struct append append = append_of(t->events, count);
-    must_answer(HF_OK, store_run(t->direct, &append.change, deadline_after_ms(PATIENCE_MS)));
+    must_answer(HF_OK, store_run(t->direct, &append.change, deadline_after_ms(DEADLINE_MS)));
     for (size_t i = 0; i < count; i++) {
         must_equal(found > 0, t->events[i].duplicate);
         must_equal(1, stored(t, &t->events[i]));

@@ -52,7 +52,7 @@ static struct call call_of(struct stage *s, bool seek)
 {
     hf_options options = s->scene->options;
     options.node_name = "caller";
-    options.timeout_ms = PATIENCE_MS; /* it waits for what the test does meanwhile */
+    options.timeout_ms = DEADLINE_MS; /* it waits for what the test does meanwhile */
     return (struct call){
         .bus = scene_open(s->scene, &options),
         .recorder = scene_recorder(s->scene, NULL),
@@ -189,8 +189,8 @@ static void waiting_for_a_position_that_is_under_way_waits_for_it(void **state)
     assert_status(hf_wait(s.bus, "loose", 1, 100), HF_TIMEOUT);
     assert_status(hf_wait(s.bus, "shared", 1, 100), HF_TIMEOUT);
     side_must(s.a, "ROLLBACK");
-    assert_ok(hf_wait(s.bus, "loose", 1, PATIENCE_MS));
-    assert_ok(hf_wait(s.bus, "shared", 1, PATIENCE_MS));
+    assert_ok(hf_wait(s.bus, "loose", 1, DEADLINE_MS));
+    assert_ok(hf_wait(s.bus, "shared", 1, DEADLINE_MS));
     stage_end(&s);
 }
 

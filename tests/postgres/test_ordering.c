@@ -404,7 +404,7 @@ static void ask_now(int index, void *ctx)
 {
     struct now *now = ctx;
     (void)index;
-    must_answer(HF_OK, store_now(now->store, deadline_after_ms(PATIENCE_MS), &now->position));
+    must_answer(HF_OK, store_now(now->store, deadline_after_ms(DEADLINE_MS), &now->position));
     atomic_store(&now->done, true);
 }
 
@@ -447,11 +447,11 @@ static void now_gives_up_at_its_deadline_and_names_the_publisher(void **state)
     do { /* on a slow machine the time may be over before it has looked */
         timeout_ms *= 2;
         must_answer(HF_TIMEOUT, store_now(s.store, deadline_after_ms(timeout_ms), &position));
-    } while (!strstr(err_message(), pid) && timeout_ms < PATIENCE_MS);
+    } while (!strstr(err_message(), pid) && timeout_ms < DEADLINE_MS);
     must_say(pid);
     must_equal(-7, position);
     side_must(s.a, "ROLLBACK");
-    must_answer(HF_OK, store_now(s.store, deadline_after_ms(PATIENCE_MS), &position));
+    must_answer(HF_OK, store_now(s.store, deadline_after_ms(DEADLINE_MS), &position));
     must_equal(1, position);
     scene_end(&s);
 }
@@ -574,7 +574,7 @@ static bool goes_on(struct battle *battle)
 {
     int64_t late_ms = mono_ms() - battle->until_ms;
     bool strong = atomic_load(&battle->prepared) > 0 && atomic_load(&battle->undone) > 100;
-    return late_ms < 0 || (!strong && late_ms < PATIENCE_MS);
+    return late_ms < 0 || (!strong && late_ms < DEADLINE_MS);
 }
 
 static uint64_t dice(struct publisher *self, uint64_t below)
@@ -743,7 +743,7 @@ static void adversarial_publishers_lose_and_double_nothing(void **state)
     battle.until_ms = mono_ms() + run_ms;
     struct crowd crowd;
     crowd_start(&crowd, PUBLISHERS, fight, &battle);
-    int64_t end_ms = battle.until_ms + 2 * PATIENCE_MS;
+    int64_t end_ms = battle.until_ms + 2 * DEADLINE_MS;
     while (atomic_load(&battle.ended) < PUBLISHERS && mono_ms() < end_ms) {
         uint64_t seen = store_news(s.store);
         read_both(&s);

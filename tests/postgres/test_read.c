@@ -115,6 +115,9 @@ static void where_locks_are_hidden_gap_timeout_passes_a_gap_and_says_so(void **s
     assert_true(recorder_wait(hasty, 1));
     assert_int_equal(recorder_get(hasty, 0).position, 2);
     assert_true(scene_said(scene, "gave up on 1 missing positions between 1 and"));
+    hf_metrics metrics = {.size = sizeof metrics};
+    assert_ok(hf_metrics_get(bus, &metrics));
+    assert_int_equal(metrics.gap_timeouts, 1);
     assert_int_equal(recorder_count(patient), 0);
     PQclear(PQexec(slow, "COMMIT"));
     assert_true(recorder_wait(patient, 2));

@@ -32,7 +32,7 @@ static hf_receipt publish_surely(hf_bus *bus, const char *key)
     hf_receipt receipt = {0};
     char id[HF_ID_BYTES];
     static atomic_uint counter;
-    int64_t end_us = mono_us() + 2 * PATIENCE_MS * 1000;
+    int64_t end_us = mono_us() + 2 * DEADLINE_MS * 1000;
 
     snprintf(id, sizeof id, "%08x-0000-4000-8000-%012llx", 1 + atomic_fetch_add(&counter, 1),
              (unsigned long long)getpid());
@@ -137,7 +137,7 @@ static void names_of_transactions_from_before_a_crash_mean_nothing(void **state)
     stage_let_it_look();
     int victim = PQbackendPID(s.c);
     assert_int_equal(kill(victim, SIGKILL), 0);
-    int64_t end_us = mono_us() + PATIENCE_MS * 1000;
+    int64_t end_us = mono_us() + DEADLINE_MS * 1000;
     while (PQstatus(s.b) == CONNECTION_OK) { /* the server has not ended all sessions yet */
         PQclear(PQexec(s.b, "SELECT 1"));
         assert_true(mono_us() < end_us);

@@ -287,7 +287,7 @@ static void sessions_that_are_not_used_are_closed(void **state)
     clock_fake_advance(HOUR_US);
     store_wake(work.store);
     int64_t begun_ms = mono_ms();
-    while (count_sessions(pg, "idle") > 4 && mono_ms() - begun_ms < PATIENCE_MS) {
+    while (count_sessions(pg, "idle") > 4 && mono_ms() - begun_ms < DEADLINE_MS) {
         usleep(5000);
     }
     int64_t left = count_sessions(pg, "idle");

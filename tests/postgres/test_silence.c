@@ -19,7 +19,7 @@
 
 #define NOTICED_MS 10000 /* on a fast machine a silence is noticed within this time */
 #define GRACE_MS 20000   /* on a slow machine it may take that much longer */
-#define FAR_MS (10 * PATIENCE_MS)
+#define FAR_MS (10 * DEADLINE_MS)
 #define CANCELS 8 /* as in session.c */
 
 struct scene {
@@ -108,7 +108,7 @@ static void a_server_that_falls_silent_is_noticed(void **state)
         timeout_ms *= 2;
         begun_ms = mono_ms();
         status = publish(&s, &event, timeout_ms);
-    } while (status == HF_TIMEOUT && !proxy_struck(s.proxy) && timeout_ms < PATIENCE_MS);
+    } while (status == HF_TIMEOUT && !proxy_struck(s.proxy) && timeout_ms < DEADLINE_MS);
     must_answer(HF_UNKNOWN, status);
     must_hold(mono_ms() - begun_ms < timeout_ms + NOTICED_MS + GRACE_MS);
     must_equal(0, stored(&s, &event));
@@ -148,7 +148,7 @@ static void a_server_that_works_is_waited_for(void **state)
     side_must(s.side, "SELECT pg_advisory_lock(4711)");
     int64_t before = proxy_connections(s.proxy);
     crowd_start(&crowd, 1, publish_slowly, &work);
-    int64_t until_ms = mono_ms() + PATIENCE_MS;
+    int64_t until_ms = mono_ms() + DEADLINE_MS;
     while (proxy_connections(s.proxy) < before + 2 && mono_ms() < until_ms) { /* it asks twice */
         usleep(1000);
     }
@@ -169,7 +169,7 @@ static void a_silent_keeper_connects_again(void **state)
     proxy_shut(s.proxy, true); /* all its connections, the keeper's too */
     uint64_t seen = store_news(s.store);
     append_one(s.direct, "t", NULL);
-    must_hold(store_wait(s.store, seen, PATIENCE_MS) != seen);
+    must_hold(store_wait(s.store, seen, DEADLINE_MS) != seen);
     scene_end(&s);
 }
 
@@ -206,11 +206,11 @@ static void requests_to_stop_do_not_pile_up(void **state)
     must_equal(1, PQsendQuery(pg, "SELECT 1"));
     int64_t begun_ms = mono_ms();
     while (!proxy_struck(s.proxy)) {
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS);
         usleep(1000);
     }
     while (threads_named("hf-cancel") < CANCELS) { /* a thread gives itself its name */
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS);
         session_cancel(PQgetCancel(pg));
         usleep(1000);
     }
@@ -222,7 +222,7 @@ static void requests_to_stop_do_not_pile_up(void **state)
     proxy_calm(s.proxy);
     begun_ms = mono_ms();
     while (threads_named("hf-cancel") > 0) { /* and then there is room for others again */
-        must_hold(mono_ms() - begun_ms < PATIENCE_MS);
+        must_hold(mono_ms() - begun_ms < DEADLINE_MS);
         usleep(1000);
     }
     PQfinish(pg);

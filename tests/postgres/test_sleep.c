@@ -66,7 +66,7 @@ static bool is_declared(const struct sleeper *s)
 
 static void await_declared(const struct sleeper *s)
 {
-    int64_t end_ms = mono_ms() + PATIENCE_MS;
+    int64_t end_ms = mono_ms() + DEADLINE_MS;
     while (!is_declared(s)) {
         must_hold(mono_ms() < end_ms);
         usleep(2000);
@@ -144,7 +144,7 @@ static void an_event_seen_when_drawn_and_committed_before_the_sleep_flag_wakes(v
     side_must(s.a, "BEGIN");
     must_equal(1, publish(&s, s.a));
     int64_t before = side_number(s.b, "SELECT max(renewals) FROM holdfast_private.processes");
-    int64_t end_ms = mono_ms() + PATIENCE_MS;
+    int64_t end_ms = mono_ms() + DEADLINE_MS;
     while (side_number(s.b, "SELECT max(renewals) FROM holdfast_private.processes") < before + 2) {
         must_hold(mono_ms() < end_ms);
         store_alive(s.store); /* lets the keeper look */
@@ -256,7 +256,7 @@ static void without_a_notification_an_event_is_late_and_not_lost(void **state)
         "e.position, now(), NULL), now(), now(), e.id, %lld, 't', '{}' "
         "FROM (SELECT holdfast_private.draw(%lld) AS position, gen_random_uuid() AS id) e",
         (long long)id, (long long)id);
-    must_wake_within(&s, PATIENCE_MS); /* by the keeper's next look */
+    must_wake_within(&s, DEADLINE_MS); /* by the keeper's next look */
     printf("# without a notification it took %d ms\n", (int)s.woken_after_ms);
     sleeper_end(&s);
 }
@@ -295,7 +295,7 @@ static int gather_crowd(struct sleeper *s, PGconn *crowd[CROWD])
         publish(s, crowd[i]);
     }
     int published = 0;
-    int64_t end_ms = mono_ms() + PATIENCE_MS;
+    int64_t end_ms = mono_ms() + DEADLINE_MS;
     do {
         must_hold(mono_ms() < end_ms);
         usleep(5000); /* too slow for a flood */

@@ -1,7 +1,7 @@
 /*
- * test_subscribing.c - subscriptions that SQL makes (functions/subscribing.sql) are those that the
- * library makes: both are given the same names, patterns, options and places, and must answer the
- * same status with the same words, or store the same row to the byte.
+ * test_subscribing.c - subscriptions that SQL makes (functions/deliver/subscribing.sql) are those
+ * that the library makes: both are given the same names, patterns, options and places, and must
+ * answer the same status with the same words, or store the same row to the byte.
  *
  * Each side works on an empty name: what one has made is read and dropped before the other's turn.
  */

@@ -13,7 +13,7 @@
 #define SIDES 4
 #define SEEDS 4
 #define STEPS 250
-#define PATIENCE_S 20
+#define DEADLINE_S 20
 
 struct publishers {
     PGconn *sides[SIDES];
@@ -43,7 +43,7 @@ static void publish_something(struct publishers *publishers, struct fixture *fix
 static void await_complete(struct taker *taker, struct store *store)
 {
     bool complete = false;
-    for (int i = 0; i < PATIENCE_S * 100 && !complete; i++) {
+    for (int i = 0; i < DEADLINE_S * 100 && !complete; i++) {
         taker_drain(taker, 50);
         complete = taker_is_complete(taker, store);
         if (!complete) {
@@ -65,7 +65,7 @@ static void followers_get_what_becomes_visible_late_once(void **state)
         }
         struct tail *tail;
         struct taker takers[TAKERS];
-        must_answer(HF_OK, tail_new(store, &tail));
+        must_answer(HF_OK, tail_new(store, NULL, &tail));
         for (int i = 0; i < TAKERS; i++) {
             takers[i] = taker_of(tail, i % 3 == 2 ? "a" : "*", i % 2 == 1);
         }

@@ -22,7 +22,7 @@
 #define HANDLER_US 3000
 #define PERIOD_US 2000 /* between two publishes */
 #define KEYS 7
-#define PATIENCE_US 60000000
+#define DEADLINE_US 60000000
 #define TAKEOVER_US_MAX 15000000 /* less than 1 s on a machine that has nothing else to do */
 
 struct drama {
@@ -78,7 +78,7 @@ static int keep_owner(const hf_subscription_info *info, void *ctx)
 /* The number of the consumer that owns "r"; -1 if none does in time. */
 static int owner_of(struct drama *drama)
 {
-    int64_t end_us = rig_mono_us() + PATIENCE_US;
+    int64_t end_us = rig_mono_us() + DEADLINE_US;
     int owner = -1;
 
     while (owner < 0 && rig_mono_us() < end_us) {
@@ -93,7 +93,7 @@ static int owner_of(struct drama *drama)
 /* Waits until the ledger has a line of "r" by this process after the offset. */
 static bool await_call(struct drama *drama, pid_t pid, long offset)
 {
-    int64_t end_us = rig_mono_us() + PATIENCE_US;
+    int64_t end_us = rig_mono_us() + DEADLINE_US;
     char line[600], tail[32];
 
     snprintf(tail, sizeof tail, " %d ", (int)pid);
@@ -193,7 +193,7 @@ static void play(struct drama *drama, int rounds)
     drama->stop = true;
     pthread_join(thread, NULL);
     rig_ok(drama->failed == 0, "every publish is answered");
-    rig_ok(hf_wait(drama->bus, NULL, -1, PATIENCE_US / 1000) == HF_OK, "everything is settled");
+    rig_ok(hf_wait(drama->bus, NULL, -1, DEADLINE_US / 1000) == HF_OK, "everything is settled");
     judge(drama);
     for (int i = 0; i < CONSUMERS; i++) {
         rig_kill(drama->pids[i]);

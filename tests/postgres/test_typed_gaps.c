@@ -132,7 +132,7 @@ static void one_that_is_rolled_back_is(void **state)
     PQfinish(s.side);
 }
 
-/* Committed while nobody looks, and a later one of another transaction is there first. */
+/* Committed while no reader looks, and a later one of another transaction is there first. */
 static void what_two_transactions_publish_comes_once_each(void **state)
 {
     int64_t first = 0;

@@ -19,12 +19,12 @@ open a
 open b
 open c
 ask a "BEGIN; $publish" >/dev/null                       # 1, not committed
-asks "a position that cannot be seen is not passed" c "$claim; $cursor" " 0"
+asks "a claim does not pass a position that cannot be seen" c "$claim; $cursor" " 0"
 ask b "BEGIN; $publish; ROLLBACK; $publish" >/dev/null   # 2 is gone, 3 is there
-asks "what lies below a visible one becomes a hole" c "$claim; $cursor" "3 3"
-asks "another claimer gets neither again" b "$claim" ""
+asks "a position below a visible one becomes a hole" c "$claim; $cursor" "3 3"
+asks "a second claimer gets neither the event nor the hole" b "$claim" ""
 ask a "SAVEPOINT s; $publish; ROLLBACK TO s; $publish" >/dev/null # 4 is gone, 5 is not committed
-asks "nothing new can be seen" c "$claim; $cursor" " 3"
+asks "a claim does not move if nothing new can be seen" c "$claim; $cursor" " 3"
 ask a "COMMIT" >/dev/null
 both() { # two claimers at once: what they got together
     ask b "BEGIN; $claim"
@@ -33,16 +33,17 @@ both() { # two claimers at once: what they got together
     ask b "COMMIT"
     hear c
 }
-ok "of two that claim at once each event goes to one" same "1 5" "$(both | tr '\n' ' ' | xargs)"
+ok "each event goes to one of two that claim at once" same "1 5" "$(both | tr '\n' ' ' | xargs)"
 no_holes="SELECT holes IS NULL FROM holdfast_private.checkpoints WHERE subscription_id = 1"
 gives_up() { rows_are "$no_holes" t || { sql "$claim" &&
     false; }; } # by claiming, until there is no hole
 until_true 60 gives_up
-is "and the numbers that were rolled back are given up" "$cursor; $no_holes" "5 t"
+is "positions that were rolled back are given up" "$cursor; $no_holes" "5 t"
 ask a "BEGIN; SELECT holdfast_private.draw(1)" >/dev/null # 6 is drawn long before it is used
 ask b "$publish" >/dev/null
-asks "a number that was drawn early is waited for" c "$claim" "7"
-asks "(and is still a hole)" c "$claim; SELECT h.low FROM holdfast_private.checkpoints,
+asks "a claim goes on behind a position that was drawn early" c "$claim" "7"
+asks "a position that was drawn early is still a hole" \
+    c "$claim; SELECT h.low FROM holdfast_private.checkpoints,
     unnest(holes) h WHERE subscription_id = 1" " 6"
 ask a "INSERT INTO holdfast_private.events SELECT 6, hash,
     holdfast_private.checksum_of(holdfast_private.content_of(i, emitted_at, type, key, tenant,
@@ -51,12 +52,12 @@ ask a "INSERT INTO holdfast_private.events SELECT 6, hash,
               producer, key, tenant, metadata, payload
        FROM holdfast_private.events, (SELECT gen_random_uuid() AS i OFFSET 0) new
            WHERE position = 7; COMMIT" >/dev/null
-asks "however late it comes" c "$claim" "6"
+asks "an event at a position that was drawn early is handed out, however late" c "$claim" "6"
 ask a "BEGIN; $publish; PREPARE TRANSACTION 'p'" >/dev/null # 8
 ask b "$publish" >/dev/null
-asks "a prepared transaction is waited for" c "$claim; $claim" "9 "
+asks "a claim waits for the event of a prepared transaction" c "$claim; $claim" "9 "
 ask a "COMMIT PREPARED 'p'" >/dev/null
-asks "until it commits" c "$claim" "8"
+asks "an event of a prepared transaction is handed out after its commit" c "$claim" "8"
 for session in a b c; do shut $session; done
 
 # ---- A storm ------------------------------------------------------------------------------------
@@ -107,14 +108,14 @@ for i in 1 2 3; do
     pids+=($!)
 done
 for pid in "${pids[@]}"; do wait "$pid"; done
-ok "no claimer failed" same "" "$(cat "$cluster_dir".claimer.?)"
+ok "no claimer fails in a storm of publishers" same "" "$(cat "$cluster_dir".claimer.?)"
 rm -f "$cluster_dir".claimer.?
-is "every acknowledged event was delivered, once, and nothing else was" \
+is "every acknowledged event of the storm is delivered once, and nothing else" \
     "SELECT count(*) FROM (SELECT id FROM acknowledged EXCEPT SELECT id FROM delivered) lost;
     SELECT count(*) - count(DISTINCT id) FROM delivered;
      SELECT count(*) FROM (SELECT id FROM delivered EXCEPT SELECT id FROM acknowledged) invented;
      SELECT count(*) > 900 FROM acknowledged" "0 0 0 t"
-is "the cursor is not past the tip" "SELECT checkpoint <= holdfast.head(1)
+is "the cursor is not past the tip after the storm" "SELECT checkpoint <= holdfast.head(1)
     FROM holdfast_private.checkpoints WHERE subscription_id = 1" t
 
 # ---- Gapless ------------------------------------------------------------------------------------
@@ -127,13 +128,13 @@ ask a "BEGIN; $put; SAVEPOINT s; $put; ROLLBACK TO s" >/dev/null
 tell b "$put"
 ok "a publisher of a gapless namespace waits for the one before" blocked b
 asks "a savepoint that was rolled back leaves no gap" a "$put; COMMIT" "2"
-hears "nor does it for the next one" b 3
+hears "a publisher that has waited gets the next position" b 3
 ask a "BEGIN; $put; $put" >/dev/null
 tell b "$put"
 blocked b >/dev/null
 ask a "ROLLBACK" >/dev/null
-hears "a transaction that was rolled back leaves none" b 4
-is "many, too" "SELECT min(position), max(position)
+hears "a transaction that was rolled back leaves no gap" b 4
+is "publish_many into a gapless namespace leaves no gap" "SELECT min(position), max(position)
     FROM holdfast.publish_many('gapless', array_fill('t'::text, ARRAY[10]), NULL)" "5|14"
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ -x "$HOLDFAST" ]; then
@@ -144,8 +145,8 @@ if [ -x "$HOLDFAST" ]; then
     a_session_waits
     ask a "ROLLBACK" >/dev/null
     wait "$pid"
-    ok "the library waits for it, too" same 0 $?
-    is "and there is no gap, nor one at the head" "SELECT count(*) = max(position)
+    ok "the library waits for a publisher of a gapless namespace" same 0 $?
+    is "a gapless namespace has no gap, nor one at its head" "SELECT count(*) = max(position)
         FROM holdfast_private.events WHERE namespace_id = 2; SELECT max(position) - holdfast.head(2)
         FROM holdfast_private.events WHERE namespace_id = 2" "t 0"
 fi

@@ -20,44 +20,48 @@ notified() {
 }
 
 sql "$publish" >/dev/null
-is "without a declaration no notification is sent" "SELECT '$(notified)'" no
-is "(the event is there)" "$claimed" 1
-asks "a client that wants to wait learns the channel, and for how long" client "$wait" \
+is "publish sends no notification without prepare_wait" "SELECT '$(notified)'" no
+is "setup: the event of a publish without a notification is claimed" "$claimed" 1
+asks "prepare_wait returns channel and time" client "$wait" \
     "10000|holdfast_1"
-asks "its last look finds nothing" client "$claimed" 0
+asks "setup: a claim after prepare_wait finds nothing" client "$claimed" 0
 sql "$publish" >/dev/null
-is "a publisher notifies after the declaration" "SELECT '$(notified)'" yes
-asks "and the event is there" client "$claimed" 1
+is "publish sends a notification after prepare_wait" "SELECT '$(notified)'" yes
+asks "a claim after the notification gets the event" client "$claimed" 1
 
 # --- A transaction that was publishing before the declaration ---
 sql "SELECT holdfast.awake(1, pg_sequence_last_value((SELECT sleep FROM holdfast_private.namespaces
     WHERE id = 1)))" >/dev/null
 ask a "BEGIN; $publish" >/dev/null
-asks "while a transaction publishes, the wait is short" client "$wait" "100|holdfast_1"
-asks "for it may not have seen the declaration" client "$claimed" 0
+asks "prepare_wait returns a short time while a transaction publishes" \
+    client "$wait" "100|holdfast_1"
+asks "setup: a claim while a transaction publishes finds nothing" client "$claimed" 0
 ask a COMMIT >/dev/null
-is "(it had not)" "SELECT '$(notified)'" no
-asks "the look after the short wait finds the event" client "$claimed" 1
-asks "then the wait is long again" client "$wait" "10000|holdfast_1"
+is "a publisher that began before prepare_wait sends no notification" "SELECT '$(notified)'" no
+asks "a claim after the short wait gets the event" client "$claimed" 1
+asks "prepare_wait returns the long time after the transaction has ended" \
+    client "$wait" "10000|holdfast_1"
 
 # --- One that begins after it ---
 ask a "BEGIN; $publish" >/dev/null
-is "(it is not committed)" "SELECT '$(notified)'" no
+is "a publisher sends no notification before it commits" "SELECT '$(notified)'" no
 ask a COMMIT >/dev/null
-is "a publisher that begins after the declaration notifies when it commits" \
+is "a publisher that begins after prepare_wait sends a notification when it commits" \
     "SELECT '$(notified)'" yes
 ask client "$claimed" >/dev/null
-asks "a wait may be shorter" client \
+asks "prepare_wait takes a shorter time" client \
     "SELECT wait_ms FROM holdfast.prepare_wait('default', 50)" 50
 "$HOLDFAST" --db "postgresql:///$PGDATABASE?host=$PGHOST&user=holdfast" publish job >/dev/null
-is "a publisher of the library notifies, too" "SELECT '$(notified)'" yes
+is "publish of the library sends a notification after prepare_wait" "SELECT '$(notified)'" yes
 
 # --- Limits and roles ---
 for ms in NULL 0 3600001; do
-    fails "wait_ms $ms" "SELECT FROM holdfast.prepare_wait('default', $ms)" \
+    fails "prepare_wait refuses a wait_ms of $ms" \
+        "SELECT FROM holdfast.prepare_wait('default', $ms)" \
         "HF001: wait_ms is *; it must be 1 to 3600000"
 done
-fails "of no namespace" "SELECT FROM holdfast.prepare_wait('no')" "HF003: there is no namespace no"
+fails "prepare_wait in an unknown namespace is not found" \
+    "SELECT FROM holdfast.prepare_wait('no')" "HF003: there is no namespace no"
 if [ "$(sql "SELECT current_setting('server_version_num')::integer < 150000")" = t ]; then
     done_testing
     exit
@@ -66,7 +70,8 @@ sql "CREATE ROLE seer LOGIN; SELECT holdfast.namespace_grant('viewer', 'default'
     >/dev/null
 sql "SELECT FROM holdfast.create_namespace('other')" >/dev/null
 as() { psql -qXAt -U "$1" -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$2" 2>&1 | paste -sd' ' -; }
-ok "every part of a namespace may wait" same "10000|holdfast_1" "$(as seer "$wait")"
-ok "but not for another one" like "*HF003*there is no namespace other*" \
+ok "a viewer may call prepare_wait" same "10000|holdfast_1" "$(as seer "$wait")"
+ok "a viewer does not find another namespace to wait for" \
+    like "*HF003*there is no namespace other*" \
     "$(as seer "${wait/default/other}")"
 done_testing

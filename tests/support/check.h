@@ -25,7 +25,7 @@
 #include <cmocka.h>
 
 /* How long anything that must happen may take, on the slowest machine under the slowest checker. */
-#define PATIENCE_MS 60000
+#define DEADLINE_MS 60000
 
 /* The call answers this status. */
 #define must_answer(wanted, call) check_answer((wanted), (call), #call, __FILE__, __LINE__)

@@ -129,7 +129,7 @@ bool child_line(struct child *child, char line[CHILD_LINE_BYTES], int64_t timeou
 int64_t child_hear(struct child *child, const char *word)
 {
     char line[CHILD_LINE_BYTES];
-    if (!child_line(child, line, PATIENCE_MS)) {
+    if (!child_line(child, line, DEADLINE_MS)) {
         check_fail(__FILE__, __LINE__, "the child ended or fell silent; \"%s\" was awaited", word);
     }
     size_t length = strlen(word);

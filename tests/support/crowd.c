@@ -61,7 +61,7 @@ static bool member_asleep(struct crowd_member *member)
 
 void crowd_settle(struct crowd *crowd)
 {
-    int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
     int times = 0;
     while (times < ASLEEP_TIMES && clock_mono_us() < until_us) {
         bool all = true;

@@ -12,7 +12,7 @@
 #define URL_DEFAULT "sqlite:{dir}/store.db"
 #define URLS_MAX 8
 /* A test that hangs is killed with its program, so that the claim's name is the last one shown. */
-#define TEST_SECONDS_MAX 500 /* less than scripts/run-tests has patience */
+#define TEST_SECONDS_MAX 500 /* less than scripts/run-tests waits */
 
 static const char *url_pattern = URL_DEFAULT;
 static int names_given;
@@ -195,7 +195,7 @@ struct store_options fixture_options(struct fixture *fixture, const char *node_n
                  .heartbeat_ms = 30000},
         .open_mode = HF_OPEN_CREATE,
         .durability = HF_DURABILITY_PROCESS,
-        .timeout_ms = PATIENCE_MS,
+        .timeout_ms = DEADLINE_MS,
         .queue_events_max = 65536,
         .queue_bytes_max = INT64_C(64) << 20,
         .log = &fixture->log,

@@ -23,7 +23,7 @@ int64_t mono_ms(void)
 
 hf_status run(struct store *store, struct change *change)
 {
-    return store_run(store, change, deadline_after_ms(PATIENCE_MS));
+    return store_run(store, change, deadline_after_ms(DEADLINE_MS));
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
@@ -186,7 +186,7 @@ void check_enters(struct store *store, int64_t now_us, int64_t actual, const cha
 {
     if (is_sqlite(store)) {
         check_equal(now_us, actual, what, file, line);
-    } else if (llabs(actual - clock_wall_us()) > PATIENCE_MS * INT64_C(1000)) {
+    } else if (llabs(actual - clock_wall_us()) > DEADLINE_MS * INT64_C(1000)) {
         check_fail(file, line, "%s is %" PRId64 ", which is not about now", what, actual);
     }
 }

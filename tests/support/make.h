@@ -21,7 +21,7 @@
     "[{\"attempt\":1,\"at\":\"2027-01-15T08:00:00.000000Z\",\"error\":\"one\"},"                   \
     "{\"attempt\":2,\"at\":\"2027-01-15T08:00:01.000000Z\",\"error\":\"two\"}]"
 
-/* Hands a change over with all patience. */
+/* Hands a change over with the deadline of tests. */
 hf_status run(struct store *store, struct change *change);
 #define RUN(store, it) run((store), &(it)->change)
 

@@ -106,7 +106,7 @@ PGconn *postgres_lock(const char *url, const char *tables)
 void postgres_await_end(const char *url, const char *application_name)
 {
     PGconn *pg = PQconnectdb(url);
-    int64_t until_us = clock_mono_us() + PATIENCE_MS * INT64_C(1000);
+    int64_t until_us = clock_mono_us() + DEADLINE_MS * INT64_C(1000);
     bool ended = false;
     for (long rest_ms = 1; !ended; rest_ms = rest_ms < 20 ? 2 * rest_ms : rest_ms) {
         must_hold(clock_mono_us() < until_us);

@@ -173,7 +173,7 @@ static hf_status puppet_enter(struct puppet *puppet, char **words)
                         .partition = puppet->owner.partition,
                         .epoch = puppet->owner.epoch};
     const struct entry *entry = entry_at(puppet->fixture, puppet->store, number_of(words[1]));
-    hf_status status = store_tx_begin(puppet->store, deadline_after_ms(PATIENCE_MS), &puppet->tx);
+    hf_status status = store_tx_begin(puppet->store, deadline_after_ms(DEADLINE_MS), &puppet->tx);
     return status == HF_OK ? tx_enter(puppet->tx, &hold, entry, T0) : status;
 }
 

@@ -217,7 +217,7 @@ static hf_status step_tx(struct script *script)
         status = HF_NOTFOUND;
     }
     if (!status) {
-        status = store_tx_begin(script->store, deadline_after_ms(PATIENCE_MS), &tx);
+        status = store_tx_begin(script->store, deadline_after_ms(DEADLINE_MS), &tx);
     }
     if (!status) {
         status = tx_enter(tx, &hold, &batch.entries[0], T0);
@@ -247,7 +247,7 @@ static hf_status step_join(struct script *script)
     struct new_event event = event_of("joined", NULL);
     struct append append = append_of(&event, 1);
     must_equal(SQLITE_OK, sqlite3_open(fixture_path(script->fixture), &db));
-    hf_status status = store_join_begin(script->store, db, deadline_after_ms(PATIENCE_MS));
+    hf_status status = store_join_begin(script->store, db, deadline_after_ms(DEADLINE_MS));
     if (!status) {
         status = store_join_append(script->store, db, &append);
         if (!status) {

@@ -25,7 +25,7 @@ int64_t sqlite_number_in(const char *path, const char *sql)
 {
     sqlite3 *db = NULL;
     must_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
-    sqlite3_busy_timeout(db, PATIENCE_MS);
+    sqlite3_busy_timeout(db, DEADLINE_MS);
     int64_t number = sqlite_number(db, sql);
     sqlite3_close(db);
     return number;

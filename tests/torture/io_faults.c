@@ -360,7 +360,8 @@ static void torture_call(int call, const struct fault_kind *kind, long long tota
         bad += !run(chance_next(chance), call, from, kind, seen);
         met += seen[CALLS] > 0;
     }
-    rig_ok(runs > 0 && bad == 0 && met > 0, "%s, %s: %lld of %lld runs met it, %lld went wrong",
+    rig_ok(runs > 0 && bad == 0 && met > 0,
+           "faults of %s, %s, break no promise: %lld of %lld runs met one, %lld went wrong",
            call_names[call], kind->name, met, runs, bad);
 }
 
@@ -373,7 +374,8 @@ static int torture(int argc, char **argv)
     struct chance chance;
 
     chance_seed(&chance, rig_seed(argc, argv));
-    rig_ok(run(chance_next(&chance), -1, 0, NULL, totals), "undisturbed it breaks no promise");
+    rig_ok(run(chance_next(&chance), -1, 0, NULL, totals),
+           "a run without faults breaks no promise");
     for (int call = 0; call < CALLS; call++) {
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
             if (call != CALL_WRITE && kinds[k].error != EIO) {

@@ -296,7 +296,7 @@ static void judge_windows(const struct run *run)
     for (size_t i = 0; i < COUNT(CONSUMER_WINDOWS); i++) {
         rig_say("consumer %s: %lld", CONSUMER_WINDOWS[i], (long long)run->consumer_hits[i]);
     }
-    rig_ok(is_strong(run), "every window was hit");
+    rig_ok(is_strong(run), "setup: processes were killed in every window");
 }
 
 static int torture(int argc, char **argv)
@@ -315,7 +315,7 @@ static int torture(int argc, char **argv)
     run.freeze = rig_option(argc, argv, "--freeze", 0) != 0;
     run.workload.lease_ms = run.freeze ? FREEZE_LEASE_MS : -1;
     if (workload_prepare(&run.workload) != HF_OK) {
-        rig_ok(false, "the database is made: %s", hf_errmsg());
+        rig_ok(false, "setup: the database is made: %s", hf_errmsg());
         return rig_done();
     }
     run.ledger = rig_append_open(run.workload.consumers);
@@ -335,12 +335,14 @@ static int torture(int argc, char **argv)
             (long long)ledger_dead(ledger));
     rig_ok(drained == HF_OK, "everything is settled when the killing stops: %s",
            hf_status_name(drained));
-    rig_ok(breaches == 0, "no promise was broken: %lld breaches", (long long)breaches);
-    rig_ok(run.failures == 0, "no process ended otherwise: %lld did", (long long)run.failures);
+    rig_ok(breaches == 0, "killing processes breaks no promise: %lld breaches",
+           (long long)breaches);
+    rig_ok(run.failures == 0, "no process ends in another way than by a kill: %lld did",
+           (long long)run.failures);
     rig_ok(ledger_acknowledged(ledger) > 100 && ledger_dead(ledger) > 0,
-           "there was something to lose");
+           "setup: there was something to lose");
     if (run.freeze) {
-        rig_ok(is_strong(&run), "consumers were frozen past their leases");
+        rig_ok(is_strong(&run), "setup: consumers were frozen past their leases");
     } else {
         judge_windows(&run);
     }

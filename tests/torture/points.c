@@ -204,8 +204,8 @@ static void torture_point(const struct found *found, long long nth, struct chanc
     if (result == 0 && !is_window(found->name)) {
         rig_say("not reached: %s, hit %lld", found->name, nth);
     } else {
-        rig_ok(result == 1, "killed at %s, hit %lld%s", found->name, nth,
-               result == 0 ? ": not reached" : "");
+        rig_ok(result == 1, "a process that is killed at %s, hit %lld, breaks no promise%s",
+               found->name, nth, result == 0 ? ": not reached" : "");
     }
 }
 
@@ -224,17 +224,18 @@ static int torture(int argc, char **argv)
     workload_init(&workload, dir);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)chance_next(&chance));
     status = rig_wait(rig_start("script", dir, seed, "-", "0", NULL), 3 * SETTLE_MS);
-    rig_ok(status == 0, "the script runs through: %d", status);
-    rig_ok(workload_judge(&workload, 1, NULL) == 0, "undisturbed it breaks no promise");
+    rig_ok(status == 0, "setup: the script runs to its end: %d", status);
+    rig_ok(workload_judge(&workload, 1, NULL) == 0,
+           "a script that is not killed breaks no promise");
     count = read_points(dir, found, POINT_COUNT_MAX);
-    rig_ok(count >= 20, "the script hits %zu points", count);
+    rig_ok(count >= 20, "setup: the script hits %zu fault points", count);
     for (size_t w = 0; w < sizeof WINDOWS / sizeof WINDOWS[0]; w++) {
         bool hit = false;
 
         for (size_t i = 0; i < count; i++) {
             hit |= strcmp(found[i].name, WINDOWS[w]) == 0;
         }
-        rig_ok(hit, "it hits %s", WINDOWS[w]);
+        rig_ok(hit, "setup: the script hits the window %s", WINDOWS[w]);
     }
     rig_remove(dir);
     for (size_t i = 0; i < count; i++) {

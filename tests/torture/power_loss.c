@@ -588,14 +588,14 @@ static int torture(int argc, char **argv)
 
     disk.weak = weak;
     chance_seed(&chance, seed);
-    rig_ok(status == HF_OK, "the workload runs through: %s", hf_status_name(status));
+    rig_ok(status == HF_OK, "setup: the workload runs to its end: %s", hf_status_name(status));
     rig_say("%zu operations: database %zu writes, %zu syncs; log %zu writes, %zu syncs, %zu lines",
             op_count, count_ops(OP_WRITE, FILE_DB), count_ops(OP_SYNC, FILE_DB),
             count_ops(OP_WRITE, FILE_WAL), count_ops(OP_SYNC, FILE_WAL),
             count_ops(OP_LINE, FILE_PUBLISHER) + count_ops(OP_LINE, FILE_CONSUMERS));
     rig_ok(count_ops(OP_WRITE, FILE_DB) > 50 && count_ops(OP_SYNC, FILE_DB) > 1 &&
                count_ops(OP_SYNC, FILE_WAL) > 2,
-           "the log was folded back into the database on the way");
+           "setup: the log was folded back into the database on the way");
     for (size_t i = 0; i < op_count && status == HF_OK; i++) {
         disk_do(&disk, i);
         if (ops[i].kind == OP_LINE && ops[i].data[0] != 'A') {
@@ -610,12 +610,14 @@ static int torture(int argc, char **argv)
         }
     }
     for (int way = 0; way < WAYS && !weak; way++) {
-        rig_ok(bad[way] == 0 && tried[way] > 0, "%s: %zu images, %zu went wrong", way_names[way],
-               tried[way], bad[way]);
+        rig_ok(bad[way] == 0 && tried[way] > 0,
+               "power losses of kind %s break no promise: %zu images, %zu went wrong",
+               way_names[way], tried[way], bad[way]);
     }
     if (weak) {
-        rig_ok(bad[WAY_SYNCED] > 0, "without syncs %zu of %zu images went wrong", bad[WAY_SYNCED],
-               tried[WAY_SYNCED]);
+        rig_ok(bad[WAY_SYNCED] > 0,
+               "a power loss without syncs is noticed: %zu of %zu images went wrong",
+               bad[WAY_SYNCED], tried[WAY_SYNCED]);
     }
     return rig_done();
 }
