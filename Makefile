@@ -50,6 +50,7 @@ DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
 
 BUILD := build/$(VARIANT)
+comma := ,
 
 # Use every core unless the caller gave -j; a -j on the command line wins over this line.
 ifeq ($(MAKELEVEL),0)
@@ -190,6 +191,8 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 REPLAY_SRC := $(wildcard tests/fuzz/replay.c)
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
 BENCH_SRC := $(sort $(wildcard bench/*.c))
+# bench/peers/*.c is one program, bench/measure.
+MEASURE_SRC := $(sort $(wildcard bench/peers/*.c))
 
 CORE_OBJ := $(call objects,$(CORE_SRC))
 POSTGRES_OBJ := $(call objects,$(POSTGRES_SRC))
@@ -202,10 +205,11 @@ MAIN_OBJ := $(call objects,$(MAIN_SRC))
 SERVER_OBJ := $(call objects,$(SERVER_SRC))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
 ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(SERVER_SRC) $(TEST_SRC) $(HELPER_SRC) \
-                          $(TORTURE_SRC) $(FUZZ_SRC) $(REPLAY_SRC) $(EXAMPLE_SRC) $(BENCH_SRC))
+                          $(TORTURE_SRC) $(FUZZ_SRC) $(REPLAY_SRC) $(EXAMPLE_SRC) $(BENCH_SRC) \
+                          $(MEASURE_SRC))
 
 SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
-           $(wildcard tests/*/*.sh examples/*.sh)
+           $(wildcard tests/*/*.sh examples/*.sh) bench/growth bench/peers/run bench/peers/publish
 
 # sql/<engine>/*/*.sql becomes gen/<engine>_sql.h.
 ENGINES := $(sort $(patsubst sql/%/tables/,%,$(dir $(wildcard sql/*/tables/*.sql))))
@@ -213,7 +217,7 @@ ENGINES := $(sort $(patsubst sql/%/tables/,%,$(dir $(wildcard sql/*/tables/*.sql
 SQL_CONSTANTS := $(wildcard include/holdfast/*.h) \
                  $(addprefix src/store/,store.h cancel.h progress.h namespace.h retry.h cause.h \
                    story.h claimants.h) \
-                 src/base/limiter.h \
+                 src/base/limiter.h src/store/postgres/read/probe.h \
                  src/bus/options.def
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 
@@ -229,11 +233,16 @@ NEIGHBOUR_SRC := $(sort $(shell grep -rlE --include='*.c' \
 NEIGHBOUR_PROGRAMS := $(if $(filter release faults address,$(VARIANT)), \
                         $(NEIGHBOURS:%=$(BUILD)/neighbours/%/holdfast))
 
-# A build with fault points has no modules: their state must exist once (src/store/module/module.h).
+# The libraries of a build with fault points have no modules: their state must exist once
+# (src/store/module/module.h). Its command has one that takes everything from the command: a start
+# that loads libpq, and what libpq needs, takes half as long again, and the tests start it thousands
+# of times with a file.
 IS_MODULAR := $(if $(filter release,$(VARIANT)),$(filter module,$(POSTGRES_ENGINE)))
+HAS_GUEST := $(if $(IS_SHARED),$(filter module,$(POSTGRES_ENGINE)))
 
 SHARED := $(BUILD)/libholdfast.so.$(VERSION)
 MODULE := $(if $(IS_MODULAR),$(BUILD)/libholdfast-postgres.so.$(VERSION))
+GUEST := $(if $(HAS_GUEST),$(BUILD)/libholdfast-postgres.so.$(SOVERSION))
 STATIC := $(BUILD)/libholdfast.a
 STATIC_POSTGRES := $(BUILD)/libholdfast-postgres.a
 CORE := $(BUILD)/core.a
@@ -248,7 +257,8 @@ PRELOADS := $(PRELOAD_SRC:%.c=$(BUILD)/%.so)
 TOOLS := $(TOOL_SRC:%.c=$(BUILD)/%)
 TORTURE_PROGRAMS := $(TORTURE_SRC:%.c=$(BUILD)/%)
 EXAMPLE_PROGRAMS := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
-BENCH_PROGRAMS := $(BENCH_SRC:%.c=$(BUILD)/%)
+MEASURE := $(BUILD)/bench/measure
+BENCH_PROGRAMS := $(BENCH_SRC:%.c=$(BUILD)/%) $(MEASURE)
 REPLAY_PROGRAMS := $(if $(REPLAY_SRC),$(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(BUILD)/tests/fuzz/replay_%))
 FUZZ_PROGRAMS := $(FUZZ_SRC:%.c=$(BUILD)/%)
 
@@ -308,6 +318,19 @@ bench: ## Build and run the benchmarks (POSTGRES=1: of the PostgreSQL engine)
 	scripts/deps build $(if $(POSTGRES),postgres)
 	$(MAKE) VARIANT=release all bench-programs
 	@$(call in_variant,release) $(if $(POSTGRES),bench/run-postgres,bench/run)
+
+.PHONY: bench-peers
+bench-peers: ## Measure Holdfast beside PgQ, Redis and others (ROUNDS=3 PUBLISH=1: into docs)
+	scripts/deps build postgres
+	$(MAKE) VARIANT=release all bench-programs
+	@$(call in_variant,release) bench/peers/run $(if $(ROUNDS),--rounds '$(ROUNDS)') \
+	    $(if $(ONLY),--only '$(ONLY)') $(if $(PUBLISH),--publish)
+
+.PHONY: bench-growth
+bench-growth: ## Measure what an event costs in large databases, against small ones
+	scripts/deps build postgres
+	$(MAKE) VARIANT=release all bench-programs
+	@$(call in_variant,release) bench/growth $(if $(ONLY),--only '$(ONLY)')
 
 .PHONY: bench-programs
 bench-programs: $(BENCH_PROGRAMS)
@@ -452,7 +475,7 @@ $(BUILD)/flags: FORCE
 	      exit 1; }
 	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(TEST_SPEED) $(ALL_LDFLAGS) $(PIE))
 $(BUILD)/members: FORCE
-	$(call stamp,$(LIB_SRC) $(CLI_OBJ) $(IS_MODULAR))
+	$(call stamp,$(LIB_SRC) $(CLI_OBJ) $(IS_MODULAR) $(HAS_GUEST))
 
 # Who this build is, for the library and its module to recognise each other (src/store/module/module.h),
 # and the way from the command to the libraries of an installation.
@@ -465,7 +488,7 @@ $(BUILD)/gen/build.h: FORCE
 	    BUILD_POSTGRES_FILE libholdfast-postgres.so.$(SOVERSION) >$@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
-$(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/*) \
+$(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/* sql/$$*/*/*/*) \
     scripts/embed-sql scripts/embed-sql.awk scripts/enum-names.awk scripts/options.awk \
     $(SQL_CONSTANTS)
 	@mkdir -p $(@D)
@@ -479,6 +502,7 @@ $(WEB): web $(wildcard web/*) scripts/embed-web
 	$(Q)scripts/embed-web web >$@.new
 	@mv $@.new $@
 
+$(MODULE_OBJ): SPEED = $(if $(HAS_GUEST),-DHF_ENGINE_IS_GUEST)
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h $(WEB)
 	@mkdir -p $(@D)
 	$(call say,CC)
@@ -520,6 +544,12 @@ $(BUILD)/libholdfast-postgres.so.$(VERSION): $(ENTRY_OBJ) $(POSTGRES_OBJ) $(CORE
     src/libholdfast-postgres.map
 	$(call shared,libholdfast-postgres,$(PQ_LIBS) -lm)
 
+# What the sanitizers add is the command's, too.
+$(GUEST): $(ENTRY_OBJ) $(POSTGRES_OBJ) $(BUILD)/members
+	$(call say,LINK)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) \
+	    $(filter-out -fsanitize=%,$(ALL_LDFLAGS)) $(PQ_LIBS) -lm
+
 # A static library that users link is one object whose hidden symbols were made local: names such
 # as buf_append must not collide with names of the application.
 $(STATIC): $(CORE_OBJ) $(ABSENT_OBJ)
@@ -532,10 +562,11 @@ $(STATIC) $(STATIC_POSTGRES): $(BUILD)/members
 	$(Q)$(AR) rcs $@ $(@:.a=.o)
 
 # internal.a has the engine, which is not taken if there is another way to get at it.
-$(BUILD)/holdfast: $(MAIN_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $(MODULE)
+$(BUILD)/holdfast: $(MAIN_OBJ) $(if $(IS_MODULAR)$(HAS_GUEST),$(MODULE_OBJ)) \
+    $(if $(HAS_GUEST),$(CORE_OBJ)) $(INTERNAL) | $(MODULE) $(GUEST)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $^ $(PIE) $(STATIC_SANITIZER) $(ALL_LDFLAGS) $(LIBS) \
-	    $(if $(IS_MODULAR),,$(PQ_LIBS)) $(CLI_LIBS)
+	$(Q)$(CC) -o $@ $^ $(PIE) $(STATIC_SANITIZER) $(if $(HAS_GUEST),-Wl$(comma)--export-dynamic) \
+	    $(ALL_LDFLAGS) $(LIBS) $(if $(IS_MODULAR)$(HAS_GUEST),,$(PQ_LIBS)) $(CLI_LIBS)
 
 # The same command with the HTTP server in it. Its serve_run is found before that of the archive.
 $(SERVER): $(MAIN_OBJ) $(SERVER_OBJ) $(if $(IS_MODULAR),$(MODULE_OBJ)) $(INTERNAL) | $(MODULE)
@@ -610,9 +641,12 @@ $(FUZZ_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(INTERNAL)
 	$(call say,LINK)
 	$(Q)$(CC) -fsanitize=fuzzer -o $@ $^ $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
 
-$(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS): $(BUILD)/%: $(BUILD)/obj/%.o $(SHARED) | $(MODULE)
+$(EXAMPLE_PROGRAMS) $(BENCH_SRC:%.c=$(BUILD)/%): $(BUILD)/%: $(BUILD)/obj/%.o
+$(MEASURE): $(call objects,$(MEASURE_SRC))
+$(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS): $(SHARED) | $(MODULE)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -o $@ $< -L$(BUILD) -lholdfast -Wl,-rpath,'$$ORIGIN/..' $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS)
+	$(Q)$(CC) -o $@ $(filter %.o,$^) -L$(BUILD) -lholdfast -Wl,-rpath,'$$ORIGIN/..' $(ALL_LDFLAGS) \
+	    $(LIBS) $(PQ_LIBS)
 
 -include $(ALL_OBJ:.o=.d)

@@ -44,7 +44,28 @@ function c_dialect(code,    i, at, rest)
     }
 }
 
+# claims(LINE): those of a shell test that are written out say by themselves which rule was broken.
+function claims(line,    claim)
+{
+    while (match(line, claim_verb)) {
+        line = substr(line, RSTART + RLENGTH)
+        match(line, /^([^"\\]|\\.)*"/)
+        claim = RLENGTH > 0 ? substr(line, 1, RLENGTH - 1) : line
+        line = substr(line, length(claim) + 1)
+        if (claim ~ claim_begins || (claim !~ /\$/ && split(claim, words, / +/) < 4))
+            breach("claims", claim)
+    }
+}
+
 BEGIN {
+    # How a test in shell makes a claim: a verb of tap.sh, or of a lib.sh of the tests, and a text.
+    claim_verb = "(^|[;({&|]|then |do |else |[A-Z]=[^ ]* ) *((exits|answers|visits|result) [^ ]+|is|" \
+                 "has|hasnt|json|true_that|ok|fails|asks|hears|skip) +\""
+    # What goes on with a line above, or leaves its subject out.
+    claim_begins = "^(\\.\\.\\.|\\(|(and|or|nor|but|so|also|then|too|not|none|neither|which|who|whose|" \
+                   "that|this|these|those|it|its|they|them|their|until|unless|because|with|by|as|" \
+                   "in|of|on|to|from|for|is|are|was|were|has|have|had|says|shows|gets|leaves|" \
+                   "stays|comes|goes|does|ends|once|twice|again|still|else)( |,|$))"
     c_type = "^((const|struct|union|enum|unsigned|char|int|long|double|float|bool|void)( .*)?|" \
              "[a-z0-9_]+_t|hf_[a-z_]+|[A-Z_]+|type)( \\**)?$"
     banned = "strcpy|strcat|stpcpy|sprintf|vsprintf|strncpy|strncat|strtok|atoi|atol|atoll|atof|" \
@@ -71,6 +92,7 @@ FNR == 1 {
     is_narrow = is_c || is_page || FILENAME ~ /\.sql$/ || FILENAME ~ /^tests\/.*\.sh$/
     is_product = FILENAME ~ /^(src|include)\//
     is_example = FILENAME ~ /^examples\//
+    is_shell_test = FILENAME ~ /^(tests|examples)\/.*\.sh$|^scripts\/check-[a-z-]*$/
     c_in_comment = body = head = 0
     if (is_c && !/^\/\*/)
         breach("essay", "does not open with a comment that says what it is")
@@ -80,6 +102,8 @@ FNR == 1 {
 /\t/ && FILENAME !~ /(^|\/)Makefile$/ { breach("whitespace", "a tab") }
 /[ \t\r]$/ { breach("whitespace", "a space at the end of the line") }
 $0 ~ unfinished { breach("unfinished", $0) }
+
+is_shell_test { claims($0) }
 
 # A row of a table in a document is one line, and so is one of the command's.
 is_page && (/^\|/ || /^ *PLANNED  |^    20[0-9][0-9]-.*Z  /) { next }

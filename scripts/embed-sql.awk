@@ -172,7 +172,7 @@ FNR == 1 {
     sub(/.*\//, "", file)
     if (FILENAME ~ /\/tables\/[^\/]*$/)
         begin_migration(file)
-    else if (FILENAME ~ /\/functions\/[^\/]*$/)
+    else if (FILENAME ~ /\/functions\/([^\/]*\/)?[^\/]*$/)
         begin_functions(file)
 }
 
