@@ -62,11 +62,14 @@ part_compiles() {
         -I"$HOLDFAST_INCLUDE" $(pkg-config --cflags libpq)
 }
 
-# unit_is_valid FILE: systemd reads it without a complaint, the missing program aside.
+# unit_is_valid FILE NAME: systemd reads it without a complaint, the missing program aside, and of a
+# socket the service that goes with it.
 unit_is_valid() {
-    mkdir -p "$temp/units" && cp "$1" "$temp/units/$2" || return
-    systemd-analyze verify "$temp/units/$2" 2>&1 | grep -F "$2:" | grep -v 'is not executable' \
-        >"$temp/unit.err" || :
+    kind=service
+    ! grep -q '^\[Socket\]' "$1" || kind=socket
+    mkdir -p "$temp/units" && cp "$1" "$temp/units/$2.$kind" || return
+    systemd-analyze verify "$temp/units/$2.$kind" 2>&1 | grep -F "$2.$kind:" |
+        grep -vE 'is not executable|service .* not loaded' >"$temp/unit.err" || :
     cat "$temp/unit.err"
     [ ! -s "$temp/unit.err" ]
 }
@@ -261,23 +264,27 @@ nothing_is_unfinished() {
 
 # shellcheck disable=SC2086  # a list of names without spaces
 ok "everything that can be typed is run, or its page says why not" blocks_are_marked $pages
-ok "(a command without a fence is found)" unmarked_is_refused '' '    holdfast doctor'
-ok "(a command in a fence without a language is found)" unmarked_is_refused '```' 'holdfast doctor' '```'
-ok "(a block in a language that no test runs is found)" unmarked_is_refused '```ruby' 'puts 1' '```'
-ok "(a block that is not run for no reason is found)" unmarked_is_refused '```sh not run:' 'holdfast doctor' '```'
-ok "(a block whose test does not name the page is found)" unmarked_is_refused '```sh run by scripts/deps' 'x' '```'
+ok "check of pages: a command without a fence is found" unmarked_is_refused '' '    holdfast doctor'
+ok "check of pages: a command in a fence without a language is found" \
+    unmarked_is_refused '```' 'holdfast doctor' '```'
+ok "check of pages: a block in a language that no test runs is found" \
+    unmarked_is_refused '```ruby' 'puts 1' '```'
+ok "check of pages: a block that is not run for no reason is found" \
+    unmarked_is_refused '```sh not run:' 'holdfast doctor' '```'
+ok "check of pages: a block whose test does not name the page is found" \
+    unmarked_is_refused '```sh run by scripts/deps' 'x' '```'
 for page in $pages; do
     for name in $(blocks "c" "$page"); do
         ok "the program in $page compiles and works" program_works "$temp/$name"
     done
     for name in $(blocks "c part" "$page"); do
-        ok "the statements in $page compile" part_compiles "$temp/$name"
+        ok "the statements of C in $page compile" part_compiles "$temp/$name"
     done
     number=0
     for name in $(blocks "ini" "$page"); do
         number=$((number + 1))
         if command -v systemd-analyze >/dev/null; then
-            ok "unit $number of $page is one for systemd" unit_is_valid "$temp/$name" "page-$number.service"
+            ok "unit $number of $page is one for systemd" unit_is_valid "$temp/$name" "page-$number"
         else
             skip "unit $number of $page is one for systemd" "no systemd-analyze"
         fi
@@ -310,11 +317,11 @@ ok "the tests that docs/guarantees-tests.md names exist" tests_exist
 ok "the tests that docs/consumers.md names exist" named_in docs/consumers.md
 ok "the tests that docs/ordering.md names exist" named_in docs/ordering.md
 # shellcheck disable=SC2086  # a list of names without spaces
-ok "rows of tables are whole" tables_are_whole $pages
+ok "rows of tables in documents are whole" tables_are_whole $pages
 ok "the fault points that docs/architecture.md names exist" points_exist
 ok "docs/architecture.md describes the tables that there are" tables_exist
 ok "docs/benchmarks.md has the lines that are measured" benchmarks_are_those_that_run
-ok "links lead somewhere" links_lead_somewhere
+ok "links of the documents lead somewhere" links_lead_somewhere
 ok "the README leads to every page of docs" pages_can_be_found
-ok "nothing is marked as unfinished" nothing_is_unfinished
+ok "no document is marked as unfinished" nothing_is_unfinished
 done_testing

@@ -84,7 +84,7 @@ static void do_job(hf_bus *bus, const hf_batch *batch, size_t index, struct work
         return;
     }
     if (strcmp(event->type, "job.nonsense") == 0) {
-        check(hf_bury(bus, "jobs", lease, position, 1, "nobody can do this"), "bury");
+        check(hf_bury(bus, "jobs", lease, position, 1, "no worker can do this"), "bury");
         printf("%s %s: buried\n", event->type, event->payload);
         work->buried++;
         return;
@@ -174,7 +174,7 @@ int main(int argc, char **argv)
     check(hf_close(&bus), "close");
     printf("%d done, %d of them in a second attempt; 1 dead: %s\n", work.done, work.nacked, error);
     return work.done == JOBS - 1 && work.nacked == 1 && work.buried == 1 && work.touched == 3 &&
-                   work.stolen == 0 && strcmp(error, "nobody can do this") == 0
+                   work.stolen == 0 && strcmp(error, "no worker can do this") == 0
                ? 0
                : 1;
 }

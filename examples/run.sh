@@ -63,39 +63,43 @@ has_a_test() {
 }
 
 examples="hello outbox projection saga pull_worker"
-ok "every example is run here" has_a_test
+ok "every example is run by examples/run.sh" has_a_test
 for name in $examples; do
-    ok "$name does what it promises" runs "$name"
+    ok "the example $name does what it promises" runs "$name"
 done
 
-ok "hello has fewer than 30 lines" test "$(wc -l <"$ROOT/examples/hello.c")" -lt 30
-ok "hello: the handler gets the event" \
+ok "the example hello has fewer than 30 lines" test "$(wc -l <"$ROOT/examples/hello.c")" -lt 30
+ok "the handler of the example hello gets the event" \
     says hello 'greeter hears user.created: {"name": "Ada"}'
 
-ok "outbox: the committed order is shipped" \
+ok "the example outbox ships the committed order" \
     matches outbox 'shipping hears order.placed: \{"order": [0-9]+, "amount": 250\}'
-ok "outbox: the order that was rolled back is not" never_says outbox 'shipping.*5000'
-ok "outbox: rows and events agree" says outbox 'orders in the table: 1, events delivered: 1'
+ok "the example outbox does not ship the order that was rolled back" \
+    never_says outbox 'shipping.*5000'
+ok "the example outbox prints that rows and events agree" \
+    says outbox 'orders in the table: 1, events delivered: 1'
 
-ok "projection: the worker is killed three times" \
+ok "the worker of the example projection is killed three times" \
     test "$(grep -c '^killed the worker' "$temp/projection.out")" -eq 3
-ok "projection: handlers run more often than there are events, and nothing counts twice" \
+ok "handlers of the example projection run more often than events, which count once" \
     matches projection 'the handler ran [45][0-9][0-9] times, the table says 400'
 
-ok "saga: the first order is confirmed" says saga 'order 1: confirmed'
-ok "saga: an attempt that failed published nothing" says saga 'payment.taken: 1'
-ok "saga: the second is cancelled, and its stock is back" says saga 'order 2: cancelled'
-ok "saga: the third is refused" says saga 'order 3: refused'
-ok "saga: the stock is right" says saga '10 pieces, 4 sold: 6 left'
+ok "the first order of the example saga is confirmed" says saga 'order 1: confirmed'
+ok "a failed attempt of the example saga publishes nothing" says saga 'payment.taken: 1'
+ok "the second order of the example saga is cancelled and its stock is back" \
+    says saga 'order 2: cancelled'
+ok "the third order of the example saga is refused" says saga 'order 3: refused'
+ok "the stock of the example saga is right" says saga '10 pieces, 4 sold: 6 left'
 
-ok "pull_worker: a job that failed is done in the second attempt" \
+ok "a job of the example pull_worker that failed is done in the second attempt" \
     says pull_worker 'job.flaky 3: done in attempt 2'
-ok "pull_worker: a touched lease outlives its time" says pull_worker 'job.slow 7: done in attempt 1'
-ok "pull_worker: the buried job says why" \
-    says pull_worker '11 done, 1 of them in a second attempt; 1 dead: nobody can do this'
+ok "a touched lease of the example pull_worker outlives its time" \
+    says pull_worker 'job.slow 7: done in attempt 1'
+ok "the buried job of the example pull_worker says why" \
+    says pull_worker '11 done, 1 of them in a second attempt; 1 dead: no worker can do this'
 
 for name in $examples; do
-    ok "$name leaves nothing behind" leaves_nothing "$name"
-    ok "$name works again on a database that has been used" twice "$name"
+    ok "the example $name leaves no file behind" leaves_nothing "$name"
+    ok "the example $name works again on a database that has been used" twice "$name"
 done
 done_testing
