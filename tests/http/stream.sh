@@ -128,7 +128,12 @@ is "a client that begins far back gets each event once and in order" \
     "$(ids far | tr '\n' ' ')" "$(seq -s ' ' "$last") "
 leave_it
 # The client that takes nothing costs the server no more than its queue.
-true_that "a client that takes nothing costs less than 8 MiB" test $(($(rss) - before)) -lt 8192
+if [ "${TEST_VARIANT:-release}" = address ]; then
+    skip "a client that takes nothing costs less than 8 MiB" "the sanitizer keeps what is freed"
+else
+    true_that "a client that takes nothing costs less than 8 MiB" \
+        test $(($(rss) - before)) -lt 8192
+fi
 answers 201 "an event is published behind 16 MB of others" POST /v1/events '{"type":"last"}'
 last=$((last + 1))
 timeout 60 cat <&8 >slowly &
