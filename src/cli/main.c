@@ -44,9 +44,13 @@ static int show_help(const struct args *args)
 }
 
 /* The exit code of a command that could not begin. */
-static int mistake(const struct args *args, int code)
+static int mistake(const struct cli *cli, int code)
 {
-    return args->command && args->command->nagios ? NAGIOS_UNKNOWN : code;
+    const struct command *command = cli->args.command;
+    char words[OUT_COMPLAINT_BYTES];
+
+    return command && command->mistaken ? command->mistaken(out_complaint(words), cli->argv + 1)
+                                        : code;
 }
 
 static int run(struct cli *cli, int argc, char **argv)
@@ -54,7 +58,7 @@ static int run(struct cli *cli, int argc, char **argv)
     struct args *args = &cli->args;
     int code = args_parse(args, argc, argv, cli->started_at_us);
     if (code) {
-        return mistake(args, code);
+        return mistake(cli, code);
     }
     out_init(args_given(args, "quiet"), args_given(args, "no-color"));
     if (args_given(args, "wide")) {
@@ -76,7 +80,7 @@ static int run(struct cli *cli, int argc, char **argv)
         code = config_place(cli);
     }
     if (code) {
-        return mistake(args, code);
+        return mistake(cli, code);
     }
     cli->json = args_given(args, "json");
     return args->command->run(cli);

@@ -3,8 +3,46 @@
 . "$(dirname "$0")/lib.sh"
 past=2020-01-01T00:00:00Z
 
-exits 3 "check exits with unknown (3) if the database does not exist" check
+
+# --- What it cannot look at: a plugin of Nagios prints a line on stdout whatever happens ---
+nowhere=sqlite:none.db missing='no database none.db'
+if on postgres; then
+    nowhere=$(sed 's,///[^?]*,///no_such_database,' <<<"$HOLDFAST_URL")
+    missing='"no_such_database" does not exist'
+fi
+exits 3 "check exits with unknown (3) if the database does not exist" check --db "$nowhere"
+has "check prints a line about the missing database on stdout" out "^UNKNOWN: .*$missing"
+is "check prints one line about a missing database" "$(wc -l <out) $(cat err)" "1 "
+exits 3 "check --json exits with unknown (3) if the database does not exist" \
+    check --db "$nowhere" --json
+json "check --json prints an object about a missing database" out
+is "check --json names the missing database as its problem, and knows no numbers" \
+    "$(field out 1 '$.status') $(field out 1 '$.problems[0].check') $(field out 1 '$.nodes')" \
+    "unknown database "
+exits 0 "check --prometheus exits with 0 if the database does not exist" \
+    check --db "$nowhere" --prometheus
+is "check --prometheus says that the missing database takes no changes, and nothing else" \
+    "$(grep -v '^#' out | tr '\n' ' ')" \
+    'holdfast_store_up 0 holdfast_check_status{namespace="default"} 3 '
+has "check --prometheus says on stderr why there are no numbers" err "$missing"
+away=(--db 'postgresql://127.0.0.1:1/nothing' --db-timeout 100ms)
+exits 2 "check exits with critical (2) if the database does not answer" check "${away[@]}"
+has "check prints a line about a database that does not answer" out '^CRITICAL: .*127\.0\.0\.1'
+is "check prints one line about a database that does not answer" "$(wc -l <out) $(cat err)" "1 "
+exits 2 "check --json exits with critical (2) if the database does not answer" \
+    check "${away[@]}" --json
+is "check --json is critical if the database does not answer" \
+    "$(field out 1 '$.status') $(field out 1 '$.problems[0].check')" "critical database"
+exits 0 "check --prometheus exits with 0 if the database does not answer" \
+    check "${away[@]}" --prometheus
+is "check --prometheus says that the database does not answer, and nothing else" \
+    "$(grep -v '^#' out | tr '\n' ' ')" \
+    'holdfast_store_up 0 holdfast_check_status{namespace="default"} 2 '
 exits 3 "check exits with unknown (3) after a bad value of an option" check --max-wait soon
+has "check prints a line about a bad value on stdout" out '^UNKNOWN: .*--max-wait'
+exits 3 "check --json exits with unknown (3) after a bad value" check --max-wait soon --json
+json "check --json prints an object about a bad value" out
+is "check --json is unknown after a bad value" "$(field out 1 '$.status')" unknown
 exits 3 "check exits with unknown (3) after an unknown option" check --max-weight 3
 hf sub create mailer --on 'mail.*' --mode shared --from start
 hf sub create ledger --on 'order.**' --from start
@@ -145,6 +183,7 @@ hf schedule rm nightly --yes
 
 # --- Prometheus ---
 exits 0 "check --prometheus succeeds with pending events" check --prometheus
+has "check --prometheus says that the database takes changes" out '^holdfast_store_up 1$'
 is "check --prometheus prints only lines of the Prometheus format" "$(grep -cvE \
     '^(# (HELP|TYPE) holdfast_[a-z_]+ .*|holdfast_[a-z_]+(\{[^}]*\})? -?[0-9.]+)$' \
     out)" 0
@@ -197,6 +236,4 @@ if on sqlite; then
     json "stats --json with 4000 subscriptions prints one JSON object" out
     is "stats --json lists all 4000 subscriptions" "$(grep -o '"name":' out | wc -l)" $copies
 fi
-exits 2 "check exits with critical (2) if the database does not answer" check --db-timeout 100ms \
-    --db 'postgresql://127.0.0.1:1/nothing'
 finish

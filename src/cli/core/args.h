@@ -74,8 +74,10 @@ struct command {
     const char *word_names;      /* "subscriptions": it offers their names (`names`), or NULL */
     bool json_messages;          /* with --json its messages on stderr are JSON objects, too */
     bool places_itself;          /* holdfast.yaml does not say which database it works on */
-    bool nagios;                 /* its exit codes are those of Nagios: a mistake is 3 */
     int (*run)(struct cli *cli); /* the exit code */
+    /* Answers a command line that cannot be followed, after the complaint; it gets the program's
+     * words. NULL: the exit code is all. */
+    int (*mistaken)(const char *complaint, char **words);
 };
 
 /* The options of every command. */

@@ -32,9 +32,10 @@ enum form { FORM_PLAIN, FORM_DATED, FORM_JSON };
 static struct {
     bool quiet;
     bool color;
-    enum form form;    /* of messages */
-    bool wide;         /* nothing is cut */
-    bool complained;   /* about the failure */
+    enum form form;  /* of messages */
+    bool wide;       /* nothing is cut */
+    bool complained; /* about the failure */
+    char first_complaint[OUT_COMPLAINT_BYTES];
     atomic_int failed; /* errno of the first failed write to stdout; 0: none */
     pthread_mutex_t lock;
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -168,8 +169,24 @@ void out_complain(const char *format, ...)
     va_list list;
 
     va_start(list, format);
+    pthread_mutex_lock(&out.lock);
+    if (!out.first_complaint[0]) {
+        va_list copy;
+        va_copy(copy, list);
+        vsnprintf(out.first_complaint, sizeof out.first_complaint, format, copy);
+        va_end(copy);
+    }
+    pthread_mutex_unlock(&out.lock);
     stderr_line("error", "holdfast: ", format, list);
     va_end(list);
+}
+
+const char *out_complaint(char words[OUT_COMPLAINT_BYTES])
+{
+    pthread_mutex_lock(&out.lock);
+    snprintf(words, OUT_COMPLAINT_BYTES, "%s", out.first_complaint);
+    pthread_mutex_unlock(&out.lock);
+    return words;
 }
 
 void out_hint(const char *format, ...)

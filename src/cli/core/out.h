@@ -37,6 +37,11 @@ bool out_has_json_messages(void);
 /* "holdfast: what went wrong". Always shown. */
 void out_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+#define OUT_COMPLAINT_BYTES 1024
+
+/* The first complaint of this process, cut off if it is longer; "": there was none. */
+const char *out_complaint(char words[OUT_COMPLAINT_BYTES]);
+
 /* A line of help that follows a complaint. Always shown. */
 void out_hint(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -4,6 +4,10 @@
  * It answers what was found (findings.c) with the exit codes of Nagios. The same numbers come as
  * text for people and for Nagios (the first line says it all), as JSON, or as metrics for
  * Prometheus (exposition.c).
+ *
+ * Monitoring reads stdout, so a failure is an answer there, too: a database that does not answer is
+ * critical, one that cannot be asked (it is not there, or refuses this program) and a mistyped
+ * command line are unknown. Metrics then say that the database is not up, and no other number.
  */
 #include "base/banned.h"
 #include "cli/core/args_value.h"
@@ -77,39 +81,69 @@ static void print_json(const struct findings *findings)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-/* What a failure means: a database that does not answer is trouble, the rest is not known. */
-static int failure(int code)
+/* What a failure means: a database that does not answer, or is damaged, is trouble; what else keeps
+ * it from being asked is not. */
+static int failure_level(hf_status status)
 {
-    return code == EXIT_UNAVAILABLE || code == EXIT_TIMEOUT ? NAGIOS_CRITICAL : NAGIOS_UNKNOWN;
+    switch (status) {
+    case HF_UNAVAILABLE:
+    case HF_TIMEOUT:
+    case HF_BUSY:
+    case HF_UNKNOWN:
+    case HF_IO:
+    case HF_NOSPACE:
+    case HF_CORRUPT:
+        return FINDING_CRITICAL;
+    default:
+        return FINDING_UNKNOWN;
+    }
 }
 
-static int look(struct checking *checking)
-{
-    hf_status status = findings_look(&checking->findings, checking->cli->bus);
-
-    return status ? failure(cli_fail(status)) : NAGIOS_OK;
-}
-
+/* The metrics as far as they were noted. The level of what was found is one of them. */
 static int print_metrics(struct checking *checking)
 {
     struct metric_labels labels = {.namespace_name = namespace_of(checking->cli)};
-    struct metric_labels live = {labels.namespace_name, NULL, "state", "live"};
-    const hf_stats *stats = &checking->findings.stats;
-    struct exposition *metrics = &checking->metrics;
     struct buf text;
     hf_status status;
 
-    exposition_stats(metrics, labels.namespace_name, stats, checking->cli->started_at_us);
-    exposition_store(metrics, stats);
-    exposition_number(metrics, METRIC_NODES, live, stats->nodes);
-    exposition_number(metrics, METRIC_CHECK, labels, checking->findings.worst);
+    exposition_number(&checking->metrics, METRIC_CHECK, labels, checking->findings.worst);
     buf_init(&text, LINE_BYTES_MAX);
-    status = exposition_write(metrics, &text);
+    status = exposition_write(&checking->metrics, &text);
     if (!status) {
         fwrite(text.bytes, 1, text.length, stdout);
     }
     buf_release(&text);
-    return status ? failure(cli_fail(status)) : NAGIOS_OK; /* the status is one of the metrics */
+    return status ? failure_level((cli_fail(status), status)) : NAGIOS_OK;
+}
+
+static void note_numbers(struct checking *checking)
+{
+    struct metric_labels labels = {.namespace_name = namespace_of(checking->cli)};
+    struct metric_labels none = {0};
+    struct metric_labels live = {labels.namespace_name, NULL, "state", "live"};
+    const hf_stats *stats = &checking->findings.stats;
+    struct exposition *metrics = &checking->metrics;
+    hf_status up = hf_ping(checking->cli->bus, -1);
+
+    exposition_number(metrics, METRIC_UP, none, up == HF_DENIED ? -1 : up == HF_OK);
+    exposition_stats(metrics, labels.namespace_name, stats, checking->cli->started_at_us);
+    exposition_store(metrics, stats);
+    exposition_number(metrics, METRIC_NODES, live, stats->nodes);
+}
+
+/* What cannot be asked has no numbers: those of half a look are left out. */
+static void note_failure(struct checking *checking, hf_status status)
+{
+    const char *message = hf_errmsg();
+
+    message = message[0] ? message : hf_status_text(status);
+    if (args_given(&checking->cli->args, "prometheus")) {
+        out_complain("%s", message);
+    }
+    findings_fail(&checking->findings, failure_level(status), "database", message);
+    exposition_release(&checking->metrics);
+    exposition_init(&checking->metrics);
+    exposition_number(&checking->metrics, METRIC_UP, (struct metric_labels){0}, 0);
 }
 
 static int answer(struct checking *checking)
@@ -128,11 +162,10 @@ static int run_check(struct cli *cli)
     static struct checking checking;
     struct findings *findings = &checking.findings;
     const struct args *args = &cli->args;
-    int code = cli_open(cli, HF_OPEN_NOMIGRATE);
+    hf_options options = cli_options(cli, HF_OPEN_NOMIGRATE);
+    hf_status status;
+    int code;
 
-    if (code) {
-        return failure(code);
-    }
     checking.cli = cli;
     findings_init(findings, cli->started_at_us);
     findings->limits = (struct check_limits){
@@ -146,13 +179,37 @@ static int run_check(struct cli *cli)
     findings->see = note_metrics;
     findings->ctx = &checking;
     exposition_init(&checking.metrics);
-    code = look(&checking);
-    if (!code) {
-        code = answer(&checking);
+    status = hf_open(cli->url, &options, &cli->bus);
+    status = status ? status : findings_look(findings, cli->bus);
+    if (status) {
+        note_failure(&checking, status);
+    } else if (args_given(args, "prometheus")) {
+        note_numbers(&checking);
     }
+    code = answer(&checking);
     findings_release(findings);
     exposition_release(&checking.metrics);
     return code;
+}
+
+/* The command line cannot be followed. Metrics could not say of what they are: they are left out. */
+static int mistaken(const char *message, char **words)
+{
+    static struct findings findings;
+    bool json = false;
+    bool prometheus = false;
+
+    for (; *words; words++) {
+        json |= strcmp(*words, "--json") == 0;
+        prometheus |= strcmp(*words, "--prometheus") == 0;
+    }
+    if (!prometheus) {
+        findings_init(&findings, 0);
+        findings_fail(&findings, FINDING_UNKNOWN, "usage", message);
+        (json ? print_json : print_text)(&findings);
+        findings_release(&findings);
+    }
+    return NAGIOS_UNKNOWN;
 }
 
 static const struct option_row check_options[] = {
@@ -177,10 +234,12 @@ const struct command command_check = {
                 "  holdfast check mailer --max-lag 10000 --json\n"
                 "  holdfast check --prometheus > /var/lib/node_exporter/holdfast.prom\n",
     .details = "Exits as plugins of Nagios do: 0 all is well, 1 a warning, 2 a limit is passed\n"
-               "or the database does not answer, 3 it could not be checked. Events for later\n"
-               "and schedules are overdue when no process has brought them for a minute.\n",
+               "or the database does not answer, 3 it is not there or the command line is\n"
+               "wrong; the line on stdout begins with that word. --prometheus exits with 0\n"
+               "also then, with holdfast_store_up 0. Events for later and schedules are\n"
+               "overdue when no process has brought them for a minute.\n",
     .options = check_options,
     .words_max = ARGS_WORDS_MAX,
-    .nagios = true,
+    .mistaken = mistaken,
     .run = run_check,
 };

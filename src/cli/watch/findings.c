@@ -208,6 +208,25 @@ hf_status findings_look(struct findings *findings, hf_bus *bus)
     return status ? status : buf_status(&findings->objects);
 }
 
+void findings_fail(struct findings *findings, int level, const char *check, const char *message)
+{
+    buf_clear(&findings->lines);
+    buf_clear(&findings->first);
+    buf_clear(&findings->objects);
+    findings->problems = 0;
+    findings->worst = FINDING_OK;
+    findings->checked = -1;
+    findings->stats = (hf_stats){
+        .size = sizeof findings->stats,
+        .oldest_waiting_us = -1,
+        .dead = -1,
+        .nodes = -1,
+        .later_due = -1,
+        .schedules_due = -1,
+    };
+    report(findings, level, check, NULL, "%s", message);
+}
+
 void findings_show(struct json_out *json, const struct findings *findings)
 {
     const hf_stats *stats = &findings->stats;

@@ -40,7 +40,7 @@ struct findings {
     hf_stats stats;
     int worst;
     int64_t problems;               /* how many */
-    int64_t checked;                /* subscriptions */
+    int64_t checked;                /* subscriptions; -1: not known */
     struct buf lines;               /* for people, each with its NUL */
     struct buf first;               /* the first of the worst ones */
     struct buf objects;             /* for programs, separated by commas */
@@ -50,6 +50,8 @@ struct findings {
 /* With the limits that hold if none are given. */
 void findings_init(struct findings *findings, int64_t now_us);
 hf_status findings_look(struct findings *findings, hf_bus *bus);
+/* It could not be looked at, and this is the only problem: no number is known. */
+void findings_fail(struct findings *findings, int level, const char *check, const char *message);
 /* The fields of an object. */
 void findings_show(struct json_out *json, const struct findings *findings);
 /* "WARNING" */
