@@ -58,6 +58,48 @@ hf sub pause gone
 exits 0 "work --until-empty exits with 0 if a paused subscription has no events" \
     work gone --exec true --until-empty
 
+# --- A pause beside dead letters ---
+hf sub pause gone
+hf publish gone.x
+hf sub create dies --on 'dies.*' --from now
+hf publish dies.x
+cat >both.yaml <<END
+database: {url: "$HOLDFAST_URL"}
+subscriptions:
+  - {name: gone, on: gone.*, from: now, handler: {exec: "true"}}
+  - {name: dies, on: dies.*, from: now, handler: {exec: "exit 65"}}
+END
+hf work --config both.yaml --until-empty
+is "work --until-empty exits with 7 if an event died, also if another subscription is paused" \
+    "$rc" 7
+has "work --until-empty counts dead letters beside a paused subscription" err \
+    '1 event became a dead letter: see `holdfast dlq list`'
+is "work --until-empty says once that a subscription is paused" \
+    "$(grep -c 'gone  .*paused' err)" 1
+hasnt "a pause without a reason is logged without a colon" err 'paused by [^ ]*: *$'
+hf sub rm dies --yes
+hf sub create halts --on 'halts.*' --from now --on-poison halt
+hf publish halts.x
+hf publish halts.x
+exits 7 "work --until-empty exits with 7 if a dead letter halts its subscription" \
+    work halts --exec 'exit 65' --until-empty
+has "work --until-empty counts the dead letter that halts its subscription" err \
+    '1 event became a dead letter'
+has "work --until-empty says that the dead letter has paused its subscription" err \
+    'halts  is paused by .*, and not everything is settled'
+hf sub create late --on 'late.*' --from now --concurrency 1
+hf publish late.dies
+hf publish late.stays
+hf work late --until-empty --max-time 2s \
+    --exec '[ "$HOLDFAST_TYPE" = late.stays ] && sleep 600 || exit 65' --drain 1s
+is "work --until-empty exits with 7 if an event died and the time is over" "$rc" 7
+has "work --until-empty counts dead letters when the time is over" err \
+    '1 event became a dead letter'
+has "work --until-empty says that the time is over beside dead letters" err \
+    'not everything was settled in time'
+timeout 2 "$HOLDFAST" work gone --exec true >out 2>err
+has "work says that its subscription is paused" err 'gone  paused by [^ ]*$'
+
 # --- Time limits ---
 hf sub create free --on 'free.*' --from now
 hf sub show free --json
@@ -80,6 +122,14 @@ is "every line that work logs begins with a date" \
     "$(grep -vcE '^(20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-9:]{8}Z  .*|trouble)$' err)" 0
 true_that "work names the database in its first line" grep \
     -qF "Working for free2 on $HOLDFAST_URL. Ctrl-C" <(head -1 err)
+wrong_first_line() {
+    for _ in $(seq 40); do
+        "$HOLDFAST" work free2 --exec true --until-empty 2>&1 >/dev/null | head -1 |
+            grep -v 'Working for free2' && return
+    done
+    return 1
+}
+is "no other line of work comes before the one that names the database" "$(wrong_first_line)" ''
 hf publish free.x --namespace elsewhere
 hf work n --on 'free.*' --from start --exec true --until-empty --namespace elsewhere
 has "work names the namespace in its first line" err 'Working for n on .*, namespace elsewhere\.'

@@ -440,8 +440,9 @@ static bool admits(struct runner *runner, const struct handlers *handlers)
     const struct definition *definition = &runner->definition;
     struct text missing = TEXT_ABSENT;
     if (definition->paused_at_us >= 0) {
-        runner_say(runner, HF_LOG_INFO, "paused by %" TEXT_PRI ": %" TEXT_PRI,
-                   TEXT_ARG(definition->paused_by), TEXT_ARG(definition->paused_reason));
+        runner_say(runner, HF_LOG_INFO, "paused by %" TEXT_PRI "%s%" TEXT_PRI,
+                   TEXT_ARG(definition->paused_by), definition->paused_reason.length ? ": " : "",
+                   TEXT_ARG(definition->paused_reason));
         return false;
     }
     if (!handlers_cover(handlers, definition->patterns, definition->pattern_count, &missing)) {

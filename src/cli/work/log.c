@@ -102,6 +102,13 @@ static void write_record(const hf_log_record *record)
     buf_release(&line);
 }
 
+/* The line of the library that a subscription is paused; its words are held by a test. */
+static bool is_pause(const hf_log_record *record)
+{
+    return record->subscription && !record->event_type && record->level == HF_LOG_INFO &&
+           strncmp(record->message, "paused by ", strlen("paused by ")) == 0;
+}
+
 static void on_record(const hf_log_record *record, void *ctx)
 {
     struct work_log *log = ctx;
@@ -111,7 +118,8 @@ static void on_record(const hf_log_record *record, void *ctx)
     } else if (record->subscription && !record->event_type && record->level >= HF_LOG_WARN) {
         atomic_store(&log->attention, true);
     }
-    if (record->level < HF_LOG_WARN && !record->error && out_is_quiet()) {
+    if ((record->level < HF_LOG_WARN && !record->error && out_is_quiet()) ||
+        (log->says_pauses && is_pause(record))) {
         return;
     }
     write_record(record);

@@ -14,6 +14,7 @@
 struct work_log {
     _Atomic int64_t dead;  /* dead letters that this process made */
     atomic_bool attention; /* the bus warned about a subscription: look whether it is still there */
+    bool says_pauses;      /* the command itself says which subscriptions are paused */
 };
 
 /* Makes the bus log to stderr and count in `log`, which outlives the bus. */

@@ -6,12 +6,15 @@
  *
  *     a signal came                       0, with --until-empty 1
  *     no program reads our stdout         1: the output of the commands is lost
- *     --max-time has passed               0, with --until-empty 5
+ *     --max-time has passed               0, with --until-empty 5, or 7 as below
  *     the database was replaced           the status of hf_check
  *     no subscription is left to work for, because each of them is
- *         settled (only --until-empty)    0, or 7 if this process made a dead letter
- *         paused (only --until-empty)     5: what is left stays until it is resumed
  *         removed                         3
+ *         settled or paused (only         7 if this process made a dead letter, else
+ *           --until-empty)                5 if one is paused: what is left stays until it is resumed
+ *
+ * The first line of these that fits decides. Whatever the status is, everything that was found is
+ * said: dead letters also beside a pause, and when the time is over.
  *
  * With --until-empty each subscription has a thread in hf_wait, so that one which cannot get on
  * keeps no other from being waited for. Those threads end with the bus. When all have answered,
@@ -289,10 +292,22 @@ static bool any(const struct work *work, enum work_fate fate, const struct work_
     return false;
 }
 
+/* Says how many dead letters this process has made; true if there are any. */
+static bool say_dead(const struct work *work)
+{
+    int64_t dead = atomic_load(&work->log->dead);
+
+    if (dead > 0) {
+        work_log_say(NULL, "%" PRId64 " event%s: see `holdfast dlq list`.", dead,
+                     dead == 1 ? " became a dead letter" : "s became dead letters");
+    }
+    return dead > 0;
+}
+
 static int nothing_left_code(const struct work *work)
 {
     const struct work_item *item = NULL;
-    int64_t dead = atomic_load(&work->log->dead);
+    bool died = say_dead(work);
 
     if (any(work, WORK_FAILED, &item)) {
         return cli_exit_code(item->waiter.status);
@@ -300,15 +315,10 @@ static int nothing_left_code(const struct work *work)
     if (any(work, WORK_REMOVED, &item)) {
         return EXIT_NOT_FOUND;
     }
-    if (any(work, WORK_PAUSED, &item)) {
-        return EXIT_TIMEOUT;
-    }
-    if (dead > 0) {
-        work_log_say(NULL, "%" PRId64 " event%s: see `holdfast dlq list`.", dead,
-                     dead == 1 ? " became a dead letter" : "s became dead letters");
+    if (died) {
         return EXIT_FINDINGS;
     }
-    return EXIT_OK;
+    return any(work, WORK_PAUSED, &item) ? EXIT_TIMEOUT : EXIT_OK;
 }
 
 int work_exit_code(const struct work *work, enum work_end end)
@@ -323,7 +333,7 @@ int work_exit_code(const struct work *work, enum work_end end)
     case WORK_END_TIME:
         if (until_empty) {
             work_log_complain(NULL, "not everything was settled in time");
-            return EXIT_TIMEOUT;
+            return say_dead(work) ? EXIT_FINDINGS : EXIT_TIMEOUT;
         }
         break;
     case WORK_END_SIGNAL:

@@ -78,11 +78,11 @@ static void say_end(enum work_end end)
 
 static int work_until_end(struct work *work)
 {
+    say_begin(work); /* before the threads that start now say anything */
     int code = cli_fail(hf_start(work->cli->bus));
     if (code) {
         return code;
     }
-    say_begin(work);
     code = work_wait_begin(work);
     if (code) {
         hf_shutdown(work->cli->bus, 0);
@@ -145,6 +145,7 @@ static int run_work(struct cli *cli)
 
     work.cli = cli;
     work.log = &log;
+    log.says_pauses = args_given(&cli->args, "until-empty");
     code = work_plan(&work, &options);
     if (!code) {
         code = run_planned(&work, &options);
@@ -214,8 +215,8 @@ const struct command command_work = {
                "--partition a process takes exactly those, and the others leave them to it.\n"
                "A subscription that does not exist is created and needs --on and --from.\n"
                "Exit status: 0, also after a signal; 1 if no program reads the output any more;\n"
-               "3 if the subscription was removed. With --until-empty also: 5 if it is paused or\n"
-               "the time is over, 7 if an event became a dead letter, 1 after a signal.\n"
+               "3 if the subscription was removed. With --until-empty also: 1 after a signal,\n"
+               "7 if an event became a dead letter, else 5 if it is paused or the time is over.\n"
                "With --config the file says what to work for: all its subscriptions, or those\n"
                "that are named. Options of the command line win over the file. Without SUB and\n"
                "--config the file is holdfast.yaml; `holdfast config keys` lists what may be in\n"
