@@ -101,6 +101,30 @@ exits 0 "lease list -n takes a limit" lease list -n 1
 exits 0 "lease list --ended succeeds if no lease has ended" lease list --ended
 has "lease list --ended says that no lease has ended" err '^No leases that have ended\.$'
 
+# --- All of them in flight ---
+hf sub create handed --on 'order.**' --mode shared --from start
+hf publish order.c '{}'
+hf claim handed --max 9 --lease 1h
+hf sub list
+has "sub list says that all is in flight, and not that it is up to date" out \
+    '^handed +shared +in flight +[0-9]+ +0 '
+hf sub show handed
+has "sub show says what is in flight and for how long, and not that it is up to date" out \
+    '^In flight: 2 events, handed out (.* ago|just now); the oldest entered the log (.* ago|just now)\.$'
+hf top --count 1
+has "top says that all is in flight" out '^handed .*in flight'
+waits() { hf check handed --max-wait 1ms; [ "$rc" -eq 2 ]; }
+until_true 60 waits
+has "check says that the events that wait for too long are in flight" out \
+    '^CRITICAL: handed: the oldest event .*; 2 events are in flight, handed out .*lease list handed'
+hf release handed "$(hf lease list handed --json && field out 1 '$.lease')"
+hf sub show handed
+hasnt "sub show does not say that events which were given back are in flight" out '^In flight'
+hf work handed --exec true --until-empty
+hf sub show handed
+has "sub show says that a subscription whose events are settled is up to date" out '^Up to date\.$'
+hf sub rm handed --yes
+
 # --- Ended leases ---
 exits 0 "touch --lease 1ms shortens a lease" touch mailer "$lease" --lease 1ms
 until_true 60 shown mailer in_flight 0

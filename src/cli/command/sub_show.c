@@ -146,20 +146,20 @@ static void show_rate(double rate)
     show_field("rate", rate < 0 ? "not known yet" : words);
 }
 
-static void show_why(const hf_subscription_info *info)
+static void show_why(const hf_subscription_info *info, int64_t now_us)
 {
-    char words[OUT_WORDS_BYTES];
+    struct buf sentence;
 
     if (info->not_moving) {
         printf("%sNot moving: ", out_on(OUT_YELLOW));
         out_text(info->not_moving);
         printf("%s\n\n", out_off());
-    } else if (info->pending > 0 || info->pending_more == 1) {
-        out_at_least(info->pending, info->pending_more == 1, words);
-        printf("Moving, %s event%s pending.\n\n", words, strcmp(words, "1") == 0 ? "" : "s");
-    } else {
-        printf("Up to date.\n\n");
+        return;
     }
+    buf_init(&sentence, LINE_BYTES_MAX);
+    sub_state_say(info, now_us, &sentence);
+    printf("%s.\n\n", buf_terminate(&sentence));
+    buf_release(&sentence);
 }
 
 /* What `sub show` shows, and how that went. */
@@ -189,7 +189,7 @@ static void show_standing(const hf_subscription_info *info, int64_t now_us)
 
 static void show_fields(const hf_subscription_info *info, int64_t now_us)
 {
-    show_why(info);
+    show_why(info, now_us);
     show_field("name", info->name);
     for (size_t i = 0; i < info->pattern_count; i++) {
         show_field(i == 0 ? "patterns" : "", info->patterns[i]);

@@ -68,8 +68,33 @@ __attribute__((format(printf, 5, 6))) static void report(struct findings *findin
 
 /* ---- What is looked at ----------------------------------------------------------------------- */
 
+/* Why its events wait: the reason of the library, or what is done with them. */
+static void say_cause(const hf_subscription_info *info, int64_t now_us, struct buf *out)
+{
+    char words[OUT_WORDS_BYTES];
+    bool pending = info->pending > 0 || info->pending_more == 1;
+
+    if (info->not_moving) {
+        buf_printf(out, "%s", info->not_moving);
+    } else if (pending) {
+        buf_printf(out, "%s %s pending, and it moves",
+                   out_at_least(info->pending, info->pending_more == 1, words),
+                   info->pending == 1 && info->pending_more == 0 ? "event is" : "events are");
+    } else if (info->in_flight > 0) {
+        buf_printf(out, "%" PRId64 " event%s in flight", info->in_flight,
+                   info->in_flight == 1 ? " is" : "s are");
+    } else {
+        buf_printf(out, "%" PRId64 " wait for a retry", info->retrying + info->held);
+    }
+    if (!info->not_moving && !pending && info->in_flight > 0 && info->claimed_at_us >= 0) {
+        buf_printf(out, ", handed out %s (holdfast lease list %s says to whom)",
+                   out_ago(info->claimed_at_us, now_us, words), info->name);
+    }
+}
+
 static void check_wait(struct findings *findings, const hf_subscription_info *info)
 {
+    struct buf cause;
     char waited[OUT_WORDS_BYTES];
     char limit[OUT_WORDS_BYTES];
     int64_t now_us = findings->now_us;
@@ -77,10 +102,13 @@ static void check_wait(struct findings *findings, const hf_subscription_info *in
 
     if (wait_ms > findings->limits.max_wait_ms) {
         wait_ms -= wait_ms % 1000;
+        buf_init(&cause, SENTENCE_BYTES);
+        say_cause(info, now_us, &cause);
         report(findings, FINDING_CRITICAL, "wait", info->name,
-               "the oldest event has waited for %s, the limit is %s%s%s",
+               "the oldest event has waited for %s, the limit is %s; %s",
                out_duration(wait_ms, waited), out_duration(findings->limits.max_wait_ms, limit),
-               info->not_moving ? "; " : "", info->not_moving ? info->not_moving : "");
+               buf_terminate(&cause));
+        buf_release(&cause);
     } else if (wait_ms == -1 && info->pending_more == 1) {
         report(findings, FINDING_WARNING, "wait", info->name,
                "it is not known how long its events wait: none was found in the part of the log "
