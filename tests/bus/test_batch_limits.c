@@ -359,6 +359,33 @@ static void more_units_than_there_is_room_for_come_again_whole(void **state)
     crowd_comes_again_whole(scene);
 }
 
+/* The events bear the marks of their units, which mean nothing to handlers of one event. */
+static void handlers_of_one_event_get_those_of_failed_units_one_at_a_time_in_order(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    crowd_fail(scene, true);
+    scene_reopen(scene);
+    subscribe(scene->bus, "a", "*", recorder, NULL);
+    assert_ok(hf_resume(scene->bus, "a"));
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, "a");
+    assert_int_equal(recorder_count(recorder), CROWD_UNITS * CROWD_EVENTS);
+    assert_int_equal(recorder_overlaps(recorder), 0);
+    for (int i = 0; i < CROWD_UNITS; i++) {
+        int64_t last = 0;
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i);
+        for (size_t j = 0; j < CROWD_UNITS * CROWD_EVENTS; j++) {
+            struct seen seen = recorder_get(recorder, j);
+            bool its = strcmp(seen.key, key) == 0;
+            assert_true(!its || seen.position > last);
+            last = its ? seen.position : last;
+        }
+    }
+}
+
 /* By their time alone it cannot be seen where one of them ends. */
 static void units_that_are_due_at_the_very_same_time_come_again_whole(void **state)
 {
@@ -525,6 +552,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_poison_key_that_is_blocked_holds_back_only_itself),
     scene_test(a_poison_key_that_halts_loses_no_event_of_other_keys),
     scene_test(more_units_than_there_is_room_for_come_again_whole),
+    scene_test(handlers_of_one_event_get_those_of_failed_units_one_at_a_time_in_order),
     scene_test(units_that_are_due_at_the_very_same_time_come_again_whole),
     scene_test(fresh_events_do_not_wait_for_units_without_room),
 };

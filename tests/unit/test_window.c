@@ -15,7 +15,6 @@ static void scene_begin(struct scene *scene)
 {
     *scene = (struct scene){0};
     assert_int_equal(window_init(&scene->window, SLOTS, 2, true, 1), HF_OK);
-    scene->window.lingers = true;
     assert_true(window_fail_lane(&scene->window, FAILING, 0));
 }
 
@@ -156,10 +155,21 @@ static void no_event_passes_a_held_one_that_is_stored_at_once(void **state)
     struct scene scene;
     (void)state;
     scene_begin(&scene);
-    scene.window.lingers = false; /* units: held ones are stored at once */
+    scene.window.whole = true;
     hold_one(&scene);
     assert_int_equal(scene.window.log.count, 4);
     scene_end(&scene);
+}
+
+static void a_slot_has_the_mark_of_its_event_only_where_units_come_again_whole(void **state)
+{
+    struct window window = {.whole = true};
+    struct entry entry = {.unit = {.first = 7, .events = 3}};
+    (void)state;
+    assert_int_equal(window_mark(&window, &entry).first, 7);
+    assert_int_equal(window_mark(&window, &entry).events, 3);
+    window.whole = false;
+    assert_int_equal(window_mark(&window, &entry).events, 0);
 }
 
 static void held_events_that_have_let_many_pass_crowd_the_window(void **state)
@@ -202,6 +212,7 @@ int main(void)
         cmocka_unit_test(an_event_that_passed_is_remembered_until_the_checkpoint_is_above_it),
         cmocka_unit_test(no_event_passes_one_that_runs),
         cmocka_unit_test(no_event_passes_a_held_one_that_is_stored_at_once),
+        cmocka_unit_test(a_slot_has_the_mark_of_its_event_only_where_units_come_again_whole),
         cmocka_unit_test(held_events_that_have_let_many_pass_crowd_the_window),
         cmocka_unit_test(many_held_events_crowd_the_window),
     };

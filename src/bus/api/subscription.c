@@ -396,8 +396,7 @@ static hf_status wait_gone(hf_bus *bus, const struct definition *definition)
                : fail(HF_BUSY,
                       "subscription %" TEXT_PRI " had %s in this bus until now, and they "
                       "have not ended yet",
-                      TEXT_ARG(definition->name),
-                      subscription->runner->batched ? "batch handlers" : "handlers");
+                      TEXT_ARG(definition->name), handler_kind_name(subscription->handlers->kind));
 }
 
 /* Registers a handler with the subscription's entry. bus->mutex is held. */
@@ -405,8 +404,8 @@ static hf_status add_handler(hf_bus *bus, const struct definition *definition,
                              const struct handler *handler)
 {
     struct subscription *subscription = find(bus, definition->id);
-    bool batched = handler->run_batch != NULL;
-    if (subscription && subscription->runner->batched != batched) {
+    enum handler_kind kind = handler_kind(handler);
+    if (subscription && subscription->handlers->kind != kind) {
         hf_status status = wait_gone(bus, definition);
         if (status) {
             return status;
@@ -414,12 +413,11 @@ static hf_status add_handler(hf_bus *bus, const struct definition *definition,
         subscription = find(bus, definition->id);
     }
     struct handlers *old = subscription ? subscription->handlers : NULL;
-    if (subscription && subscription->runner->batched != batched) {
+    if (subscription && subscription->handlers->kind != kind) {
         return fail(HF_MISUSE,
                     "subscription %" TEXT_PRI " has %s in this bus already; it is "
                     "either handlers or batch handlers",
-                    TEXT_ARG(definition->name),
-                    subscription->runner->batched ? "batch handlers" : "handlers");
+                    TEXT_ARG(definition->name), handler_kind_name(subscription->handlers->kind));
     }
     struct handlers *handlers = handlers_with(old, handler);
     if (!handlers) {

@@ -85,8 +85,8 @@ static void take_probe(struct runner *runner, struct slot *slot)
 static void take_units(struct chunk *chunk, size_t most)
 {
     struct runner *runner = chunk->runner;
-    bool serial = runner->definition.options.concurrency == 1 || runner->batched;
-    const void *owner = serial ? chunk : NULL;
+    bool serial = runner->definition.options.concurrency == 1 || most == 1;
+    const void *owner = serial ? chunk : NULL; /* no other worker takes over from this chunk */
     while (chunk->count < most) {
         struct unit *unit = &chunk->units[chunk->count];
         if (!unit_take(runner, owner, &chunk->cargo, unit)) {

@@ -1,6 +1,6 @@
 /*
- * chunk.h - the short run of deliveries that a worker has taken, as units (unit.h): one event each,
- * or, for batch handlers, one unit. What is said of a delivery here holds for a unit.
+ * chunk.h - the short run of deliveries that a worker has taken, as units (unit.h). What this file
+ * says of a delivery holds for a unit.
  *
  * A worker runs the deliveries of its chunk one after another without a lock, and reports them
  * together; if one of them lasts, others report what is done before it and take over what has not

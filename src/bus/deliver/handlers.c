@@ -6,11 +6,12 @@
 #include "base/mem.h"
 #include "base/text/glob.h"
 
-static struct handlers *handlers_new(size_t count)
+static struct handlers *handlers_new(size_t count, enum handler_kind kind)
 {
     struct handlers *handlers = mem_calloc(1, sizeof *handlers + count * sizeof handlers->items[0]);
     if (handlers) {
         atomic_store(&handlers->references, 1);
+        handlers->kind = kind;
     }
     return handlers;
 }
@@ -28,15 +29,20 @@ static bool handlers_push(struct handlers *handlers, const struct handler *from)
     return true;
 }
 
-bool handlers_batched(const struct handlers *handlers)
+enum handler_kind handler_kind(const struct handler *handler)
 {
-    return handlers && handlers->count > 0 && handlers->items[0].run_batch;
+    return handler->run_batch ? HANDLERS_BATCH : HANDLERS_SINGLE;
+}
+
+const char *handler_kind_name(enum handler_kind kind)
+{
+    return kind == HANDLERS_BATCH ? "batch handlers" : "handlers";
 }
 
 struct handlers *handlers_with(const struct handlers *old, const struct handler *more)
 {
     size_t count = old ? old->count : 0;
-    struct handlers *handlers = handlers_new(count + 1);
+    struct handlers *handlers = handlers_new(count + 1, handler_kind(more));
     if (!handlers) {
         return NULL;
     }
@@ -55,7 +61,7 @@ struct handlers *handlers_without(const struct handlers *old, hf_handler_id id, 
 {
     *ret_found = false;
     size_t count = old ? old->count : 0;
-    struct handlers *handlers = handlers_new(count);
+    struct handlers *handlers = handlers_new(count, old ? old->kind : HANDLERS_SINGLE);
     for (size_t i = 0; handlers && i < count; i++) {
         if (old->items[i].id == id) {
             *ret_found = true;

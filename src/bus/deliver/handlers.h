@@ -22,14 +22,23 @@ struct handler {
     void *ctx;
 };
 
+/* Which functions handlers are, as they were registered. A subscription has those of one kind in a
+ * process. */
+enum handler_kind {
+    HANDLERS_SINGLE, /* for one event */
+    HANDLERS_BATCH,  /* for a unit of several events */
+};
+
 struct handlers {
     atomic_int references;
+    enum handler_kind kind; /* of all of them, and of those that an empty list had */
     size_t count;
     struct handler items[]; /* in the order of registration */
 };
 
-/* Are these batch handlers? A list is of one kind; an empty one is of none. */
-bool handlers_batched(const struct handlers *handlers);
+enum handler_kind handler_kind(const struct handler *handler);
+/* The kind in words, in the plural. */
+const char *handler_kind_name(enum handler_kind kind);
 
 /* A copy of `old` (NULL: empty) with one more; NULL without memory. */
 struct handlers *handlers_with(const struct handlers *old, const struct handler *more);

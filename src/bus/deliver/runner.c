@@ -30,13 +30,14 @@ struct sizes {
     size_t flush;
 };
 
-/* For batch handlers all that has ended is settled at once, so that no unit is torn apart, and
- * there is room for two units that come again. */
-static struct sizes sizes_for(const hf_subscription_options *options, bool batched)
+/* Where units come again whole all that has ended is settled at once, so that none is torn apart,
+ * and there is room for two units that come again. */
+static struct sizes sizes_for(const hf_subscription_options *options,
+                              const struct unit_limits *limits)
 {
     struct sizes sizes = {options->inflight_max, options->batch, RUNNER_FLUSH_MAX};
-    if (batched) {
-        int32_t unit = unit_events_max(options);
+    if (limits->whole) {
+        int32_t unit = limits->events_max;
         sizes.log = sizes.log < unit + 1 ? unit + 1 : sizes.log; /* one more shows what is cut */
         sizes.log = sizes.log < 2 * UNIT_EVENTS_MAX ? sizes.log : 2 * UNIT_EVENTS_MAX;
         sizes.retries = 2 * unit;
@@ -66,7 +67,8 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->definition.options = definition->options;
     runner->name = mem_dup(definition->name.bytes, definition->name.length);
     hf_status status = runner->name ? HF_OK : fail(HF_NOMEM, "out of memory for a runner");
-    struct sizes sizes = sizes_for(&definition->options, handlers_batched(handlers));
+    runner->limits = unit_limits(&definition->options, handlers->kind);
+    struct sizes sizes = sizes_for(&definition->options, &runner->limits);
     if (!status) {
         status = window_init(&runner->window, sizes.log, sizes.retries, ordered,
                              definition->options.partitions);
@@ -97,8 +99,7 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     runner->meter = meters_of(&bus->meters, runner->name);
     bus_reference(bus);
     runner->handlers = handlers;
-    runner->batched = handlers_batched(handlers);
-    runner->window.lingers = ordered && !runner->batched;
+    runner->window.whole = runner->limits.whole;
     *ret_runner = runner;
     return HF_OK;
 }
@@ -385,6 +386,7 @@ static void adopt(struct runner *runner, struct definition *fresh, int64_t mono_
     adopt_breaker(runner, fresh);
     struct definition old = runner->definition;
     runner->definition = *fresh;
+    runner->limits = unit_limits(&fresh->options, runner->handlers->kind);
     /* In one go: a worker that comes for more between the two would find neither reason. */
     if (runner->definition.paused_at_us >= 0) {
         runner_raise(runner, BAR_HELD_BACK);

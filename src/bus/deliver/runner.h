@@ -119,9 +119,7 @@ struct runner {
                                       too many have, because a unit was larger */
     int64_t rate_until_us;         /* monotonic; then what is left is none any more */
     int64_t handler_us;            /* how long a handler takes, smoothed */
-    bool batched;            /* for batch handlers. What is held behind a failing unit then waits
-                              as retries, which are not due before the unit is over: held ones
-                              would follow one at a time, and not as units */
+    struct unit_limits limits;     /* of its units */
     struct unit_mark torn;   /* ordered: a unit that is due and in hand in part; the rest of it is
                                still to be read. events 0: none */
     int64_t members_version; /* ordered: the subscription's version of the members, as last seen */

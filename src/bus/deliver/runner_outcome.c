@@ -45,7 +45,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
     uint64_t random = batch ? hash_mix((uint64_t)slot->mark.first) : random_u64();
     switch (slot->ending) {
     case ENDED_HELD:
-        outcome.kind = runner->batched ? OUTCOME_RETRY : OUTCOME_HELD;
+        outcome.kind = runner->limits.whole ? OUTCOME_RETRY : OUTCOME_HELD;
         outcome.attempts = slot->entry->attempts;
         outcome.uncounted = slot->entry->uncounted;
         outcome.attempts_json = slot->entry->attempts_json;

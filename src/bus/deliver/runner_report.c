@@ -55,7 +55,7 @@ uint32_t runner_bars(const struct runner *runner)
 bool runner_is_urgent(const struct runner *runner)
 {
     const struct window *window = &runner->window;
-    return window->ended > (window->lingers ? window->held : 0);
+    return window->ended > (window->whole ? 0 : window->held);
 }
 
 int64_t runner_rate_left(const struct runner *runner)
@@ -127,8 +127,7 @@ void runner_signal_work(struct runner *runner)
 static size_t chunk_wanted(const struct runner *runner)
 {
     const hf_subscription_options *options = &runner->definition.options;
-    if (runner->batched || runner_breaks(runner) || runner->singly > 0 ||
-        options->checkpoint_events == 1) {
+    if (runner_breaks(runner) || runner->singly > 0 || options->checkpoint_events == 1) {
         return 1;
     }
     if (options->concurrency == 1) {
@@ -146,6 +145,7 @@ size_t runner_chunk_size(struct runner *runner)
         return 0;
     }
     size_t wanted = chunk_wanted(runner);
+    wanted = wanted < runner->limits.per_chunk ? wanted : runner->limits.per_chunk;
     int64_t left = runner_rate_left(runner);
     return left < (int64_t)wanted ? (size_t)left : wanted;
 }

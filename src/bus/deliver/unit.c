@@ -2,8 +2,9 @@
  * unit.c - putting units together, and what becomes of their events. See unit.h.
  *
  * What goes into a unit
- *   The first event is what the window hands out next. For batch handlers there are others: those
- *   behind it in the same queue that may run now and belong to it:
+ *   The first event is what the window hands out next. Until the unit is complete (is_complete;
+ *   for handlers of one event it is already), others are added: those behind it in the same queue
+ *   that may run now and belong to it:
  *     - a unit that has failed: those with its mark, and no others;
  *     - batch_by key: those of the same (tenant, key);
  *     - batch_by none: all, of the same partition, or (shared) of the same lease.
@@ -40,16 +41,27 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/time/clock.h"
+#include "bus/deliver/chunk.h"
 #include "bus/deliver/runner.h"
 
 #define CARGO_CAPACITY_FIRST 128 /* more than the units of a chunk */
 #define UNIT_REST_US 100000      /* before what was not the event's fault is tried again */
 
-int32_t unit_events_max(const hf_subscription_options *options)
+struct unit_limits unit_limits(const hf_subscription_options *options, enum handler_kind kind)
 {
+    if (kind == HANDLERS_SINGLE) {
+        return (struct unit_limits){.events = 1, .events_max = 1, .per_chunk = CHUNK_MAX};
+    }
     bool extended = options->batch_by == HF_BATCH_KEY && options->mode == HF_MODE_ORDERED;
-    int64_t most = (int64_t)options->batch + (extended ? options->batch_extend_max : 0);
-    return most < UNIT_EVENTS_MAX ? (int32_t)most : UNIT_EVENTS_MAX;
+    int64_t events = options->batch;
+    int64_t most = events + (extended ? options->batch_extend_max : 0);
+    return (struct unit_limits){
+        .events = events < UNIT_EVENTS_MAX ? (int32_t)events : UNIT_EVENTS_MAX,
+        .events_max = most < UNIT_EVENTS_MAX ? (int32_t)most : UNIT_EVENTS_MAX,
+        .per_chunk = 1,
+        .by_key = options->batch_by == HF_BATCH_KEY,
+        .whole = true,
+    };
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -165,7 +177,7 @@ static bool belongs(const struct runner *runner, const struct slot *first, const
     if (slot_is(first, TRAIT_SPLITTING) || first->mark.events > 1 || slot->mark.events > 1) {
         return slot->mark.events == first->mark.events && slot->mark.first == first->mark.first;
     }
-    return runner->definition.options.batch_by == HF_BATCH_NONE || same_key(first, slot);
+    return !runner->limits.by_key || same_key(first, slot);
 }
 
 /* May the unit, which is not one that failed, have one more? *ret_capped: not even to keep a run
@@ -173,16 +185,30 @@ static bool belongs(const struct runner *runner, const struct slot *first, const
 static bool has_room(const struct runner *runner, const struct unit *unit, const struct slot *slot,
                      bool *ret_capped)
 {
-    const hf_subscription_options *options = &runner->definition.options;
-    if (unit->count < (size_t)options->batch && unit->count < UNIT_EVENTS_MAX) {
+    const struct unit_limits *limits = &runner->limits;
+    if (unit->count < (size_t)limits->events) {
         return true;
     }
     const struct slot *last = unit->slots[unit->count - 1];
-    if (options->batch_by != HF_BATCH_KEY || last->next != slot || !slot_is(slot, TRAIT_FROM_LOG)) {
+    if (!limits->by_key || last->next != slot || !slot_is(slot, TRAIT_FROM_LOG)) {
         return false;
     }
-    *ret_capped = unit->count >= (size_t)unit_events_max(options);
+    *ret_capped = unit->count >= (size_t)limits->events_max;
     return !*ret_capped;
+}
+
+/* Can nothing be added to the unit, whatever is in hand? Of a run that is as long as it may be it
+ * is still to be seen whether it is cut. */
+static bool is_complete(const struct runner *runner, const struct unit *unit)
+{
+    const struct slot *first = unit->slots[0];
+    if (slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_PRERECORD)) {
+        return true;
+    }
+    if (first->mark.events > 1) {
+        return unit->count >= (size_t)first->mark.events;
+    }
+    return !runner->limits.by_key && unit->count >= (size_t)runner->limits.events;
 }
 
 /* Adds what belongs to the first. True: it reaches the end of what is in hand. */
@@ -193,7 +219,7 @@ static bool gather(struct runner *runner, const void *owner, struct cargo *cargo
     struct slot *first = unit->slots[0];
     bool strict = runner->definition.options.order == HF_ORDER_STRICT;
     bool at_end = true;
-    for (struct slot *slot = first->next; slot; slot = slot->next) {
+    for (struct slot *slot = first->next; slot && !is_complete(runner, unit); slot = slot->next) {
         at_end = false;
         if (slot->state != SLOT_READY) {
             continue;
@@ -260,12 +286,11 @@ static bool is_log_room(const struct window *window)
 /* Would the rest of a run, which may not have been read yet, come if the unit waited? */
 static bool waits_for_log(const struct runner *runner, const struct unit *unit)
 {
-    const struct window *window = &runner->window;
-    const hf_subscription_options *options = &runner->definition.options;
-    return slot_is(unit->slots[0], TRAIT_FROM_LOG) && options->batch_by == HF_BATCH_KEY &&
+    const struct unit_limits *limits = &runner->limits;
+    return slot_is(unit->slots[0], TRAIT_FROM_LOG) && limits->by_key &&
            runner_needs(runner, NEED_LOG_REST) &&
-           unit->count <= (size_t)unit_events_max(options) && /* then: is it cut? */
-           is_log_room(window);
+           unit->count <= (size_t)limits->events_max && /* then: is it cut? */
+           is_log_room(&runner->window);
 }
 
 static bool should_wait(const struct runner *runner, const struct unit *unit, bool at_end)
@@ -313,7 +338,7 @@ static enum taken take_with(struct runner *runner, const void *owner, struct slo
         window_untake(window, first);
         return TAKEN_NOTHING;
     }
-    if (!runner->batched || slot_is(first, TRAIT_ALONE) || slot_is(first, TRAIT_PRERECORD)) {
+    if (is_complete(runner, unit)) {
         return TAKEN_UNIT;
     }
     bool capped = false;

@@ -2,10 +2,11 @@
  * unit.h - what handlers get in one call: one event, or for batch handlers several.
  *
  * A unit has one call, one verdict and, if it is transactional, is settled in one transaction. A
- * worker's chunk is a run of them (chunk.h): of an event each, or, for batch handlers, of one unit
- * with several. It is put together from what is READY in the window when a worker takes it; when
- * one of several events has failed they carry its mark (cause.h), by which they are known again and
- * come again as the same unit, also after a restart.
+ * worker's chunk is a run of them (chunk.h). What units of a subscription are like is said by their
+ * limits, and by nothing else: a handler of one event has units of one. A unit is put together from
+ * what is READY in the window when a worker takes it; when one of several events has failed they
+ * carry its mark (cause.h), by which they are known again and come again as the same unit, also
+ * after a restart.
  *
  *     take ----> run ----> acknowledged: all its events are settled
  *      ^                   failed: all of them wait, with the mark
@@ -15,6 +16,7 @@
 #ifndef HF_BUS_DELIVER_UNIT_H
 #define HF_BUS_DELIVER_UNIT_H
 
+#include "bus/deliver/handlers.h"
 #include "bus/deliver/window.h"
 
 struct runner;
@@ -22,6 +24,18 @@ struct chunk_result;
 
 #define UNIT_EXCUSES_MAX 100 /* HF_RETRY_UNCOUNTED answers of a part that is alone */
 #define UNIT_EVENTS_MAX 2500 /* so that all that is in hand can be settled in one change */
+
+/* What the units of a subscription in this process are like: from its options and the kind of its
+ * handlers. */
+struct unit_limits {
+    int32_t events;     /* a unit has at most so many events ... */
+    int32_t events_max; /* ... or so many, to keep a run of one key together */
+    size_t per_chunk;   /* a worker takes at most so many units at once */
+    bool by_key;        /* a unit is a run of consecutive events of one key */
+    bool whole;         /* units come again whole: the events of one that failed carry its mark, and
+                           what is held behind it is stored at once, as retries, which are not due
+                           before the unit is over; held ones would follow one at a time */
+};
 
 struct unit {
     struct slot **slots;       /* in the order of positions; as all arrays here, in the cargo */
@@ -52,9 +66,7 @@ struct cargo {
 
 void cargo_release(struct cargo *cargo);
 
-/* How many events the window has to have room for, so that units fit: `batch` and what it may be
- * extended by. */
-int32_t unit_events_max(const hf_subscription_options *options);
+struct unit_limits unit_limits(const hf_subscription_options *options, enum handler_kind kind);
 
 /* Takes the next unit. False: there is none that may run now. The mutex is held. */
 bool unit_take(struct runner *runner, const void *owner, struct cargo *cargo, struct unit *unit);

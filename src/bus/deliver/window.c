@@ -229,6 +229,11 @@ bool window_crowded(const struct window *window)
     return window->passed >= capacity || window->held > capacity / 4 || window_heavy(window);
 }
 
+struct unit_mark window_mark(const struct window *window, const struct entry *entry)
+{
+    return window->whole ? entry->unit : (struct unit_mark){0};
+}
+
 struct slot *window_put(struct window *window, struct queue *queue, struct event_batch *event_batch,
                         const struct entry *entry)
 {
@@ -237,7 +242,7 @@ struct slot *window_put(struct window *window, struct queue *queue, struct event
     slot->entry = entry;
     slot_set(slot, TRAIT_WAITED, entry->waited);
     slot_set(slot, TRAIT_ALONE, entry->cause == CAUSE_DIED);
-    slot->mark = entry->unit;
+    slot->mark = window_mark(window, entry);
     slot->deliveries = entry->handed < 0 ? -1 : entry->handed + 1;
     slot->lane = entry->lane;
     slot->partition = hash_slice(entry->hash, window->partitions);
@@ -531,7 +536,7 @@ static void reap_log(struct window *window, struct batch_pool *batch_pool)
         if (slot->state == SLOT_SETTLED) {
             note_reaped(window, slot);
             slot_release(window, slot, batch_pool);
-        } else if (held && window->lingers) {
+        } else if (held && !window->whole) {
             if (!slot_is(slot, TRAIT_ASIDE)) {
                 set_aside(window, slot, batch_pool);
             }

@@ -139,7 +139,8 @@ struct window {
     struct set64 running;  /* lane -> how many of it are RUNNING */
     struct set64 owners;   /* lane -> who runs them */
     bool lanes;            /* ordered: lanes count */
-    bool lingers;          /* held ones may wait for each other before they are stored */
+    bool whole;            /* of units, see unit_limits: slots have the marks of their events. Else
+                              held ones may wait for each other before they are stored */
     bool lanes_full;       /* more lanes fail than can be known: the log is not read */
     int64_t bytes;         /* of the events in hand */
     int64_t ready;
@@ -195,6 +196,8 @@ size_t queue_ready(const struct queue *queue);
  * many. Not of those that are over: they may be due again. */
 size_t window_list_retries(const struct window *window, int64_t *positions);
 
+/* The unit that the event comes again with; none where units do not come again whole. */
+struct unit_mark window_mark(const struct window *window, const struct entry *entry);
 /* A new READY slot; the queue must have room. The event_batch gets one more reference. */
 struct slot *window_put(struct window *window, struct queue *queue, struct event_batch *event_batch,
                         const struct entry *entry);

@@ -408,7 +408,7 @@ static hf_status count_units(const struct runner *runner, const struct batch *ba
         }
     }
     for (size_t i = 0; i < batch->count && !status; i++) {
-        struct unit_mark mark = batch->entries[i].unit;
+        struct unit_mark mark = window_mark(&runner->window, &batch->entries[i]);
         if (mark.events > 1) {
             status = set64_add(counts, (uint64_t)mark.first, 1);
         }
@@ -485,7 +485,7 @@ static bool put_due(struct runner *runner, struct event_batch *event_batch, bool
     struct ordered *ordered = runner->ordered;
     struct window *window = &runner->window;
     bool passed = set64_count(&ordered->passed) > 0;
-    if (runner->batched && (cut || passed)) {
+    if (cut || passed) {
         bool waits = put_whole(runner, event_batch, cut);
         passed |= set64_count(&ordered->passed) > 0;
         if (waits) {

@@ -242,7 +242,7 @@ bool ordered_is_answered(hf_status status)
 static bool is_pressing(const struct runner *runner, const struct part *part, bool move)
 {
     const struct window_share *share = &runner->window.shares[part->number];
-    int32_t lingering = move && runner->window.lingers ? share->held : 0;
+    int32_t lingering = move && !runner->window.whole ? share->held : 0;
     return share->ended > lingering && part->state != PART_LOST;
 }
 
@@ -367,7 +367,7 @@ static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
 {
     struct ordered *ordered = runner->ordered;
     const struct window *window = &runner->window;
-    if (window->held == 0 || !window->lingers) {
+    if (window->held == 0 || window->whole) {
         ordered->held_us = 0;
         return false;
     }
