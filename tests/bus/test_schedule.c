@@ -714,8 +714,8 @@ static void a_schedule_made_right_after_a_look_at_them_is_on_time(void **state)
         assert_true(mono_us() < until_us);
         publish(scene->bus, "x", NULL, "1");
         published++;
-        /* On SQLite any event is news of timers, so that it is the look without news, a second after
-         * the last event, that finds none: the wait is longer than that second. */
+        /* On SQLite any event is news of timers, so the look that finds no news comes a second
+         * after the last event: the wait is longer than that second. */
     } while (!point_wait_blocked("after_timers_look", 4000));
     assert_ok(hf_schedule_put(scene->bus, &schedule, NULL));
     usleep(200000); /* its news has come, most likely: else the claim holds anyway */

@@ -109,8 +109,9 @@ hf sub list
 has "sub list says that all is in flight, and not that it is up to date" out \
     '^handed +shared +in flight +[0-9]+ +0 '
 hf sub show handed
+ago='(.* ago|just now)'
 has "sub show says what is in flight and for how long, and not that it is up to date" out \
-    '^In flight: 2 events, handed out (.* ago|just now); the oldest entered the log (.* ago|just now)\.$'
+    "^In flight: 2 events, handed out $ago; the oldest entered the log $ago\.$"
 hf top --count 1
 has "top says that all is in flight" out '^handed .*in flight'
 waits() { hf check handed --max-wait 1ms; [ "$rc" -eq 2 ]; }

@@ -192,7 +192,8 @@ static int run_check(struct cli *cli)
     return code;
 }
 
-/* The command line cannot be followed. Metrics could not say of what they are: they are left out. */
+/* Answers that the command line cannot be followed. No metrics are printed: they could not name the
+ * database that they are of. */
 static int mistaken(const char *message, char **words)
 {
     static struct findings findings;

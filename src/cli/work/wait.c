@@ -11,7 +11,7 @@
  *     no subscription is left to work for, because each of them is
  *         removed                         3
  *         settled or paused (only         7 if this process made a dead letter, else
- *           --until-empty)                5 if one is paused: what is left stays until it is resumed
+ *           --until-empty)                5 if one is paused: its events wait until it is resumed
  *
  * The first line of these that fits decides. Whatever the status is, everything that was found is
  * said: dead letters also beside a pause, and when the time is over.
