@@ -16,10 +16,10 @@
 #include "base/log.h"
 #include "base/set64.h"
 #include "base/text/text.h"
-#include "bus/deliver/dispatchers.h"
-#include "bus/deliver/exclusive.h"
 #include "bus/deliver/ordered/assign.h"
-#include "bus/deliver/timekeeper.h"
+#include "bus/deliver/turn/dispatchers.h"
+#include "bus/deliver/turn/timekeeper.h"
+#include "bus/deliver/window/exclusive.h"
 #include "bus/meters.h"
 #include "store/store.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/text/text.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 
 #include <string.h>
 

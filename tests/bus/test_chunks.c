@@ -5,8 +5,8 @@
 #include "support_scene.h"
 
 #include "base/point.h"
-#include "bus/deliver/chunk.h"
-#include "bus/deliver/window.h"
+#include "bus/deliver/window/window.h"
+#include "bus/deliver/work/chunk.h"
 
 #define EVENTS 40
 

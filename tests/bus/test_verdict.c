@@ -5,7 +5,7 @@
 
 #include "base/text/json_check.h"
 #include "base/text/json_read.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 #include "bus/options.h"
 #include "store/story.h"
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/point.h"
 #include "base/time/clock.h"
-#include "bus/deliver/dispatchers.h"
+#include "bus/deliver/turn/dispatchers.h"
 
 #include <stdbool.h>
 #include <unistd.h>

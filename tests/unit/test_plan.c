@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "bus/deliver/plan.h"
+#include "bus/deliver/turn/plan.h"
 
 #include <stdbool.h>
 

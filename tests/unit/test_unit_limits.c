@@ -1,5 +1,5 @@
 /* Unit tests of bus/unit: the limits of units, from the options and the kind of the handlers. */
-#include "bus/deliver/chunk.h"
+#include "bus/deliver/work/chunk.h"
 #include "unit.h"
 
 static hf_subscription_options options_of(hf_mode mode, hf_batch_by by, int32_t batch,

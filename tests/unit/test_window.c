@@ -1,6 +1,6 @@
 /* Unit tests of bus/window: who leaves the log, and what is kept of them. */
 #include "base/hash.h"
-#include "bus/deliver/window.h"
+#include "bus/deliver/window/window.h"
 #include "unit.h"
 
 #define SLOTS 8

@@ -38,7 +38,7 @@
 #include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/api/publish.h"
-#include "bus/deliver/attempt.h"
+#include "bus/deliver/work/attempt.h"
 #include "bus/intake.h"
 
 #define SHARE_EVENTS_MAX 1000   /* events in one append */

@@ -16,7 +16,7 @@
 
 #include "base/err.h"
 #include "bus/api/publish.h"
-#include "bus/deliver/attempt.h"
+#include "bus/deliver/work/attempt.h"
 
 /* The engine's name in the store, what its connections are called, and where a handler finds its
  * own. */

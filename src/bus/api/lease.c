@@ -26,7 +26,7 @@
 #include "base/uuid.h"
 #include "bus/api/claimed.h"
 #include "bus/api/definition_cache.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 
 /* ---- The text -------------------------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "bus/deliver/attempt.h"
+#include "bus/deliver/work/attempt.h"
 #include "bus/intake.h"
 #include "store/timers.h"
 

@@ -25,7 +25,7 @@
 #include "bus/api/claimed.h"
 #include "bus/api/definition_cache.h"
 #include "bus/api/lease.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 #include "bus/timers/bring.h"
 #include "bus/watch.h"
 #include "store/membership.h"

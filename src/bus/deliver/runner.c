@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 #include "bus/options.h"
 #include "bus/watch.h"
 

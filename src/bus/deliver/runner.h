@@ -14,9 +14,9 @@
 #define HF_BUS_DELIVER_RUNNER_H
 
 #include "base/breaker.h"
-#include "bus/deliver/dispatchers.h"
-#include "bus/deliver/plan.h"
-#include "bus/deliver/worker.h"
+#include "bus/deliver/turn/dispatchers.h"
+#include "bus/deliver/turn/plan.h"
+#include "bus/deliver/work/worker.h"
 #include "bus/subscription.h"
 
 struct ordered;

@@ -8,7 +8,7 @@
 #include "base/time/clock.h"
 #include "base/uuid.h"
 #include "bus/deliver/runner.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 #include "store/filter.h"
 
 #define UNIT_SPREAD_US 1000

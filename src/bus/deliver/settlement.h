@@ -12,7 +12,7 @@
 #ifndef HF_BUS_DELIVER_SETTLEMENT_H
 #define HF_BUS_DELIVER_SETTLEMENT_H
 
-#include "bus/deliver/window.h"
+#include "bus/deliver/window/window.h"
 
 struct runner;
 

@@ -29,7 +29,7 @@
 #include "base/uuid.h"
 #include "bus/deliver/runner.h"
 #include "bus/deliver/settlement.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 #include "bus/options.h"
 #include "bus/watch.h"
 

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include "bus/deliver/dispatchers.h"
+#include "bus/deliver/turn/dispatchers.h"
 #include "store/store.h"
 
 #define TAIL_FOLLOWERS_MIN 4   /* fewer read alone: the store then sends only what they want */

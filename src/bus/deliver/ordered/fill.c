@@ -30,7 +30,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 
 /* Gives an event of the log a row of its own: it is a retry from now on, and what is recorded of
  * its attempts finds it there. */

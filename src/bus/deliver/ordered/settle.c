@@ -40,7 +40,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/point.h"
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 #include "bus/watch.h"
 
 #define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: after so long */

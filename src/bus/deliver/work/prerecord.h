@@ -9,8 +9,8 @@
  * The record that would be the last one is made only while nothing else runs in the process
  * (exclusive.h), so that an event does not die for what another one did.
  */
-#ifndef HF_BUS_DELIVER_PRERECORD_H
-#define HF_BUS_DELIVER_PRERECORD_H
+#ifndef HF_BUS_DELIVER_WORK_PRERECORD_H
+#define HF_BUS_DELIVER_WORK_PRERECORD_H
 
 #include "bus/bus.h"
 

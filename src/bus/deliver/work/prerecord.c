@@ -4,7 +4,7 @@
  * A record whose answer was lost may stand or not. The delivery is then not run, and the next try
  * writes the same record again: it carries the number of the attempt, not a step.
  */
-#include "bus/deliver/prerecord.h"
+#include "bus/deliver/work/prerecord.h"
 
 #include "base/point.h"
 #include "base/time/clock.h"

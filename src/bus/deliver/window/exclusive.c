@@ -1,7 +1,7 @@
 /*
  * exclusive.c - see exclusive.h.
  */
-#include "bus/deliver/exclusive.h"
+#include "bus/deliver/window/exclusive.h"
 
 #include "base/thread.h"
 

@@ -7,8 +7,8 @@
  * that it does not come again. So they are added one behind the other, looked through now and then
  * for those that the checkpoint has reached meanwhile, and never searched.
  */
-#ifndef HF_BUS_DELIVER_DONE_AHEAD_H
-#define HF_BUS_DELIVER_DONE_AHEAD_H
+#ifndef HF_BUS_DELIVER_WINDOW_DONE_AHEAD_H
+#define HF_BUS_DELIVER_WINDOW_DONE_AHEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,11 +13,11 @@
  *      |                   failed for the last time: all of them die, or, with on_batch_failure
  *      +------------------ split, its halves are units of their own, with one attempt each
  */
-#ifndef HF_BUS_DELIVER_UNIT_H
-#define HF_BUS_DELIVER_UNIT_H
+#ifndef HF_BUS_DELIVER_WORK_UNIT_H
+#define HF_BUS_DELIVER_WORK_UNIT_H
 
-#include "bus/deliver/handlers.h"
-#include "bus/deliver/window.h"
+#include "bus/deliver/window/window.h"
+#include "bus/deliver/work/handlers.h"
 
 struct runner;
 struct chunk_result;

@@ -51,7 +51,7 @@
  * When the present handler began (started_us) is a word of its own. It is set and cleared within
  * one turn, so what is read between two equal looks at the turn belongs to it (chunk_look).
  */
-#include "bus/deliver/chunk.h"
+#include "bus/deliver/work/chunk.h"
 
 #include "base/mem.h"
 #include "base/time/clock.h"

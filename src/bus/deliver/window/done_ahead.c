@@ -1,5 +1,5 @@
 /* done_ahead.c - a list that grows by doubling and is sifted in place. See done_ahead.h. */
-#include "bus/deliver/done_ahead.h"
+#include "bus/deliver/window/done_ahead.h"
 
 #include "base/mem.h"
 

@@ -8,7 +8,7 @@
  * from the one to the other from wherever it is, in constant time, and workers keep their pointers
  * to the others. `look` lets the taker of the next one skip those that have begun.
  */
-#include "bus/deliver/window.h"
+#include "bus/deliver/window/window.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /*
  * attempt.h - one run of the handlers for one event, and what the running thread is doing.
  */
-#ifndef HF_BUS_DELIVER_ATTEMPT_H
-#define HF_BUS_DELIVER_ATTEMPT_H
+#ifndef HF_BUS_DELIVER_WORK_ATTEMPT_H
+#define HF_BUS_DELIVER_WORK_ATTEMPT_H
 
 #include "bus/bus.h"
-#include "bus/deliver/handlers.h"
+#include "bus/deliver/work/handlers.h"
 
 /* One attempt as the handler sees it; public as the opaque hf_delivery. */
 struct hf_delivery {

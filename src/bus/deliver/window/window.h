@@ -24,12 +24,12 @@
  *
  * All of this is guarded by the runner's mutex.
  */
-#ifndef HF_BUS_DELIVER_WINDOW_H
-#define HF_BUS_DELIVER_WINDOW_H
+#ifndef HF_BUS_DELIVER_WINDOW_WINDOW_H
+#define HF_BUS_DELIVER_WINDOW_WINDOW_H
 
 #include "base/set64.h"
-#include "bus/deliver/done_ahead.h"
-#include "bus/deliver/event_batch.h"
+#include "bus/deliver/window/done_ahead.h"
+#include "bus/deliver/window/event_batch.h"
 #include "store/cause.h"
 
 struct lease; /* shared.c */

@@ -10,8 +10,8 @@
  * must not hold up everything. For a handler that is given up (past its timeout) the thread that
  * gives it up leaves.
  */
-#ifndef HF_BUS_DELIVER_EXCLUSIVE_H
-#define HF_BUS_DELIVER_EXCLUSIVE_H
+#ifndef HF_BUS_DELIVER_WINDOW_EXCLUSIVE_H
+#define HF_BUS_DELIVER_WINDOW_EXCLUSIVE_H
 
 #include <holdfast.h>
 #include <pthread.h>

@@ -59,8 +59,8 @@
  *
  * Nothing here blocks, and waiting is an answer: a thread serves many subscriptions.
  */
-#ifndef HF_BUS_DELIVER_PLAN_H
-#define HF_BUS_DELIVER_PLAN_H
+#ifndef HF_BUS_DELIVER_TURN_PLAN_H
+#define HF_BUS_DELIVER_TURN_PLAN_H
 
 #include <stdint.h>
 

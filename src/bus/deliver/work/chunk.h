@@ -9,12 +9,12 @@
  * nothing to do lowers its limit. The thread that changes the word first decides: a late answer can
  * never overwrite a timeout, and no delivery is run by two workers: chunk.c tells why.
  */
-#ifndef HF_BUS_DELIVER_CHUNK_H
-#define HF_BUS_DELIVER_CHUNK_H
+#ifndef HF_BUS_DELIVER_WORK_CHUNK_H
+#define HF_BUS_DELIVER_WORK_CHUNK_H
 
 #include <stdatomic.h>
 
-#include "bus/deliver/unit.h"
+#include "bus/deliver/work/unit.h"
 
 struct runner;
 

@@ -6,7 +6,7 @@
  * from that stops the plan too: a failure of the store sets refresh_us or store_us, a definition
  * that has changed NEED_DEFINITION. So every turn ends.
  */
-#include "bus/deliver/plan.h"
+#include "bus/deliver/turn/plan.h"
 
 #include <stdbool.h>
 

@@ -24,7 +24,7 @@
  *   outside (HF_BUSY: a deadlock, a lock ...; a connection that went away)       it does not count
  *   another process has the work now (HF_STALE)                                  dropped
  */
-#include "bus/deliver/worker.h"
+#include "bus/deliver/work/worker.h"
 
 #include <stdio.h>
 
@@ -33,8 +33,8 @@
 #include "base/point.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
-#include "bus/deliver/prerecord.h"
 #include "bus/deliver/runner.h"
+#include "bus/deliver/work/prerecord.h"
 
 #define WORKER_IDLE_MS 1000 /* without work: then the thread ends */
 #define NOTES_SHOWN_MAX 100 /* events of a unit that are noted only to be shown */

@@ -1,8 +1,8 @@
 /*
  * verdict.h - what a handler's answer means for the delivery: pure policy, no store, no threads.
  */
-#ifndef HF_BUS_DELIVER_VERDICT_H
-#define HF_BUS_DELIVER_VERDICT_H
+#ifndef HF_BUS_DELIVER_WORK_VERDICT_H
+#define HF_BUS_DELIVER_WORK_VERDICT_H
 
 #include <holdfast.h>
 

@@ -27,7 +27,7 @@
  */
 #include <stdio.h>
 
-#include "bus/deliver/verdict.h"
+#include "bus/deliver/work/verdict.h"
 
 #include "base/err.h"
 #include "base/text/json_read.h"

@@ -4,7 +4,7 @@
  * The thread remembers what it is running, so that a publish from inside a transactional handler
  * finds its transaction, and a call that would wait for the handler itself is refused.
  */
-#include "bus/deliver/attempt.h"
+#include "bus/deliver/work/attempt.h"
 
 #include <stdarg.h>
 #include <stdio.h>

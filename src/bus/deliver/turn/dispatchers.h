@@ -21,8 +21,8 @@
  *
  * dispatchers.c tells when threads are started and when they end.
  */
-#ifndef HF_BUS_DELIVER_DISPATCHERS_H
-#define HF_BUS_DELIVER_DISPATCHERS_H
+#ifndef HF_BUS_DELIVER_TURN_DISPATCHERS_H
+#define HF_BUS_DELIVER_TURN_DISPATCHERS_H
 
 #include <stdatomic.h>
 #include <stddef.h>

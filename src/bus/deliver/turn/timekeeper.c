@@ -23,7 +23,7 @@
  * So a runner that a stop has left behind, because the store does not answer it, keeps its time
  * limits.
  */
-#include "bus/deliver/timekeeper.h"
+#include "bus/deliver/turn/timekeeper.h"
 
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"

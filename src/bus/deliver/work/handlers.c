@@ -1,7 +1,7 @@
 /*
  * handlers.c - counted lists of handlers. See handlers.h.
  */
-#include "bus/deliver/handlers.h"
+#include "bus/deliver/work/handlers.h"
 
 #include "base/mem.h"
 #include "base/text/glob.h"

@@ -6,11 +6,11 @@
  * A C thread cannot be killed: a worker whose turn was taken away is stuck. It belongs to no runner
  * any more, keeps alive what its handler may still look at, and ends when the handler returns.
  */
-#ifndef HF_BUS_DELIVER_WORKER_H
-#define HF_BUS_DELIVER_WORKER_H
+#ifndef HF_BUS_DELIVER_WORK_WORKER_H
+#define HF_BUS_DELIVER_WORK_WORKER_H
 
-#include "bus/deliver/attempt.h"
-#include "bus/deliver/chunk.h"
+#include "bus/deliver/work/attempt.h"
+#include "bus/deliver/work/chunk.h"
 
 struct runner;
 

@@ -5,8 +5,8 @@
  * began with. So handlers run without a lock, and removal can wait until no worker uses the old
  * list.
  */
-#ifndef HF_BUS_DELIVER_HANDLERS_H
-#define HF_BUS_DELIVER_HANDLERS_H
+#ifndef HF_BUS_DELIVER_WORK_HANDLERS_H
+#define HF_BUS_DELIVER_WORK_HANDLERS_H
 
 #include <holdfast.h>
 #include <stdatomic.h>

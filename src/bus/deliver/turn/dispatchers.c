@@ -79,7 +79,7 @@
  * Failure: memory is allocated by dispatchers_add only. If no thread can be started the supervisor
  * tries again every DISPATCHERS_LATE_US while a seat is queued.
  */
-#include "bus/deliver/dispatchers.h"
+#include "bus/deliver/turn/dispatchers.h"
 
 #include <assert.h>
 #include <time.h>

@@ -32,7 +32,7 @@
  * Splitting happens in the window only. The halves stay in hand, the first one before the second,
  * so that the order of a key is kept, and each has one attempt; what is alone and fails dies.
  */
-#include "bus/deliver/unit.h"
+#include "bus/deliver/work/unit.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -41,8 +41,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/time/clock.h"
-#include "bus/deliver/chunk.h"
 #include "bus/deliver/runner.h"
+#include "bus/deliver/work/chunk.h"
 
 #define CARGO_CAPACITY_FIRST 128 /* more than the units of a chunk */
 #define UNIT_REST_US 100000      /* before what was not the event's fault is tried again */

@@ -5,8 +5,8 @@
  * A handler that is stuck may look at its event long after the delivery was settled by others, so
  * the memory of events is counted. Batches are recycled, so steady delivery allocates nothing.
  */
-#ifndef HF_BUS_DELIVER_EVENT_BATCH_H
-#define HF_BUS_DELIVER_EVENT_BATCH_H
+#ifndef HF_BUS_DELIVER_WINDOW_EVENT_BATCH_H
+#define HF_BUS_DELIVER_WINDOW_EVENT_BATCH_H
 
 #include <stdatomic.h>
 

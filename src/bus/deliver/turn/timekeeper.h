@@ -7,8 +7,8 @@
  * store: dispatchers do wait for it, and what they wait for may be a lock that their own handler
  * holds. timekeeper.c tells how.
  */
-#ifndef HF_BUS_DELIVER_TIMEKEEPER_H
-#define HF_BUS_DELIVER_TIMEKEEPER_H
+#ifndef HF_BUS_DELIVER_TURN_TIMEKEEPER_H
+#define HF_BUS_DELIVER_TURN_TIMEKEEPER_H
 
 #include "base/thread.h"
 

@@ -1,7 +1,7 @@
 /*
  * event_batch.c - counted batches and their recycling. See event_batch.h.
  */
-#include "bus/deliver/event_batch.h"
+#include "bus/deliver/window/event_batch.h"
 
 #include "base/mem.h"
 
