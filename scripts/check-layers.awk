@@ -5,7 +5,8 @@ BEGIN {
     allow("base", "base/text base/time")
     allow("base/text", "base base/time")
     allow("base/time", "base base/text")
-    allow("store", "base base/text base/time")
+    allow("store", "base base/text base/time store/common")
+    allow("store/common", "base base/text base/time store")
     allow("store/schema", "base base/text base/time")
     allow("store/module", "base base/text base/time store")
     engine_rooms("sqlite", "file write read")
@@ -15,7 +16,7 @@ BEGIN {
     allow("store/postgres/write", "store/postgres/wire")
     allow("store/postgres/read", "store/postgres/wire")
     allow("store/postgres/keeper", "store/postgres/wire")
-    below = "base base/text base/time store"
+    below = "base base/text base/time store store/common"
     rooms = " bus/deliver/turn bus/deliver/window bus/deliver/work"
     allow("bus", below rooms " bus/deliver bus/deliver/ordered")
     allow("bus/deliver/window", below)
@@ -57,12 +58,12 @@ BEGIN {
 }
 function allow(folder, others) { allowed[folder] = allowed[folder] " " others " " folder " " }
 function engine_rooms(engine, rooms,    names, count, i) {
-    allow("store/" engine, "base base/text base/time store store/schema store/module")
+    allow("store/" engine, "base base/text base/time store store/common store/schema store/module")
     count = split(rooms, names, " ")
     for (i = 1; i <= count; i++) {
         allow("store/" engine, "store/" engine "/" names[i])
         allow("store/" engine "/" names[i], \
-              "base base/text base/time store store/schema store/" engine)
+              "base base/text base/time store store/common store/schema store/" engine)
     }
 }
 function folder_of(path) { return path ~ /\// ? substr(path, 1, match(path, /\/[^\/]*$/) - 1) : "" }

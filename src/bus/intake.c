@@ -15,7 +15,7 @@
 #include "base/text/utf8.h"
 #include "base/time/time.h"
 #include "base/uuid.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 
 #define UNIQUE_MS_MAX INT64_C(31622400000) /* 366 days */
 

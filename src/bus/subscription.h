@@ -10,7 +10,7 @@
 
 #include "bus/bus.h"
 #include "bus/stop_deadlines.h"
-#include "store/batch.h"
+#include "store/common/batch.h"
 
 struct runner;
 

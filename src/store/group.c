@@ -50,7 +50,7 @@
 #include "base/err.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
-#include "store/change.h"
+#include "store/common/change.h"
 
 #define GROUP_EVENTS_MAX 8192    /* events of one commit: bounds its duration */
 #define GROUP_BYTES_MAX 16777216 /* bytes of one commit: bounds its memory (larger ones go alone) */

@@ -3,7 +3,7 @@
  */
 #include "bus/support_takers.h"
 
-#include "store/batch.h"
+#include "store/common/batch.h"
 
 #define HANDED_MAX 100000
 

@@ -4,7 +4,7 @@
  */
 #include "support_scene.h"
 
-#include "store/story.h"
+#include "store/common/story.h"
 
 /* ---- Texts that read like ours --------------------------------------------------------------- */
 

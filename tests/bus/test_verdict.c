@@ -7,7 +7,7 @@
 #include "base/text/json_read.h"
 #include "bus/deliver/work/verdict.h"
 #include "bus/options.h"
-#include "store/story.h"
+#include "store/common/story.h"
 
 #define NOW INT64_C(1763178878000000)
 #define NO_JITTER (UINT64_C(1) << 63) /* the middle of the random range: the delay as it is */

@@ -2,7 +2,7 @@
  * test_typed_gaps.c - reading by the index on types while positions are not visible yet: what a
  * transaction has drawn and not committed is neither passed by a reader nor by a claim.
  */
-#include "store/batch.h"
+#include "store/common/batch.h"
 #include "store/namespace.h"
 #include "support/make.h"
 #include "support_side.h"

@@ -8,7 +8,7 @@
 
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 
 struct schedule_put schedule_of(const char *name, int64_t next_us)
 {

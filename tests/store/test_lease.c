@@ -3,7 +3,7 @@
  * halves, so that a poison event ends up alone and its neighbours keep a clean record.
  */
 #include "base/time/clock.h"
-#include "store/story.h"
+#include "store/common/story.h"
 #include "support/make.h"
 #include "support/puppet.h"
 

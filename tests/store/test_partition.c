@@ -2,7 +2,7 @@
  * test_partition.c - the owner of a partition: one process at a time, succeeded when it is dead or
  * frozen; no other process can settle.
  */
-#include "store/story.h"
+#include "store/common/story.h"
 #include "support/make.h"
 #include "support/puppet.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 
 /* ---- Short forms ----------------------------------------------------------------------------- */
 

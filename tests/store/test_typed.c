@@ -3,7 +3,7 @@
  * they find without it, and a rare type behind more rows than one call reads.
  */
 #include "base/text/glob.h"
-#include "store/batch.h"
+#include "store/common/batch.h"
 #include "store/namespace.h"
 #include "support/make.h"
 

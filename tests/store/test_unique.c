@@ -6,7 +6,7 @@
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 #include "store/retention.h"
 #include "support/crowd.h"
 #include "support_timers.h"

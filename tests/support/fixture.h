@@ -13,7 +13,7 @@
 #ifndef HF_TESTS_SUPPORT_FIXTURE_H
 #define HF_TESTS_SUPPORT_FIXTURE_H
 
-#include "store/batch.h"
+#include "store/common/batch.h"
 #include "store/store.h"
 #include "support/check.h"
 #include "support/child.h"

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/time/clock.h"
 #include "base/uuid.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 
 #include <inttypes.h>
 

@@ -9,7 +9,7 @@
 #define HF_BUS_API_CLAIMED_H
 
 #include "bus/bus.h"
-#include "store/batch.h"
+#include "store/common/batch.h"
 
 #define CLAIMED_EVENTS_MAX 100000 /* noted; the oldest claims are forgotten first */
 

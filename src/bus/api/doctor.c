@@ -6,7 +6,7 @@
  * processes have the namespace open is known from their signs of life; whether their buses are
  * started is not, so the advice says only the former.
  */
-#include "store/doctor.h"
+#include "store/common/doctor.h"
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "base/time/time.h"

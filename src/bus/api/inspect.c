@@ -34,7 +34,7 @@
 #include "base/uuid.h"
 #include "bus/timers/bring.h"
 #include "bus/watch.h"
-#include "store/filter.h"
+#include "store/common/filter.h"
 #include "store/namespace.h"
 #include "store/timers.h"
 #include "store/verify.h"

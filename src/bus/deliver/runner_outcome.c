@@ -9,7 +9,7 @@
 #include "base/uuid.h"
 #include "bus/deliver/runner.h"
 #include "bus/deliver/work/verdict.h"
-#include "store/filter.h"
+#include "store/common/filter.h"
 
 #define UNIT_SPREAD_US 1000
 

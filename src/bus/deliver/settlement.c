@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
-#include "store/story.h"
+#include "store/common/story.h"
 
 hf_status settlement_init(struct settlement *settlement, size_t max)
 {

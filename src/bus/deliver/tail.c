@@ -48,9 +48,9 @@
 #include "base/set64.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
-#include "store/batch.h"
-#include "store/filter.h"
-#include "store/pages.h"
+#include "store/common/batch.h"
+#include "store/common/filter.h"
+#include "store/common/pages.h"
 
 #define TAIL_READ_EVENTS 512 /* at once */
 #define TAIL_FRESH_US 20000  /* without news it is not read again before */

@@ -21,7 +21,7 @@
 #include "base/time/misfire.h"
 #include "base/uuid.h"
 #include "bus/intake.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 
 #define CAP_DEFAULT 100
 #define GRACE_MS_DEFAULT 60000

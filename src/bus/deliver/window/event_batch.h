@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "store/batch.h"
+#include "store/common/batch.h"
 
 struct event_batch {
     struct batch batch;

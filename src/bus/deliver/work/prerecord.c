@@ -8,7 +8,7 @@
 
 #include "base/point.h"
 #include "base/time/clock.h"
-#include "store/story.h"
+#include "store/common/story.h"
 
 hf_status prerecord_begin(hf_bus *bus, const struct hold *hold, const struct entry *entry)
 {

@@ -34,7 +34,7 @@
 #include "base/text/utf8.h"
 #include "base/time/retry.h"
 #include "bus/options.h"
-#include "store/story.h"
+#include "store/common/story.h"
 
 static struct text general_error(hf_verdict verdict)
 {

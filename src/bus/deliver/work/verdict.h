@@ -7,8 +7,8 @@
 #include <holdfast.h>
 
 #include "base/text/buf.h"
+#include "store/common/story.h"
 #include "store/store.h"
-#include "store/story.h"
 
 #define REASON_ATTEMPTS "attempts"     /* the last allowed attempt failed */
 #define REASON_REJECTED "rejected"     /* the handler, or hf_bury, said so */

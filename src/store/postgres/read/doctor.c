@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/time/clock.h"
-#include "store/doctor.h"
+#include "store/common/doctor.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"

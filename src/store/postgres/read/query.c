@@ -12,7 +12,7 @@
  * is told to. A single late one only makes reading begin earlier.
  */
 #include "base/err.h"
-#include "store/batch.h"
+#include "store/common/batch.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"

@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "store/batch.h"
-#include "store/filter.h"
+#include "store/common/batch.h"
+#include "store/common/filter.h"
 #include "store/namespace.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"

@@ -7,7 +7,7 @@
 #include "store/postgres/wire/event_columns.h"
 
 #include "base/uuid.h"
-#include "store/change.h"
+#include "store/common/change.h"
 
 static const enum param_type types[NEW_COLUMNS] = {
     [NEW_ID] = PARAM_UUID,

@@ -30,7 +30,7 @@
 
 #include "base/err.h"
 #include "base/point.h"
-#include "store/change.h"
+#include "store/common/change.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/wire/bundle.h"
 #include "store/postgres/wire/commit_mode.h"

@@ -11,8 +11,8 @@
 
 #include "base/err.h"
 #include "base/uuid.h"
-#include "store/batch.h"
-#include "store/checksum.h"
+#include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/postgres/wire/param.h"
 
 #define ARRAY_HEADER_BYTES 20 /* dimensions, flags, type, length, lower bound */

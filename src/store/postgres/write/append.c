@@ -13,7 +13,7 @@
  */
 #include "base/err.h"
 #include "base/uuid.h"
-#include "store/change.h"
+#include "store/common/change.h"
 #include "store/postgres/wire/bundle.h"
 #include "store/postgres/wire/row.h"
 

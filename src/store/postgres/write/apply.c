@@ -27,7 +27,7 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "base/time/clock.h"
-#include "store/change.h"
+#include "store/common/change.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/round.h"

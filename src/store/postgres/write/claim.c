@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "base/uuid.h"
-#include "store/batch.h"
+#include "store/common/batch.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/row.h"
 #include "store/postgres/write/lease.h"

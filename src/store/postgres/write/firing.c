@@ -8,7 +8,7 @@
  * itself: that another process was first is no failure. The verb is the same for one.
  */
 #include "base/err.h"
-#include "store/change.h"
+#include "store/common/change.h"
 #include "store/postgres/wire/bundle.h"
 #include "store/postgres/wire/row.h"
 #include "store/timers.h"

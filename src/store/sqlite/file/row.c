@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/uuid.h"
-#include "store/batch.h"
-#include "store/checksum.h"
+#include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/sqlite/sqlite.h"
 
 static const char *copy_text(struct batch *batch, sqlite3_stmt *stmt, int column)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
-#include "store/doctor.h"
+#include "store/common/doctor.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/file/version.h"
 #include "store/sqlite/sqlite.h"

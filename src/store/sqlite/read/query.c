@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/batch.h"
+#include "store/common/batch.h"
 #include "store/sqlite/file/lookup.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"

@@ -12,8 +12,8 @@
  */
 #include "base/err.h"
 #include "base/mem.h"
-#include "store/batch.h"
-#include "store/filter.h"
+#include "store/common/batch.h"
+#include "store/common/filter.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/sqlite.h"

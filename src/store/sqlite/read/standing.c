@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "base/set64.h"
 #include "base/time/deadline.h"
-#include "store/filter.h"
+#include "store/common/filter.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"

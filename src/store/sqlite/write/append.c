@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "base/uuid.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/write/unique.h"
 

@@ -28,7 +28,7 @@
 #include "base/err.h"
 #include "base/point.h"
 #include "base/time/clock.h"
-#include "store/change.h"
+#include "store/common/change.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"

@@ -8,7 +8,7 @@
  * log already; the row then just goes.
  */
 #include "base/err.h"
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"

@@ -15,10 +15,10 @@
 
 #include "base/err.h"
 #include "base/point.h"
+#include "store/common/story.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
-#include "store/story.h"
 
 /* A row of holdfast_retries to be written. */
 struct retry_row {

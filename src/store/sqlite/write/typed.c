@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/text/glob.h"
-#include "store/batch.h"
+#include "store/common/batch.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/verbs.h"

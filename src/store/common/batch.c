@@ -4,7 +4,7 @@
  * The arena's own maximum is far above STORE_BATCH_BYTES_MAX: a batch stops being filled when it is
  * full, but the one event that fills it may be as large as an event can be.
  */
-#include "store/batch.h"
+#include "store/common/batch.h"
 
 #include "base/err.h"
 #include "base/hash.h"

@@ -1,7 +1,7 @@
 /*
  * checksum.c - the checksum of new events and of those that were read. See checksum.h.
  */
-#include "store/checksum.h"
+#include "store/common/checksum.h"
 
 #include "base/hash.h"
 

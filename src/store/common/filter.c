@@ -1,7 +1,7 @@
 /*
  * filter.c - see filter.h. Patterns were checked when they were stored.
  */
-#include "store/filter.h"
+#include "store/common/filter.h"
 
 #include <string.h>
 

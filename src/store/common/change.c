@@ -4,7 +4,7 @@
  * Who bounds what is done at once, in a commit or on a disk, weighs by this: a kind of change that
  * learns to bring events is to be added here, or it weighs nothing.
  */
-#include "store/change.h"
+#include "store/common/change.h"
 
 #include <stdio.h>
 

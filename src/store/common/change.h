@@ -2,8 +2,8 @@
  * change.h - what all engines do with a change, whatever its kind: ask for the events that it
  * carries, and give it its answer.
  */
-#ifndef HF_STORE_CHANGE_H
-#define HF_STORE_CHANGE_H
+#ifndef HF_STORE_COMMON_CHANGE_H
+#define HF_STORE_COMMON_CHANGE_H
 
 #include "store/timers.h"
 

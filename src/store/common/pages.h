@@ -3,10 +3,10 @@
  *
  * They are on a ring of pages, of which the oldest is given up when a new one is needed.
  */
-#ifndef HF_STORE_PAGES_H
-#define HF_STORE_PAGES_H
+#ifndef HF_STORE_COMMON_PAGES_H
+#define HF_STORE_COMMON_PAGES_H
 
-#include "store/batch.h"
+#include "store/common/batch.h"
 
 #define PAGES_COUNT 16
 #define PAGE_EVENTS 512

@@ -7,8 +7,8 @@
  * add to it, so it is written in one place. It is for people: nothing is decided by what it says.
  * What the bus has to know of the last attempt is stored beside it (cause.h).
  */
-#ifndef HF_STORE_STORY_H
-#define HF_STORE_STORY_H
+#ifndef HF_STORE_COMMON_STORY_H
+#define HF_STORE_COMMON_STORY_H
 
 #include "base/text/buf.h"
 #include "base/text/text.h"

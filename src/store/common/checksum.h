@@ -7,8 +7,8 @@
  * event is checked at publishing, the store adds position, time of entering and key version, and
  * every read of an event for a handler or a caller compares them. So does `verify`.
  */
-#ifndef HF_STORE_CHECKSUM_H
-#define HF_STORE_CHECKSUM_H
+#ifndef HF_STORE_COMMON_CHECKSUM_H
+#define HF_STORE_COMMON_CHECKSUM_H
 
 #include "store/event.h"
 

@@ -1,7 +1,7 @@
 /*
  * doctor.c - see doctor.h.
  */
-#include "store/doctor.h"
+#include "store/common/doctor.h"
 
 void doctor_say(struct doctor *doctor, const char *name, const char *value, const char *advice)
 {

@@ -1,8 +1,8 @@
 /*
  * filter.h - deciding whether an event is for a subscription.
  */
-#ifndef HF_STORE_FILTER_H
-#define HF_STORE_FILTER_H
+#ifndef HF_STORE_COMMON_FILTER_H
+#define HF_STORE_COMMON_FILTER_H
 
 #include "store/store.h"
 

@@ -4,8 +4,8 @@
  * A batch owns an array of entries and the arena that their texts live in. Clearing keeps the
  * memory, so a consumer in steady state allocates nothing.
  */
-#ifndef HF_STORE_BATCH_H
-#define HF_STORE_BATCH_H
+#ifndef HF_STORE_COMMON_BATCH_H
+#define HF_STORE_COMMON_BATCH_H
 
 #include "store/store.h"
 

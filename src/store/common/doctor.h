@@ -1,8 +1,8 @@
 /*
  * doctor.h - how an engine tells what it has found out about its database (`doctor` of engine.h).
  */
-#ifndef HF_STORE_DOCTOR_H
-#define HF_STORE_DOCTOR_H
+#ifndef HF_STORE_COMMON_DOCTOR_H
+#define HF_STORE_COMMON_DOCTOR_H
 
 #include <holdfast.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /*
  * pages.c - see pages.h.
  */
-#include "store/pages.h"
+#include "store/common/pages.h"
 
 static struct page *page_at(struct pages *pages, size_t i)
 {

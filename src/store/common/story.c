@@ -5,7 +5,7 @@
  * that would pass STORY_BYTES_MAX keeps its beginning and loses nothing but this attempt's details:
  * the count of attempts is kept elsewhere.
  */
-#include "store/story.h"
+#include "store/common/story.h"
 
 #include <holdfast.h>
 
