@@ -10,7 +10,7 @@
 #include "cli/core/args.h"
 #include "cli/core/cli.h"
 #include "cli/core/help.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <fcntl.h>
 #include <locale.h>

@@ -13,7 +13,7 @@
 #include "base/text/utf8.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "cli/work/log.h"
 #include "server/http/peer.h"
 #include "server/http/router.h"

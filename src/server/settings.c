@@ -9,7 +9,7 @@
 #include "cli/config/setting.h"
 #include "cli/core/args_value.h"
 #include "cli/core/endpoint.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #define PEM_BYTES_MAX 1048576
 

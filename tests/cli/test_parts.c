@@ -5,10 +5,10 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/histogram.h"
 #include "cli/core/args.h"
-#include "cli/core/lines.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
 #include "cli/core/url.h"
+#include "cli/terminal/lines.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
 #include "cli/work/deliver.h"
 #include "json/new_event.h"
 

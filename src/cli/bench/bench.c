@@ -7,9 +7,9 @@
 #include "cli/bench/bench.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
 #include "cli/core/url.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
 
 #include <time.h>
 

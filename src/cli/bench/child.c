@@ -5,7 +5,7 @@
 #include "cli/bench/child.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <errno.h>
 #include <fcntl.h>

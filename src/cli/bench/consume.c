@@ -10,9 +10,9 @@
 #include "cli/bench/bench.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/progress.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/stop.h"
 
 #include <stdatomic.h>
 

@@ -15,8 +15,8 @@
 #include "cli/bench/child.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/stop.h"
 
 #include <stdatomic.h>
 #include <time.h>

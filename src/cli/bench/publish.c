@@ -11,8 +11,8 @@
 #include "cli/bench/bench.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/stop.h"
 
 #define THREADS_MAX 256
 #define WARM_UP_EVENTS 100

@@ -10,8 +10,8 @@
 #include "base/time/clock.h"
 #include "base/uuid.h"
 #include "cli/bench/bench.h"
-#include "cli/core/out.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/stop.h"
 
 #include "sqlite_sql.h"
 

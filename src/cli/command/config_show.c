@@ -13,10 +13,10 @@
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
 #include "cli/core/help.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
 #include "cli/core/url.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 #include "cli/webhook/webhook.h"
 #include "cli/work/work.h"
 

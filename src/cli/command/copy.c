@@ -10,11 +10,11 @@
 #include "base/time/clock.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/progress.h"
-#include "cli/core/show.h"
-#include "cli/core/stop.h"
 #include "cli/core/url.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/stop.h"
 
 #include <inttypes.h>
 

@@ -13,12 +13,12 @@
 #include "cli/command/demo_shop.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/stop.h"
-#include "cli/core/table.h"
 #include "cli/core/tempdir.h"
 #include "cli/core/url.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/stop.h"
+#include "cli/terminal/table.h"
 
 #include <stdarg.h>
 

@@ -9,7 +9,7 @@
 
 #include "base/banned.h"
 #include "cli/core/cli.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #define SHOP_ORDERS (SHOP_CUSTOMERS * SHOP_ORDERS_EACH)
 #define WRONG_ORDER 17 /* the order whose address is wrong */

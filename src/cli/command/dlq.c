@@ -9,9 +9,9 @@
 #include "base/banned.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 #include "cli/watch/dead_groups.h"
 
 #define LIST_LIMIT 100

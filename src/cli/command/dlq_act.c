@@ -11,10 +11,10 @@
 #include "cli/command/dlq.h"
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/progress.h"
-#include "cli/core/show.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/stop.h"
 #include "cli/watch/dead_groups.h"
 
 #define COLLECT_MAX 10000000 /* dead letters of one retry at a rate */

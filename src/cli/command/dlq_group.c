@@ -5,9 +5,9 @@
 #include "cli/command/dlq.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 #include "cli/watch/dead_groups.h"
 
 #define LINE_BYTES_MAX 1048576

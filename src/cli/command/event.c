@@ -7,9 +7,9 @@
 #include "cli/command/later.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 
 #define READ_EVENTS 500
 #define LIST_LIMIT 100

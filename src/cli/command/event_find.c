@@ -3,7 +3,7 @@
  */
 #include "cli/command/event_find.h"
 #include "base/banned.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #define POSITION_DIGITS_MAX 18
 

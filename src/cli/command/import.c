@@ -22,11 +22,11 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "cli/core/lines.h"
-#include "cli/core/out.h"
-#include "cli/core/progress.h"
-#include "cli/core/show.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/lines.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/stop.h"
 #include "json/new_event.h"
 
 #include <errno.h>

@@ -13,9 +13,9 @@
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
 #include "cli/core/moment.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 
 #define LIST_LIMIT 100
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)

@@ -6,9 +6,9 @@
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 
 #define LINE_BYTES_MAX 4194304
 #define LIST_LIMIT 100

@@ -10,8 +10,8 @@
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
 #include "cli/core/moment.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
 
 #define TEXT_JSON_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)6 + 2) /* each byte as \\u00XX */
 #define UNIQUE_MS_MAX (INT64_C(86400000) * 366)

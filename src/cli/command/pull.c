@@ -10,9 +10,9 @@
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/stop.h"
 
 #define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 #define WAIT_STEP_MS 250 /* how long a claim waits before it looks for Ctrl-C */

@@ -8,9 +8,9 @@
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/progress.h"
-#include "cli/core/show.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/show.h"
 
 #define LINE_BYTES_MAX 65536
 

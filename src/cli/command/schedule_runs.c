@@ -5,9 +5,9 @@
 
 #include "base/banned.h"
 #include "cli/core/cli.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 

@@ -9,8 +9,8 @@
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
 
 /* ---- create ---------------------------------------------------------------------------------- */
 

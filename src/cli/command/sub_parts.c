@@ -8,9 +8,9 @@
 
 #include "base/banned.h"
 #include "base/ranges.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 
 /* One listing, as table or as JSON. */
 struct parts {

@@ -14,9 +14,9 @@
 #include "base/time/clock.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/stop.h"
 
 #define READ_EVENTS 500 /* in one call */
 #define FOLLOW_WAIT_MS 1000

@@ -5,8 +5,8 @@
 #include "base/banned.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
 
 #define LINE_BYTES_MAX 4096
 

@@ -10,9 +10,9 @@
 #include "cli/command/event_find.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/stop.h"
 
 #define STEP_MS 500
 #define LINE_BYTES_MAX 1048576

@@ -14,8 +14,8 @@
 #include "base/banned.h"
 #include "cli/config/setting.h"
 #include "cli/core/args_value.h"
-#include "cli/core/out.h"
 #include "cli/core/url.h"
+#include "cli/terminal/out.h"
 
 /* A script whose variable is not set must not end up in another database. */
 static int refuse_empty(const struct args *args)

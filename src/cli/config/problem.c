@@ -7,7 +7,7 @@
 #include "cli/config/problem.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <stdarg.h>
 

@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "base/text/utf8.h"
 #include "cli/core/cli.h"
-#include "cli/core/out.h"
 #include "cli/core/url.h"
+#include "cli/terminal/out.h"
 
 #define URL_BYTES_MAX 65536
 

@@ -14,7 +14,7 @@
 #include "base/banned.h"
 #include "cli/config/secret.h"
 #include "cli/core/cli.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <assert.h>
 

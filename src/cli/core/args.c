@@ -13,7 +13,7 @@
 #include "base/text/suggest.h"
 #include "cli/core/args_value.h"
 #include "cli/core/cli.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <assert.h>
 #include <string.h>

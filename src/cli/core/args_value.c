@@ -11,7 +11,7 @@
 #include "base/time/time.h"
 #include "cli/core/cli.h"
 #include "cli/core/moment.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <errno.h>
 #include <math.h>

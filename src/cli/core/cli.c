@@ -9,7 +9,7 @@
 #include "base/banned.h"
 #include "base/mem.h"
 #include "base/text/buf.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <errno.h>
 #include <fcntl.h>

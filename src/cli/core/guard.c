@@ -12,7 +12,7 @@
 #include "cli/core/guard.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <errno.h>
 #include <fcntl.h>

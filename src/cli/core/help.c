@@ -9,8 +9,8 @@
 #include "base/banned.h"
 #include "base/text/json_write.h"
 #include "cli/core/cli.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
 
 #define HELP_COLUMN 26 /* where the texts of options begin */
 #define HELP_WIDTH 80

@@ -6,7 +6,7 @@
 #include "cli/core/serve.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -7,7 +7,7 @@
 #include "cli/core/tempdir.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <dirent.h>
 #include <errno.h>

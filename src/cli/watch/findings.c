@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 #include "base/err.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "json/fields.h"
 
 #include <stdarg.h>

@@ -7,9 +7,9 @@
 #include "base/banned.h"
 #include "cli/core/cli.h"
 #include "cli/core/commands.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
-#include "cli/core/table.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
+#include "cli/terminal/table.h"
 
 #define LINE_BYTES_MAX ((size_t)1 << 30) /* some thousand subscriptions are some megabytes */
 

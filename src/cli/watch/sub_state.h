@@ -4,7 +4,7 @@
 #ifndef HF_CLI_WATCH_SUB_STATE_H
 #define HF_CLI_WATCH_SUB_STATE_H
 
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <holdfast.h>
 

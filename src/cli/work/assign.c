@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "base/ranges.h"
 #include "cli/core/args_value.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "cli/work/work.h"
 
 #include <stdarg.h>

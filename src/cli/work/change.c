@@ -16,7 +16,7 @@
  */
 #include "base/banned.h"
 #include "cli/config/setting.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "cli/work/handlers.h"
 
 /* ---- What has changed ------------------------------------------------------------------------ */

@@ -13,7 +13,7 @@
  */
 #include "base/banned.h"
 #include "cli/config/setting.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "cli/work/work.h"
 
 #define NAMESPACE_DEFAULT "default"

@@ -15,9 +15,9 @@
 #include "base/banned.h"
 #include "base/time/clock.h"
 #include "cli/core/guard.h"
-#include "cli/core/out.h"
 #include "cli/core/spawn.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/stop.h"
 
 #include <errno.h>
 #include <fcntl.h>

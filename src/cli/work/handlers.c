@@ -15,7 +15,7 @@
 #include "base/banned.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 struct work_handler {
     struct work_handler *next;

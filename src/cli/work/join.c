@@ -13,7 +13,7 @@
 #include "base/text/glob.h"
 #include "cli/config/suboptions.h"
 #include "cli/core/args_value.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "cli/work/handlers.h"
 
 /* ---- Items ----------------------------------------------------------------------------------- */

@@ -9,8 +9,8 @@
 #include "base/text/utf8.h"
 #include "base/time/clock.h"
 #include "base/time/time.h"
-#include "cli/core/out.h"
-#include "cli/core/show.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/show.h"
 
 #include <stdarg.h>
 

@@ -10,7 +10,7 @@
 #include "cli/work/output.h"
 
 #include "base/banned.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "cli/work/log.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 #include "cli/config/suboptions.h"
 #include "cli/core/args_value.h"
 #include "cli/core/guard.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <assert.h>
 

@@ -28,8 +28,8 @@
 #include "base/banned.h"
 #include "base/thread.h"
 #include "base/time/deadline.h"
-#include "cli/core/out.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/stop.h"
 #include "cli/work/work.h"
 
 #include <poll.h>

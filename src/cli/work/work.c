@@ -14,9 +14,9 @@
 #include "cli/core/args_value.h"
 #include "cli/core/commands.h"
 #include "cli/core/guard.h"
-#include "cli/core/out.h"
-#include "cli/core/stop.h"
 #include "cli/core/url.h"
+#include "cli/terminal/out.h"
+#include "cli/terminal/stop.h"
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 

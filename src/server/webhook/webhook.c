@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/text/utf8.h"
 #include "base/time/clock.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 #include "cli/webhook/answer.h"
 #include "server/webhook/hosts.h"
 #include "server/webhook/message.h"

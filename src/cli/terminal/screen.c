@@ -4,10 +4,10 @@
  * What signal handlers do is allowed by signal-safety(7): tcsetattr and write. The settings that
  * the terminal had are saved once, before anything is changed, so a handler finds them whole.
  */
-#include "cli/core/screen.h"
+#include "cli/terminal/screen.h"
 
 #include "base/banned.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/stop.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -6,8 +6,8 @@
  * request (stop.h) the first time, and ends it the second time; those that end a program at once,
  * and the stop of Ctrl-Z, give the terminal back before they do what they do.
  */
-#ifndef HF_CLI_CORE_SCREEN_H
-#define HF_CLI_CORE_SCREEN_H
+#ifndef HF_CLI_TERMINAL_SCREEN_H
+#define HF_CLI_TERMINAL_SCREEN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
  * listing that lost lines must not look like a complete one. stdio would remember that it failed
  * but not why, so its stream writes by out_write, too, which keeps the reason.
  */
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include "base/banned.h"
 #include "base/text/json_write.h"

@@ -5,7 +5,7 @@
  * set the alarm, or let a signal do what it does by default. Threads of the bus block all signals,
  * so handlers run on the main thread.
  */
-#include "cli/core/stop.h"
+#include "cli/terminal/stop.h"
 
 #include "base/banned.h"
 #include "base/time/clock.h"

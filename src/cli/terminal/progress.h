@@ -3,8 +3,8 @@
  *
  * Only if stderr is a terminal and --quiet was not given; else nothing is printed at all.
  */
-#ifndef HF_CLI_CORE_PROGRESS_H
-#define HF_CLI_CORE_PROGRESS_H
+#ifndef HF_CLI_TERMINAL_PROGRESS_H
+#define HF_CLI_TERMINAL_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
 /*
  * lines.c - a buffer that grows up to the longest line, and poll() before every read.
  */
-#include "cli/core/lines.h"
+#include "cli/terminal/lines.h"
 
 #include "base/banned.h"
 #include "base/mem.h"
 #include "base/time/deadline.h"
-#include "cli/core/stop.h"
+#include "cli/terminal/stop.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -4,8 +4,8 @@
  * stdio cannot say whether the next line is already here. An import from a live pipe must know: it
  * publishes what it has instead of waiting for a full batch, and it answers Ctrl-C.
  */
-#ifndef HF_CLI_CORE_LINES_H
-#define HF_CLI_CORE_LINES_H
+#ifndef HF_CLI_TERMINAL_LINES_H
+#define HF_CLI_TERMINAL_LINES_H
 
 #include "base/text/text.h"
 

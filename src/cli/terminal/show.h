@@ -1,8 +1,8 @@
 /*
  * show.h - events and answers of commands, as text for people and as lines of JSON.
  */
-#ifndef HF_CLI_CORE_SHOW_H
-#define HF_CLI_CORE_SHOW_H
+#ifndef HF_CLI_TERMINAL_SHOW_H
+#define HF_CLI_TERMINAL_SHOW_H
 
 #include "base/text/buf.h"
 #include "base/text/json_write.h"

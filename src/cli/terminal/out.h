@@ -6,8 +6,8 @@
  * terminal. Lines on stderr are written whole and may come from any thread; a command whose stderr
  * is read by programs writes each of them as a JSON object (out_json_messages).
  */
-#ifndef HF_CLI_CORE_OUT_H
-#define HF_CLI_CORE_OUT_H
+#ifndef HF_CLI_TERMINAL_OUT_H
+#define HF_CLI_TERMINAL_OUT_H
 
 #include "base/text/buf.h"
 #include "base/text/text.h"

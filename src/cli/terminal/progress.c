@@ -1,11 +1,11 @@
 /*
  * progress.c - draws the progress line: a bar if the whole is known, the count, and the rate.
  */
-#include "cli/core/progress.h"
+#include "cli/terminal/progress.h"
 
 #include "base/banned.h"
 #include "base/time/clock.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #define DRAW_PERIOD_US 100000
 #define BAR_WIDTH 30

@@ -10,11 +10,11 @@
  * too little would be left of a text, columns that can be spared are left out, and a message says
  * which.
  */
-#ifndef HF_CLI_CORE_TABLE_H
-#define HF_CLI_CORE_TABLE_H
+#ifndef HF_CLI_TERMINAL_TABLE_H
+#define HF_CLI_TERMINAL_TABLE_H
 
 #include "base/text/buf.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <stdbool.h>
 #include <stdint.h>

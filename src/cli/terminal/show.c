@@ -3,13 +3,13 @@
  *
  * A payload is cut where it is too long for people; `event show --payload` prints the very bytes.
  */
-#include "cli/core/show.h"
+#include "cli/terminal/show.h"
 
 #include "base/banned.h"
 #include "base/text/json_read.h"
 #include "base/text/utf8.h"
 #include "base/time/time.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #define PAYLOAD_LINE_BYTES_MAX 200   /* of a payload that is shown on a line */
 #define PAYLOAD_BLOCK_BYTES_MAX 4096 /* of a payload that is shown as a block */

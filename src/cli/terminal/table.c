@@ -4,12 +4,12 @@
  * A cell's width is what a terminal needs for it: characters by wcwidth, not bytes. Memory is one
  * buffer of cells; if it fails, the table complains and prints nothing rather than something wrong.
  */
-#include "cli/core/table.h"
+#include "cli/terminal/table.h"
 
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/text/utf8.h"
-#include "cli/core/out.h"
+#include "cli/terminal/out.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -8,8 +8,8 @@
  * sends within STOP_TWICE_MS of the first one is the same request. Ctrl-C, which the terminal
  * sends, counts each time.
  */
-#ifndef HF_CLI_CORE_STOP_H
-#define HF_CLI_CORE_STOP_H
+#ifndef HF_CLI_TERMINAL_STOP_H
+#define HF_CLI_TERMINAL_STOP_H
 
 #include <stdbool.h>
 #include <stdint.h>
