@@ -279,6 +279,7 @@ static void with_dead_letter_other_types_die_without_a_handler(void **state)
     assert_string_equal(dead.type, "order.created");
     assert_string_equal(dead.payload, "{\"n\":2}");
     assert_string_equal(dead.reason, "no_handler");
+    assert_string_equal(dead.error, "no pattern of the subscription matches the event's type");
     assert_int_equal(dead.attempts, 0);
     assert_int_equal(state_of(scene->bus, "a", receipt.id, NULL), HF_STATE_DEAD);
 }
@@ -301,6 +302,7 @@ static void with_dead_letter_other_types_die_in_a_shared_subscription(void **sta
     assert_int_equal(dead_of(scene->bus, "a", &dead, 1), 1);
     assert_string_equal(dead.type, "order.created");
     assert_string_equal(dead.reason, "no_handler");
+    assert_string_equal(dead.error, "no pattern of the subscription matches the event's type");
 }
 
 static const struct CMUnitTest tests[] = {

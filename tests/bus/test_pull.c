@@ -652,6 +652,7 @@ static void types_outside_the_patterns_die_if_the_subscription_says_so(void **st
     struct dead dead[3];
     assert_int_equal(dead_of(scene->bus, "s", dead, 3), 2);
     assert_string_equal(dead[0].reason, "no_handler");
+    assert_string_equal(dead[0].error, "no pattern of the subscription matches the event's type");
     assert_string_equal(dead[0].type, "stray.two");
     assert_int_equal(dead[0].attempts, 0);
     assert_string_equal(dead[0].story, "[]");

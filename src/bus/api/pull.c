@@ -78,18 +78,7 @@ static bool is_weed(const struct definition *definition, const struct entry *ent
         return true;
     }
     if (entry->unhandled) {
-        *ret_outcome = (struct outcome){
-            .kind = OUTCOME_DEAD,
-            .position = entry->event.position,
-            .lane = entry->lane,
-            .waited = entry->waited,
-            .attempts = entry->attempts,
-            .cause = entry->cause,
-            .attempts_json = text_is_absent(entry->attempts_json) ? (struct text)TEXT_LITERAL("[]")
-                                                                  : entry->attempts_json,
-            .reason = TEXT_LITERAL(REASON_NO_HANDLER),
-            .error = TEXT_LITERAL("no pattern of the subscription matches the event's type"),
-        };
+        *ret_outcome = verdict_unhandled(entry);
         return true;
     }
     buf_clear(story);

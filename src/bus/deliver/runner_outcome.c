@@ -60,12 +60,7 @@ hf_status runner_outcome(struct runner *runner, const struct slot *slot, int64_t
         outcome = verdict_damaged(options, slot->entry);
         break;
     case ENDED_UNHANDLED:
-        outcome.kind = OUTCOME_DEAD;
-        outcome.reason = text_of(REASON_NO_HANDLER);
-        outcome.attempts = slot->entry->attempts;
-        outcome.cause = slot->entry->cause;
-        outcome.attempts_json =
-            text_is_absent(slot->entry->attempts_json) ? text_of("[]") : slot->entry->attempts_json;
+        outcome = verdict_unhandled(slot->entry);
         break;
     case ENDED_SKIPPED:
         outcome.kind = OUTCOME_DONE;

@@ -13,6 +13,11 @@
 #include "base/text/utf8.h"
 #include "base/time/time.h"
 
+struct text story_whole(struct text stored)
+{
+    return text_is_absent(stored) ? (struct text)TEXT_LITERAL("[]") : stored;
+}
+
 /* The bytes of the old story without its closing bracket; empty if there is none. */
 static struct text open_story(struct text old)
 {

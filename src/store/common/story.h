@@ -25,6 +25,9 @@ hf_status story_add(struct buf *out, struct text old, int32_t attempt, int64_t a
 hf_status story_add_unit(struct buf *out, struct text old, int32_t attempt, int64_t at_us,
                          struct text error, struct text node, bool counted, struct unit_mark unit);
 
+/* The stored story of a delivery that may have none: then an empty array. */
+struct text story_whole(struct text stored);
+
 /* The errors of attempts that ended without a result. */
 #define STORY_ERROR_DIED "the process died during this attempt"
 #define STORY_ERROR_EXPIRED "the lease expired without an answer"

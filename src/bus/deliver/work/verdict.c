@@ -203,8 +203,7 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
                         struct buf *story, struct outcome *ret_outcome)
 {
     struct outcome outcome = outcome_begin(entry, kind_of_death(options));
-    struct text old = text_is_absent(entry->attempts_json) ? (struct text)TEXT_LITERAL("[]")
-                                                           : entry->attempts_json;
+    struct text old = story_whole(entry->attempts_json);
     buf_append_text(story, old);
     append_last_error(old, story);
     hf_status status = buf_status(story);
@@ -223,10 +222,18 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
 struct outcome verdict_damaged(const hf_subscription_options *options, const struct entry *entry)
 {
     struct outcome outcome = outcome_begin(entry, kind_of_death(options));
-    outcome.attempts_json = text_is_absent(entry->attempts_json) ? (struct text)TEXT_LITERAL("[]")
-                                                                 : entry->attempts_json;
+    outcome.attempts_json = story_whole(entry->attempts_json);
     outcome.reason = (struct text)TEXT_LITERAL(REASON_CORRUPT);
     outcome.error = (struct text)TEXT_LITERAL(ERROR_CORRUPT);
+    return outcome;
+}
+
+struct outcome verdict_unhandled(const struct entry *entry)
+{
+    struct outcome outcome = outcome_begin(entry, OUTCOME_DEAD);
+    outcome.attempts_json = story_whole(entry->attempts_json);
+    outcome.reason = (struct text)TEXT_LITERAL(REASON_NO_HANDLER);
+    outcome.error = (struct text)TEXT_LITERAL(ERROR_NO_HANDLER);
     return outcome;
 }
 

@@ -21,6 +21,8 @@
     "the event is damaged: its checksum does not match what is stored. No handler has seen it; "   \
     "holdfast verify looks for more"
 
+#define ERROR_NO_HANDLER "no pattern of the subscription matches the event's type"
+
 #define UNCOUNTED_MAX 100 /* HF_RETRY_UNCOUNTED answers before they begin to count */
 
 /* How an attempt ended. */
@@ -51,6 +53,9 @@ hf_status verdict_spent(const hf_subscription_options *options, const struct ent
 
 /* The outcome of a damaged entry, which is never run: dead, whatever its attempts. */
 struct outcome verdict_damaged(const hf_subscription_options *options, const struct entry *entry);
+
+/* The outcome of an entry outside the patterns that is to be a dead letter; it holds no key up. */
+struct outcome verdict_unhandled(const struct entry *entry);
 
 /* Tells the log of a failed attempt, once its outcome is stored: each one, the last included, makes
  * one record. `subscription` is NUL-terminated; `error` may be NULL. */
