@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/time/clock.h"
+#include "store/common/missing.h"
 #include "store/engine.h"
 #include "store/group.h"
 
@@ -392,8 +393,7 @@ hf_status store_progress(struct store *store, int64_t subscription_id, int64_t n
     hf_status status =
         store_progress_each(store, &subscription_id, 1, now_us, keep_progress, &sole);
     if (!status && !sole.found) {
-        status =
-            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
+        status = missing_subscription(subscription_id);
     }
     return status;
 }

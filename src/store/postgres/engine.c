@@ -282,24 +282,44 @@ static void engine_end(struct postgres_engine *engine)
     engine_free(engine);
 }
 
-static hf_status postgres_open(const char *url, const struct store_options *options,
-                               struct engine **ret_engine)
+/* Ends it, and answers the status with the message that it had. */
+static hf_status engine_end_with(struct postgres_engine *engine, hf_status status)
 {
-    struct deadline deadline = deadline_after_ms(options->timeout_ms);
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    engine_end(engine);
+    return status ? err_set(status, message) : HF_OK;
+}
+
+/* An engine that has not connected. */
+static hf_status engine_begin(const char *url, const struct store_options *options,
+                              struct postgres_engine **ret_engine)
+{
     struct postgres_engine *engine = engine_new(options);
     if (!engine) {
         return fail(HF_NOMEM, "no memory for a store");
     }
     engine_list(engine);
     hf_status status = engine_copy_names(engine, url, options);
-    if (!status) {
-        status = engine_connect(engine, options, deadline);
-    }
     if (status) {
-        char message[HF_ERR_BYTES_MAX];
-        snprintf(message, sizeof message, "%s", err_message());
-        engine_end(engine);
-        return err_set(status, message);
+        return engine_end_with(engine, status);
+    }
+    *ret_engine = engine;
+    return HF_OK;
+}
+
+static hf_status postgres_open(const char *url, const struct store_options *options,
+                               struct engine **ret_engine)
+{
+    struct deadline deadline = deadline_after_ms(options->timeout_ms);
+    struct postgres_engine *engine;
+    hf_status status = engine_begin(url, options, &engine);
+    if (status) {
+        return status;
+    }
+    status = engine_connect(engine, options, deadline);
+    if (status) {
+        return engine_end_with(engine, status);
     }
     atomic_store(&engine->opened, true);
     *ret_engine = &engine->head;
@@ -310,22 +330,16 @@ static hf_status postgres_schema_plan(const char *url, const struct store_option
                                       hf_migration_fn found, void *ctx)
 {
     struct deadline deadline = deadline_after_ms(options->timeout_ms);
-    struct postgres_engine *engine = engine_new(options);
-    if (!engine) {
-        return fail(HF_NOMEM, "no memory for a store");
+    struct postgres_engine *engine;
+    hf_status status = engine_begin(url, options, &engine);
+    if (status) {
+        return status;
     }
-    engine_list(engine);
-    hf_status status = engine_copy_names(engine, url, options);
-    if (!status) {
-        status = session_connect(&engine->writer, deadline);
-    }
+    status = session_connect(&engine->writer, deadline);
     if (!status) {
         status = postgres_migrate_plan(engine, deadline, found, ctx);
     }
-    char message[HF_ERR_BYTES_MAX];
-    snprintf(message, sizeof message, "%s", err_message());
-    engine_end(engine);
-    return status ? err_set(status, message) : HF_OK;
+    return engine_end_with(engine, status);
 }
 
 /* ---- Closing --------------------------------------------------------------------------------- */

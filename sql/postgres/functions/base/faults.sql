@@ -1,6 +1,11 @@
 -- Faults: why a name, a type, a piece of JSON or an event is refused, in the words of the C
 -- library.
 
+-- What HF_NOTFOUND says of a subscription: store/common/missing.c has the same words.
+CREATE OR REPLACE FUNCTION holdfast_private.missing_subscription(p_id bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN format('there is no subscription with id %s', $1);
+
 -- A control character of a text, as the sentence that refuses it. p_before: what comes before it.
 CREATE OR REPLACE FUNCTION holdfast_private.control_fault(p_text text, p_what text, p_before text)
     RETURNS text

@@ -229,7 +229,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription with id %s', p_subscription_id);
+        message := missing_subscription(p_subscription_id);
         RETURN;
     END IF;
     SELECT e.hash INTO v_hash FROM events_at(p_namespace_id, NULL, ARRAY[p_position]) e;

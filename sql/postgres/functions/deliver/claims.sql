@@ -76,7 +76,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF v_s.mode IS NULL THEN
         v_claim.status := HF_NOTFOUND;
-        v_claim.message := format('there is no subscription with id %s', p_subscription_id);
+        v_claim.message := missing_subscription(p_subscription_id);
     ELSIF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         -- One snapshot for all: the cursor may have moved since, and a transaction that was under
         -- way then may have committed, and would be taken for rolled back.
@@ -105,7 +105,7 @@ BEGIN
         FOR UPDATE;
     IF NOT FOUND THEN
         v_claim.status := HF_NOTFOUND;
-        v_claim.message := format('there is no subscription with id %s', p_subscription_id);
+        v_claim.message := missing_subscription(p_subscription_id);
         RETURN v_claim;
     END IF;
     SELECT j, EXISTS (SELECT FROM retries r WHERE r.subscription_id = p_subscription_id)

@@ -65,7 +65,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription with id %s', p_subscription_id);
+        message := missing_subscription(p_subscription_id);
         RETURN;
     ELSIF v_mode <> HF_MODE_ORDERED THEN
         status := HF_MISUSE;
@@ -182,7 +182,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription with id %s', p_subscription_id);
+        message := missing_subscription(p_subscription_id);
         RETURN;
     ELSIF p_generation NOT IN (0, change_checkpoints.generation) THEN
         status := HF_CONFLICT;
@@ -259,7 +259,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription with id %s', p_subscription_id);
+        message := missing_subscription(p_subscription_id);
         RETURN;
     ELSIF v_subscription.wanted IS NULL THEN
         RETURN;

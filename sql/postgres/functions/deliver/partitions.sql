@@ -34,7 +34,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription with id %s', p_subscription_id);
+        message := missing_subscription(p_subscription_id);
         RETURN;
     END IF;
     IF v_subscription.mode <> HF_MODE_ORDERED THEN
@@ -152,7 +152,7 @@ BEGIN
         WHERE s.id = p_subscription_id AND s.namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription with id %s', p_subscription_id);
+        message := missing_subscription(p_subscription_id);
     ELSIF v_partition.subscription_id IS NULL THEN
         status := HF_STALE;
         message := format('there is no partition %s to be the owner of', p_partition);

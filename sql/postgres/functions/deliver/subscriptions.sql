@@ -190,7 +190,7 @@ BEGIN
             WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
         IF NOT FOUND THEN
             status := HF_NOTFOUND;
-            message := format('there is no subscription with id %s', p_subscription_id);
+            message := missing_subscription(p_subscription_id);
         END IF;
     END IF;
 END
@@ -216,7 +216,7 @@ BEGIN
             WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
         IF NOT FOUND THEN
             status := HF_NOTFOUND;
-            message := format('there is no subscription with id %s', p_subscription_id);
+            message := missing_subscription(p_subscription_id);
         END IF;
     END IF;
 END
@@ -246,7 +246,7 @@ BEGIN
         WHERE id = p_subscription_id AND namespace_id = p_namespace_id;
     IF NOT FOUND THEN
         status := HF_NOTFOUND;
-        message := format('there is no subscription with id %s', p_subscription_id);
+        message := missing_subscription(p_subscription_id);
         RETURN;
     END IF;
     PERFORM partitions_lock(p_subscription_id);

@@ -84,7 +84,7 @@ BEGIN
         END IF;
         IF v_partition IS NULL THEN
             status := HF_NOTFOUND;
-            message := format('there is no subscription with id %s', p_subscription_id);
+            message := missing_subscription(p_subscription_id);
         ELSIF (v_partition.owner = p_token AND v_partition.epoch = p_epoch) IS NOT TRUE THEN
             status := HF_STALE;
             message := format('partition %s now belongs to %s', p_partition,

@@ -9,6 +9,7 @@
  */
 #include "store/membership.h"
 #include "base/err.h"
+#include "store/common/missing.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
@@ -56,8 +57,7 @@ static bool ask(struct pg_lookup *lookup, int64_t subscription_id)
     if (!lookup->status && !whole) {
         lookup->status = fail(HF_UNAVAILABLE, "the journal of checkpoints keeps moving: try again");
     } else if (!lookup->status && lookup->rows == 0) {
-        lookup->status =
-            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
+        lookup->status = missing_subscription(subscription_id);
     }
     return lookup->status == HF_OK;
 }
@@ -139,8 +139,7 @@ hf_status postgres_blocked(struct engine *engine, int64_t subscription_id, int64
     param_int8(params, after);
     param_int4(params, max);
     if (pg_lookup_run(&lookup) && lookup.rows == 0) {
-        lookup.status =
-            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
+        lookup.status = missing_subscription(subscription_id);
     }
     for (int row = 0, enough = 0; !enough && row < lookup.rows; row++) {
         if (!result_is_null(lookup.result, row, BLOCKED_POSITION)) {

@@ -11,6 +11,7 @@
  * again: the newest rows are on the other side.
  */
 #include "base/err.h"
+#include "store/common/missing.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
@@ -41,8 +42,7 @@ static bool ask_one(struct pg_lookup *lookup, int checkpoint, int64_t subscripti
 {
     bool known = ask(lookup, checkpoint);
     if (known && lookup->rows == 0) {
-        lookup->status =
-            fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
+        lookup->status = missing_subscription(subscription_id);
     }
     return known && lookup->rows > 0;
 }

@@ -4,14 +4,10 @@
  */
 #include "base/err.h"
 #include "base/mem.h"
+#include "store/common/missing.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
-
-static hf_status no_subscription(int64_t subscription_id)
-{
-    return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)subscription_id);
-}
 
 /* ---- Pending events -------------------------------------------------------------------------- */
 
@@ -31,7 +27,7 @@ hf_status postgres_pending(struct engine *engine, const struct pending_query *qu
     param_int8(params, query->subscription_id);
     param_int8(params, query->max);
     if (pg_lookup_run(&lookup) && result_is_null(lookup.result, 0, PENDING_COUNT)) {
-        lookup.status = no_subscription(query->subscription_id);
+        lookup.status = missing_subscription(query->subscription_id);
     }
     if (!lookup.status) {
         *ret_pending = (struct pending){
@@ -102,7 +98,7 @@ hf_status postgres_lease_list(struct engine *engine, int64_t subscription_id, in
     param_local(params, now_us);
     param_uuid(params, postgres_of(engine)->token);
     if (pg_lookup_run(&lookup) && lookup.rows == 0) {
-        lookup.status = no_subscription(subscription_id);
+        lookup.status = missing_subscription(subscription_id);
     }
     bool stop = false;
     for (int row = 0; row < lookup.rows && !lookup.status && !stop; row++) {

@@ -14,6 +14,7 @@
  * settle.
  */
 #include "base/err.h"
+#include "store/common/missing.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
@@ -53,11 +54,6 @@ static bool hand_up(struct pg_lookup *lookup, subscription_row_fn found, void *c
     return lookup->status == HF_OK;
 }
 
-static hf_status no_such_id(int64_t id)
-{
-    return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
-}
-
 hf_status postgres_subscription_get(struct engine *engine, struct text name,
                                     subscription_row_fn found, void *ctx)
 {
@@ -79,7 +75,7 @@ hf_status postgres_subscription_by_id(struct engine *engine, int64_t id, subscri
     param_int4(params, postgres_of(engine)->namespace_id);
     param_int8(params, id);
     if (hand_up(&lookup, found, ctx) && lookup.rows == 0) {
-        lookup.status = no_such_id(id);
+        lookup.status = missing_subscription(id);
     }
     return pg_lookup_end(&lookup);
 }
@@ -108,7 +104,7 @@ hf_status postgres_standing(struct engine *engine, int64_t id, struct standing *
         ret_standing->generation = result_int8(result, 0, 0, 0);
         ret_standing->members_version = result_int8(result, 0, 1, 0);
     } else if (!lookup.status) {
-        lookup.status = no_such_id(id);
+        lookup.status = missing_subscription(id);
     }
     for (int row = 0; !enough && row < lookup.rows && !result_is_null(result, row, 2); row++) {
         int32_t partition = (int32_t)result_int8(result, row, 2, 0);

@@ -29,6 +29,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/point.h"
+#include "store/common/missing.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
@@ -55,8 +56,7 @@ hf_status partition_load(struct sqlite_engine *engine, struct conn *conn, int64_
         return status;
     }
     if (!row) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld",
-                    (long long)subscription_id);
+        return missing_subscription(subscription_id);
     }
     struct partition found = {
         .mode = (hf_mode)sqlite3_column_int(stmt, 0),
@@ -465,8 +465,7 @@ hf_status sqlite_seek(struct sqlite_engine *engine, struct conn *conn, struct se
         return status;
     }
     if (conn_changes(conn) == 0) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld",
-                    (long long)seek->subscription_id);
+        return missing_subscription(seek->subscription_id);
     }
     status = STATEMENT_RUN(conn, SQLITE_QUERY_PARTITION_SEEK, seek->subscription_id, seek->position,
                            seek->change.now_us, span_number(seek->change.now_us));

@@ -14,6 +14,7 @@
  */
 #include "base/err.h"
 #include "base/point.h"
+#include "store/common/missing.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/verbs.h"
@@ -44,8 +45,7 @@ static hf_status load_request(struct sqlite_engine *engine, struct conn *conn,
         return status;
     }
     if (!row) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld",
-                    (long long)subscription_id);
+        return missing_subscription(subscription_id);
     }
     request->wanted = sqlite3_column_int(stmt, 0);
     request->partitions = sqlite3_column_int(stmt, 1);

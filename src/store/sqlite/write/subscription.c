@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "store/common/missing.h"
 #include "store/sqlite/file/lookup.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/sqlite.h"
@@ -57,11 +58,6 @@ static bool hand_up(struct lookup *lookup, subscription_row_fn found, void *ctx)
     return !lookup->status && !lookup->any;
 }
 
-static hf_status no_such_id(int64_t id)
-{
-    return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
-}
-
 hf_status subscription_about(struct sqlite_engine *engine, struct conn *conn, int64_t id,
                              struct about *ret_about)
 {
@@ -74,7 +70,7 @@ hf_status subscription_about(struct sqlite_engine *engine, struct conn *conn, in
     bool found;
     hf_status status = conn_row(conn, stmt, &found);
     if (status || !found) {
-        return status ? status : no_such_id(id);
+        return status ? status : missing_subscription(id);
     }
     struct subscription_row row;
     read_row(stmt, &row);
@@ -108,7 +104,7 @@ hf_status sqlite_subscription_by_id(struct engine *engine, int64_t id, subscript
         bind_int(lookup.stmt, 2, id);
     }
     if (hand_up(&lookup, found, ctx)) {
-        lookup.status = no_such_id(id);
+        lookup.status = missing_subscription(id);
     }
     return lookup_end(&lookup);
 }
@@ -140,7 +136,7 @@ hf_status sqlite_standing(struct engine *engine, int64_t id, struct standing *re
                  found(sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3), ctx);
     }
     if (!lookup.status && !lookup.any) {
-        lookup.status = no_such_id(id);
+        lookup.status = missing_subscription(id);
     }
     return lookup_end(&lookup);
 }
@@ -312,7 +308,7 @@ static hf_status changed_or_there(struct sqlite_engine *engine, struct conn *con
     hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_SUBSCRIPTION_BY_ID, &found, &same,
                                      engine->namespace_id, id);
     if (!status && !found) {
-        return fail(HF_NOTFOUND, "there is no subscription with id %lld", (long long)id);
+        return missing_subscription(id);
     }
     return status;
 }
