@@ -9,9 +9,7 @@
 #include "cli/core/commands.h"
 
 static const struct option_row serve_options[] = {
-    WORK_OPTION_CONFIG,        SERVE_OPTIONS,         WORK_OPTION_DRAIN,
-    WORK_OPTION_NODE,          WORK_OPTION_NODE_ID,   WORK_OPTION_NODE_DESCRIPTION,
-    WORK_OPTION_NODE_METADATA, WORK_OPTION_HEARTBEAT, OPTION_END,
+    WORK_OPTION_CONFIG, SERVE_OPTIONS, WORK_OPTION_DRAIN, WORK_OPTIONS_NODE, OPTION_END,
 };
 
 const struct command command_serve = {

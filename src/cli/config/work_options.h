@@ -69,4 +69,9 @@
             "between two signs that the node lives (30s)"                                          \
     }
 
+/* What others see of the process. */
+#define WORK_OPTIONS_NODE                                                                          \
+    WORK_OPTION_NODE, WORK_OPTION_NODE_ID, WORK_OPTION_NODE_DESCRIPTION,                           \
+        WORK_OPTION_NODE_METADATA, WORK_OPTION_HEARTBEAT
+
 #endif

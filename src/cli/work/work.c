@@ -168,11 +168,7 @@ static const struct option_row options_rows[] = {
     {"until-empty", 0, OPTION_FLAG, NULL, NULL, 0, 0, "end when everything published is settled"},
     {"max-time", 0, OPTION_DURATION, "TIME", NULL, 0, 0, "end after this time"},
     WORK_OPTION_DRAIN,
-    WORK_OPTION_NODE,
-    WORK_OPTION_NODE_ID,
-    WORK_OPTION_NODE_DESCRIPTION,
-    WORK_OPTION_NODE_METADATA,
-    WORK_OPTION_HEARTBEAT,
+    WORK_OPTIONS_NODE,
     OPTION_END,
 };
 

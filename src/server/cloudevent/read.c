@@ -293,12 +293,11 @@ const char *cloudevent_header(const char *value, struct arena *arena)
     size_t count = 0;
 
     for (const char *at = value + quoted; text && at < end; at++) {
-        int high = end - at > 2 ? hex_digit(at[1]) : -1;
-        int low = high < 0 ? -1 : hex_digit(at[2]);
+        int32_t byte = *at == '%' && end - at > 2 ? hex_number(at + 1, 2) : -1;
         if (quoted && *at == '\\' && at + 1 < end) {
             text[count++] = *++at;
-        } else if (*at == '%' && low >= 0) {
-            text[count++] = (char)(high * 16 + low);
+        } else if (byte >= 0) {
+            text[count++] = (char)byte;
             at += 2;
         } else {
             text[count++] = *at;

@@ -35,12 +35,11 @@ static char *decode_part(char *from)
     for (; *from && *from != '/'; from++) {
         char c = *from;
         if (c == '%') {
-            int high = hex_digit(from[1]);
-            int low = high < 0 ? -1 : hex_digit(from[2]);
-            if (low < 0 || high * 16 + low == 0) {
+            int32_t byte = hex_number(from + 1, 2);
+            if (byte <= 0) {
                 return NULL;
             }
-            c = (char)(high * 16 + low);
+            c = (char)byte;
             from += 2;
         }
         *to++ = c;
