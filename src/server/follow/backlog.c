@@ -102,6 +102,16 @@ void follower_wait(struct follower *follower)
     }
 }
 
+/* Whether more can be sent to its client, as soon as what waits has left. */
+static bool has_room(const struct follower *follower)
+{
+    if (stream_queued(follower->stream) <= FOLLOW_QUEUE_BYTES) {
+        return true;
+    }
+    stream_flush(follower->stream);
+    return stream_queued(follower->stream) <= FOLLOW_QUEUE_BYTES;
+}
+
 bool follower_send(struct follower *follower, const struct record *record)
 {
     if (record->position <= follower->cursor) {
@@ -113,11 +123,11 @@ bool follower_send(struct follower *follower, const struct record *record)
             atomic_store(&follower->place, PLACE_IDLE); /* it is read for alone until it is past */
             return false;
         }
-        if (stream_queued(follower->stream) > FOLLOW_QUEUE_BYTES) {
+        if (!has_room(follower)) {
             follower_wait(follower);
             return false;
         }
-        if (!stream_send(follower->stream, message)) {
+        if (!stream_append(follower->stream, message)) {
             atomic_store(&follower->place, PLACE_WAITING); /* for `gone` */
             return false;
         }
@@ -234,6 +244,7 @@ static void read_for(struct follower *follower)
     if (piece.waits) {
         return; /* it is not ours any more */
     }
+    stream_flush(follower->stream);
     if (!status && !piece.status && cursor > follower->cursor) {
         follower->cursor = cursor;
     }

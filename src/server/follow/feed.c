@@ -81,6 +81,7 @@ bool feed_take(struct feed *feed, struct follower *follower)
         while (i < feed->ring_count && follower_send(follower, ring_at(feed, i))) {
             i++;
         }
+        stream_flush(follower->stream);
         if (i == feed->ring_count) {
             atomic_store(&follower->place, PLACE_AT_TAIL);
         }
@@ -124,6 +125,7 @@ static size_t pass_on(struct feed *feed, int64_t cursor)
         while (i < feed->fresh_count && follower_send(follower, feed->fresh[i])) {
             i++;
         }
+        stream_flush(follower->stream);
         followers++;
     }
     for (size_t i = 0; i < feed->fresh_count; i++) {

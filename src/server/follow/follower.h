@@ -80,8 +80,9 @@ struct follower *follower_new(const struct follow_wish *wish);
 /* Frees one whose stream never began, or is gone. NULL is allowed. */
 void follower_free(struct follower *follower);
 
-/* Sends a record, if it is for this follower. False: the follower has become WAITING, or IDLE
- * because the record is not there in its form. */
+/* Sends a record, if it is for this follower; it leaves when the stream is flushed. False: the
+ * follower has become WAITING, after a flush, or IDLE because the record is not there in its
+ * form. */
 bool follower_send(struct follower *follower, const struct record *record);
 /* Is it for one that has asked for types or keys? */
 bool follower_wants(const struct follower *follower, const char *type, const char *key);

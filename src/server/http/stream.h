@@ -68,7 +68,7 @@ void message_put(struct message *message); /* NULL is allowed */
  * Each may be NULL. `gone` comes once, and is the last call.
  */
 struct stream_hooks {
-    void (*room)(void *ctx); /* the last message that waited has been taken */
+    void (*room)(void *ctx); /* the last message that a flush had left has been taken */
     void (*gone)(void *ctx); /* the connection has ended; nothing can be sent any more */
     void *ctx;
 };
@@ -81,6 +81,9 @@ struct stream *stream_begin(struct exchange *exchange, const struct stream_hooks
 /* Sends a message, on any thread. False: the stream has ended (its client is gone, was too slow, or
  * the server drains), and the message goes nowhere. The caller keeps its reference. */
 bool stream_send(struct stream *stream, struct message *message);
+/* The same in two steps, so that several messages leave together: each waits until the flush. */
+bool stream_append(struct stream *stream, struct message *message);
+void stream_flush(struct stream *stream);
 
 /* How many bytes wait. */
 size_t stream_queued(struct stream *stream);
