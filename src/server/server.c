@@ -12,35 +12,67 @@
 #include "server/page/page.h"
 
 #include <microhttpd.h>
+#include <poll.h>
 
 #define AT_ONCE_MAX 256     /* publishes that the bus answers; more wait in workers */
 #define AT_ONCE_BYTES 16384 /* of their bodies */
 #define AT_ONCE_STEP_MS 5   /* between two looks whether they are answered */
 #define QUEUE_MAX 4096      /* requests that wait for a worker */
+#define WATCH_PART 2        /* of the threads: one in so many may wait for events */
+#define LONG_PART 4         /* and one in so many may work for long */
 #define STREAMS_MS 1000     /* for clients of streams to take what was sent to them */
 #define ANSWERS_MS 5000     /* for clients to take their answers, when all are made */
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-int64_t exchange_may_wait(struct exchange *exchange, int64_t wait_ms)
+static bool is_closed(const struct exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd socket = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
+
+    return poll(&socket, 1, 0) > 0;
+}
+
+void exchange_begins_wait(struct exchange *exchange, int64_t wait_ms)
+{
+    exchange->wait.until_us = clock_mono_us() + wait_ms * 1000;
+    exchange->wait.half_closed = is_closed(exchange);
+}
+
+bool exchange_is_left(const struct exchange *exchange)
+{
+    return !exchange->wait.half_closed && is_closed(exchange);
+}
+
+bool exchange_watch(struct exchange *exchange, const char *awaited)
+{
+    return waits_watch(exchange->server->waits, exchange, awaited);
+}
+
+void exchange_park(struct exchange *exchange, void (*run_out)(struct exchange *))
+{
+    exchange->wait.parks = true;
+    exchange->wait.run_out = run_out;
+}
+
+bool exchange_begins_long(struct exchange *exchange)
 {
     struct server *server = exchange->server;
 
-    if (wait_ms == 0 || atomic_load(&server->stopping)) {
-        return 0;
+    if (atomic_load(&server->stopping)) {
+        return false;
     }
-    if (atomic_fetch_add(&server->waiting, 1) >= server->options->threads / 2) {
-        atomic_fetch_sub(&server->waiting, 1);
-        return 0;
+    if (atomic_fetch_add(&server->long_ones, 1) >= server->options->threads / LONG_PART) {
+        atomic_fetch_sub(&server->long_ones, 1);
+        return false;
     }
-    return wait_ms;
+    return true;
 }
 
-void exchange_waited(struct exchange *exchange, int64_t wait_ms)
+void exchange_ends_long(struct exchange *exchange)
 {
-    if (wait_ms > 0) {
-        atomic_fetch_sub(&exchange->server->waiting, 1);
-    }
+    atomic_fetch_sub(&exchange->server->long_ones, 1);
 }
 
 bool exchange_let_go_of(struct exchange *exchange, const char *namespace_name)
@@ -176,10 +208,28 @@ static void answer(struct exchange *exchange)
                                !answer_page(exchange) && admit(exchange))) {
         bool global = exchange->route->scope == SCOPE_DATABASE;
         (global ? run_global : run_route)(exchange);
+        if (exchange->wait.parks) {
+            waits_park(server->waits, exchange);
+            return;
+        }
         router_check_asked(exchange);
     }
+    waits_end(server->waits, exchange);
     audit_record(server->audit, exchange);
     finish(exchange);
+}
+
+/* A request that was parked, and for which nothing has come. */
+static void run_out(struct exchange *exchange)
+{
+    exchange->wait.run_out(exchange);
+    audit_record(exchange->server->audit, exchange);
+    finish(exchange);
+}
+
+static bool give_again(struct exchange *exchange)
+{
+    return workers_give(exchange->server->workers, exchange);
 }
 
 /* ---- Publishing without a worker ------------------------------------------------------------- */
@@ -338,17 +388,24 @@ hf_status server_start(struct server *server, hf_bus *bus)
         .give = give,
         .record = record,
     };
+    const struct waits_options waits = {
+        .watchers_max = (size_t)(options->threads / WATCH_PART),
+        .again = give_again,
+        .run_out = run_out,
+    };
     hf_status status = buses_open(options->url, &options->bus, bus, &server->buses);
 
     if (status) {
         return status;
     }
+    server->waits = waits_start(&waits);
     server->workers = workers_start(options->threads, QUEUE_MAX, answer);
     server->streams = streams_new(options->streams_max, options->streams_per_address_max);
     listener.streams = server->streams;
     server->sampler = sampler_open(server->buses);
     server->followers = followers_open(server->buses, options->tokens ? STREAM_AGE_MS : 0);
-    if (server->workers && server->streams && server->sampler && server->followers) {
+    if (server->waits && server->workers && server->streams && server->sampler &&
+        server->followers) {
         server->listener = listener_start(&listener);
     }
     if (!server->listener) {
@@ -365,6 +422,7 @@ void server_quiesce(struct server *server)
     if (server->listener) {
         listener_quiesce(server->listener);
         followers_stop(server->followers);
+        waits_stop(server->waits);
         streams_drain(server->streams, STREAMS_MS);
     }
 }
@@ -391,6 +449,7 @@ void server_close(struct server *server)
     }
     workers_stop(server->workers);
     drain_at_once(server, DEADLINE_NEVER);
+    waits_free(server->waits);
     sampler_close(server->sampler);
     listener_stop(server->listener);
     socket_remove(&server->socket);

@@ -10,6 +10,7 @@
 #include "server/follow/follow.h"
 #include "server/http/listener.h"
 #include "server/http/stream.h"
+#include "server/http/waits.h"
 #include "server/http/workers.h"
 #include "server/live/sampler.h"
 #include "server/monitor/metrics.h"
@@ -52,8 +53,9 @@ struct server {
     int64_t started_at_us;
     _Atomic int64_t requests[METRICS_DIGITS]; /* answered, by the first digit of the status */
     atomic_int at_once;                       /* publishes that the bus answers */
-    atomic_int waiting;                       /* workers that wait for events */
-    atomic_bool stopping;                     /* they do not wait any longer */
+    struct waits *waits;                      /* requests that wait for events */
+    atomic_int long_ones;                     /* workers that work at a rate */
+    atomic_bool stopping;                     /* they and those that wait go on no longer */
 };
 
 /* Takes the address, and reads the tokens. HF_DENIED: the address can be reached from elsewhere,

@@ -3,6 +3,7 @@
  */
 #include "base/banned.h"
 #include "base/text/json_read.h"
+#include "base/time/clock.h"
 #include "base/time/deadline.h"
 #include "server/api/api.h"
 
@@ -15,16 +16,18 @@
 
 /* ---- Claiming -------------------------------------------------------------------------------- */
 
+/* NULL: no events. */
 static void answer_batch(struct exchange *exchange, const hf_batch *batch)
 {
     struct json_out json = answer_json(exchange, MHD_HTTP_OK);
+    size_t count = batch ? hf_batch_count(batch) : 0;
 
     json_object_begin(&json);
-    show_string(&json, "lease", hf_batch_count(batch) ? hf_batch_lease(batch) : NULL);
-    show_time(&json, "expires_at", hf_batch_count(batch) ? hf_batch_expires_at_us(batch) : -1);
+    show_string(&json, "lease", count ? hf_batch_lease(batch) : NULL);
+    show_time(&json, "expires_at", count ? hf_batch_expires_at_us(batch) : -1);
     json_key(&json, "events");
     json_array_begin(&json);
-    for (size_t i = 0; i < hf_batch_count(batch); i++) {
+    for (size_t i = 0; i < count; i++) {
         json_object_begin(&json);
         show_int(&json, "attempt", hf_batch_attempt(batch, i));
         show_event(&json, hf_batch_event(batch, i));
@@ -34,12 +37,21 @@ static void answer_batch(struct exchange *exchange, const hf_batch *batch)
     json_object_end(&json);
 }
 
-/* Waits for events in steps, because the server may be stopped meanwhile. */
-static hf_status claim(struct exchange *exchange, hf_claim_options *options, int64_t wait_ms,
-                       hf_batch **ret_batch)
+static void answer_nothing(struct exchange *exchange)
 {
-    const char *name = exchange_param(exchange, "name");
-    struct deadline deadline = deadline_after_ms(wait_ms);
+    answer_batch(exchange, NULL);
+}
+
+static bool is_empty(const hf_batch *batch)
+{
+    return !batch || hf_batch_count(batch) == 0;
+}
+
+/* Waits for events in steps, because the server may be stopped and the client may leave. */
+static hf_status wait_for_events(struct exchange *exchange, const char *name,
+                                 hf_claim_options *options, hf_batch **ret_batch)
+{
+    struct deadline deadline = {exchange->wait.until_us};
 
     for (;;) {
         int64_t left_ms = deadline_left_ms(deadline);
@@ -47,8 +59,8 @@ static hf_status claim(struct exchange *exchange, hf_claim_options *options, int
 
         options->wait_ms = left_ms < WAIT_STEP_MS ? left_ms : WAIT_STEP_MS;
         status = hf_claim(exchange->bus, name, options, ret_batch);
-        if (status || hf_batch_count(*ret_batch) > 0 || left_ms <= WAIT_STEP_MS ||
-            exchange_is_stopping(exchange)) {
+        if (status || !is_empty(*ret_batch) || left_ms <= WAIT_STEP_MS ||
+            exchange_is_stopping(exchange) || exchange_is_left(exchange)) {
             return status;
         }
         if (deadline_left_ms(deadline) > left_ms - WAIT_STEP_MS / 2) {
@@ -59,13 +71,58 @@ static hf_status claim(struct exchange *exchange, hf_claim_options *options, int
     }
 }
 
+/* A client that has given up waiting will not answer for the events: others get them at once, and
+ * the attempt does not count. */
+static hf_status give_back(struct exchange *exchange, const char *name, hf_batch **batch)
+{
+    hf_status status = hf_release(exchange->bus, name, hf_batch_lease(*batch), NULL, 0);
+
+    hf_batch_free(*batch);
+    *batch = NULL;
+    return status;
+}
+
+/* Claims for a request that may wait. False: it parks, and has no answer yet. */
+static bool claim_or_park(struct exchange *exchange, const char *name, hf_claim_options *options,
+                          hf_status *ret_status, hf_batch **ret_batch)
+{
+    bool watches = exchange_watch(exchange, name);
+
+    if (watches) {
+        *ret_status = wait_for_events(exchange, name, options, ret_batch);
+    } else if (exchange->wait.state == WAIT_WOKEN && exchange_is_left(exchange)) {
+        return true;
+    } else {
+        options->wait_ms = 0;
+        *ret_status = hf_claim(exchange->bus, name, options, ret_batch);
+    }
+    if (*ret_status) {
+        return true;
+    }
+    if (is_empty(*ret_batch)) {
+        bool parks = !watches && !exchange_is_stopping(exchange) &&
+                     clock_mono_us() < exchange->wait.until_us;
+        if (parks) {
+            exchange_park(exchange, answer_nothing);
+        }
+        return !parks;
+    }
+    exchange->wait.found = true;
+    if (exchange_is_left(exchange)) {
+        *ret_status = give_back(exchange, name, ret_batch);
+    }
+    return true;
+}
+
 void claims_claim(struct exchange *exchange)
 {
+    const char *name = exchange_param(exchange, "name");
     hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
     struct members members;
     hf_batch *batch = NULL;
     int64_t wait_ms;
-    hf_status status;
+    hf_status status = HF_OK;
+    bool answered = true;
 
     members_begin(&members, exchange);
     options.max = (int32_t)members_number(&members, "max", 1, HF_CLAIM_MAX, -1);
@@ -75,12 +132,18 @@ void claims_claim(struct exchange *exchange)
         return;
     }
     options.detached = HF_ON; /* its worker is another program */
-    wait_ms = exchange_may_wait(exchange, wait_ms);
-    status = claim(exchange, &options, wait_ms, &batch);
-    exchange_waited(exchange, wait_ms);
+    if (wait_ms == 0 || exchange_is_stopping(exchange)) {
+        options.wait_ms = 0;
+        status = hf_claim(exchange->bus, name, &options, &batch);
+    } else {
+        if (exchange->wait.until_us == 0) {
+            exchange_begins_wait(exchange, wait_ms);
+        }
+        answered = claim_or_park(exchange, name, &options, &status, &batch);
+    }
     if (status) {
         answer_failure(exchange, status);
-    } else {
+    } else if (answered) {
         answer_batch(exchange, batch);
     }
     hf_batch_free(batch);

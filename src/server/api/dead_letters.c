@@ -286,20 +286,19 @@ static hf_status retry_paced(struct exchange *exchange, hf_dead_filter filter,
 /* Answers how far it is. */
 static void retry_at_rate(struct exchange *exchange, hf_dead_filter filter, struct pace pace)
 {
-    int64_t wait_ms = exchange_may_wait(exchange, pace.work_ms);
     int64_t count = 0;
     int64_t left = 0;
     hf_status status;
 
-    if (wait_ms == 0) {
+    if (!exchange_begins_long(exchange)) {
         answer_header(exchange, "Retry-After", "5");
         answer_problem(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
-                       "too many requests wait or work at a rate already");
+                       "too many requests work at a rate already");
         return;
     }
     status = bound_filter(exchange, &filter);
     status = status ? status : retry_paced(exchange, filter, &pace, &count);
-    exchange_waited(exchange, wait_ms);
+    exchange_ends_long(exchange);
     filter.limit = -1;
     status = status ? status : hf_dead_count(exchange->bus, &filter, &left);
     if (status) {

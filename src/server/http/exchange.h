@@ -31,7 +31,11 @@ enum via { VIA_NONE, VIA_LOCAL, VIA_TOKEN, VIA_SESSION };
 /* How far it is (listener.c). */
 enum phase { PHASE_HEAD, PHASE_BODY, PHASE_GIVEN, PHASE_ANSWERED };
 
+/* Whether it waits for events, and how (waits.h). */
+enum wait_state { WAIT_NONE, WAIT_WOKEN, WAIT_WATCHES };
+
 struct MHD_Connection;
+struct exchange;
 struct listener;
 struct server;
 struct route;
@@ -47,6 +51,16 @@ struct path_param {
 struct answer_header {
     const char *name;
     char value[EXCHANGE_HEADER_BYTES_MAX];
+};
+
+struct exchange_wait {
+    enum wait_state state;
+    bool parks;          /* it was not answered, and is to be kept until it is woken */
+    bool half_closed;    /* the client had closed its side before; it still takes an answer */
+    bool found;          /* what it has waited for was there */
+    int64_t until_us;    /* monotonic; 0: it has not begun to wait */
+    const char *awaited; /* for what; in exchange->parts */
+    void (*run_out)(struct exchange *); /* writes the answer when nothing has come */
 };
 
 struct exchange {
@@ -74,6 +88,7 @@ struct exchange {
     hf_bus *bus;                       /* for the route; not to be closed */
     char actor[HF_NAME_BYTES_MAX + 1]; /* who asks: the name of a token, or "local" */
     enum via via;                      /* how that is known */
+    struct exchange_wait wait;
 
     /* The answer. */
     void (*answered)(struct exchange *); /* of one that a thread of the bus answers */
@@ -117,11 +132,23 @@ bool exchange_query_words(struct exchange *exchange, const char *name, const cha
 bool exchange_object(struct exchange *exchange, struct text *ret_object);
 
 /*
- * How long a route may wait for events: wait_ms, or 0 if so many others wait already that too few
- * workers would be left for those who do not. Ended by exchange_waited with the answer.
+ * Waiting for events. A route that may wait calls exchange_begins_wait the first time that it is
+ * run, and then exchange_watch. True: it waits itself until exchange->wait.until_us, in calls of
+ * the library, looks now and then whether the server stops or the client has left, and answers.
+ * False: it only looks, and if there is nothing it calls exchange_park and returns without an
+ * answer: later it is run again from its beginning, or `run_out` answers. `awaited` is what is
+ * waited for, a part of the path.
  */
-int64_t exchange_may_wait(struct exchange *exchange, int64_t wait_ms);
-void exchange_waited(struct exchange *exchange, int64_t wait_ms);
+void exchange_begins_wait(struct exchange *exchange, int64_t wait_ms);
+bool exchange_watch(struct exchange *exchange, const char *awaited);
+void exchange_park(struct exchange *exchange, void (*run_out)(struct exchange *));
+/* Whether the client has closed its side of the connection since the wait began. */
+bool exchange_is_left(const struct exchange *exchange);
+
+/* For a route that works for long: whether another one may, so that enough workers are left for
+ * others. If so exchange_ends_long follows. */
+bool exchange_begins_long(struct exchange *exchange);
+void exchange_ends_long(struct exchange *exchange);
 /* Whether the server is about to stop: who waits for events waits no longer. */
 bool exchange_is_stopping(const struct exchange *exchange);
 
