@@ -209,7 +209,8 @@ ALL_OBJ := $(call objects,$(LIB_SRC) $(CLI_SRC) $(MAIN_SRC) $(SERVER_SRC) $(TEST
                           $(MEASURE_SRC))
 
 SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
-           $(wildcard tests/*/*.sh examples/*.sh) bench/growth bench/peers/run bench/peers/publish
+           $(wildcard tests/*/*.sh examples/*.sh) bench/growth bench/judge.sh \
+           bench/run-http bench/peers/run bench/peers/publish
 
 # sql/<engine>/*/*.sql becomes gen/<engine>_sql.h.
 ENGINES := $(sort $(patsubst sql/%/tables/,%,$(dir $(wildcard sql/*/tables/*.sql))))
@@ -325,6 +326,13 @@ bench-peers: ## Measure Holdfast beside PgQ, Redis and others (ROUNDS=3 PUBLISH=
 	$(MAKE) VARIANT=release all bench-programs
 	@$(call in_variant,release) bench/peers/run $(if $(ROUNDS),--rounds '$(ROUNDS)') \
 	    $(if $(ONLY),--only '$(ONLY)') $(if $(PUBLISH),--publish)
+
+.PHONY: bench-http
+bench-http: ## Measure `holdfast serve` on both engines (ROUNDS=1 ONLY=WORD)
+	scripts/deps build postgres
+	$(MAKE) VARIANT=release all bench-programs
+	@$(call in_variant,release) bench/run-http $(if $(ROUNDS),--repeat '$(ROUNDS)') \
+	    $(if $(ONLY),--only '$(ONLY)')
 
 .PHONY: bench-growth
 bench-growth: ## Measure what an event costs in large databases, against small ones

@@ -448,9 +448,11 @@ static void follow(const char *url, long client_count)
     spent = server_seconds() - spent;
     qsort(samples, sample_count, sizeof samples[0], compare);
     printf("{\"bench\":\"stream\",\"clients\":%ld,\"rate\":%ld,\"published\":%ld,\"received\":%zu,"
-           "\"p50_ms\":%.1f,\"p99_ms\":%.1f,\"max_ms\":%.1f,\"server_cpu\":%.2f,\"mib\":%.1f}\n",
+           "\"p50_ms\":%.1f,\"p99_ms\":%.1f,\"max_ms\":%.1f,\"server_cpu\":%.2f,"
+           "\"message_us\":%.2f,\"mib\":%.1f}\n",
            client_count, rate, atomic_load(&published), sample_count, percentile(0.5),
-           percentile(0.99), percentile(1), spent / stream_seconds, server_mib());
+           percentile(0.99), percentile(1), spent / stream_seconds,
+           spent / (double)sample_count * 1e6, server_mib());
 }
 
 /* ---- Slow clients ---------------------------------------------------------------------------- */
