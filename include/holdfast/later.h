@@ -32,8 +32,8 @@ typedef struct hf_tick_info {
 /* Fires the schedules that are due and brings events for later whose time has come into the log,
  * all that were due at the call, and returns when that is durable. Many processes may do so at the
  * same time: each planned time and each event is published once. The bus need not be started.
- * ret_info may be NULL. A role of the server that may only look (viewer) brings nothing, and does
- * not learn what waits. After a failure a part may have been done; what is due stays due. */
+ * ret_info may be NULL. HF_DENIED: a role of the server that may only look (viewer). After a
+ * failure a part may have been done; what is due stays due. */
 HF_API hf_status hf_tick(hf_bus *bus, hf_tick_info *ret_info);
 
 #define HF_LATER_MAX 1000 /* of one call of hf_later_list */

@@ -6,6 +6,17 @@ blank=yes # the tests are about making the schema, too
 # --- The same on both engines ---
 exits 3 "tail without a database exits with not found" tail
 exits 3 "doctor without a database exits with not found" doctor
+! on sqlite || : >bus.db
+exits 3 "tail of an empty database exits with not found" tail
+has "the refusal of an empty database says what makes its tables" \
+    err '; .holdfast migrate. makes (its tables|them)$'
+if on sqlite; then
+    sqlite3 bus.db 'CREATE TABLE theirs (x)'
+    exits 3 "tail of a file of another program exits with not found" tail
+    has "the refusal of a file of another program says what makes the tables" \
+        err 'has no Holdfast tables; .holdfast migrate. makes them$'
+    rm bus.db
+fi
 exits 0 "publish creates the schema of an empty database" publish a.b
 exits 0 "options of all commands may stand before the command" --db "$HOLDFAST_URL" --json tail
 json "--json before the command makes it print JSON" out

@@ -10,7 +10,8 @@ exits 0 "setup: an event for one subscription is published" publish job.one '{}'
 exits 0 "setup: an event for both subscriptions is published" publish job.two '{}'
 exits 0 "setup: an event for no subscription is published" publish other '{}'
 exits 5 "wait exits with 5 if no worker runs within --timeout" wait 1 --timeout 200ms
-has "wait says that the event is not settled yet" err 'not settled yet'
+has "wait says which event is not settled yet, and how to find out why" \
+    err '^holdfast: event [0-9a-f-]{36} is not settled yet: .holdfast event show 1. says why$'
 has "wait prints the state of the event in the subscription" out '^good: pending$'
 
 "$HOLDFAST" wait 1 >waited 2>&1 &
@@ -23,7 +24,7 @@ wait $pid
 is "wait exits with 0 when the event is done" "$?" 0
 is "wait prints that the event is done in the subscription" "$(cat waited)" "good: done"
 
-exits 0 "wait --subscription exits with 0 if the event is done there" wait 2 --subscription good
+exits 0 "wait -s exits with 0 if the event is done in the subscription" wait 2 -s good
 exits 5 "wait exits with 5 if the event is pending in another subscription" wait 2 --timeout 0s
 exits 7 "setup: a worker makes a dead letter in the second subscription" \
     work bad --exec false --until-empty

@@ -69,7 +69,7 @@ fails "cancel_event of a dead letter is a conflict" "$cancel, 'jobs', '$(id 15)'
 publish 17 mail # position 7
 fails "cancel_event of an event that no pattern matches is a conflict" \
     "$cancel, 'jobs', '$(id 17)')" \
-    "HF004: the event at position 7 is not *"
+    "HF004: the event at position 7 is not for subscription jobs"
 fails "cancel_event of an unknown id is not found" \
     "$cancel, 'jobs', '$(id 99)')" "HF003: there is no event with id *"
 fails "cancel_event of an unknown position is not found" "$cancel, 'jobs', \"position\" => 99)" \

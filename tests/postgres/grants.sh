@@ -694,13 +694,19 @@ for role in viewer publisher; do
 done
 for role in $roles; do
     ok "the role $role may run stats" same 0 "$(run $role stats)"
-    ok "the role $role may run verify, which finds nothing" same 0 "$(run $role verify)"
+    ok "verify by the role $role says that it does not see all" same 7 "$(run $role verify)"
+    ok "verify by the role $role has one finding, which is about its rights" same \
+        "rights: 1, all: 1" "rights: $(grep -c "^rights: $role's sees only" "$said"), all: $(
+            sed -n 's/.*rows\{0,1\} examined, \([0-9]*\) findings\{0,1\}\.$/\1/p' "$said")"
 done
 for numbers in subscriptions in_flight retrying held dead; do
     run publisher stats --json >/dev/null
     ok "the role publisher gets null, not 0, for $numbers of stats" \
         grep -q "\"$numbers\": *null" "$said"
 done
+run publisher namespace list --json >/dev/null
+ok "the role publisher gets null, not 0, for the subscriptions of namespace list" \
+    grep -q '"subscriptions": *null' "$said"
 run publisher stats >/dev/null
 ok "the role publisher gets no age of the oldest waiting event" \
     grep -qx 'oldest waiting: *-' "$said"

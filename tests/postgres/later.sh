@@ -195,7 +195,9 @@ for part in viewer publisher consumer owner; do
 done
 as() { psql -qXAt -U "$1" -v ON_ERROR_STOP=1 -v VERBOSITY=verbose -c "$2" 2>&1 | paste -sd' ' -; }
 keep 41 job.late
-ok "a viewer's tick brings nothing" same "0|0|" \
+ok "a viewer's tick of all namespaces passes over those that it only sees" same "0|0|" \
+    "$(as viewer "SELECT released, fired, next_at FROM holdfast.tick()")"
+ok "a viewer's tick of a namespace is refused" like "*42501*may not bring what is due in*" \
     "$(as viewer "SELECT released, fired, next_at FROM holdfast.tick('default')")"
 ok "a viewer does not learn the next time" same "" "$(as viewer "SELECT holdfast.timers_next(1)")"
 ok "a viewer does not see events for later" like "*42501*may not see the events for later*" \
@@ -204,7 +206,9 @@ ok "a viewer cannot call change_bring" like "*42501*" \
     "$(as viewer "SELECT * FROM holdfast.change_bring(1, 10)")"
 ok "a viewer cannot cancel an event for later" like "*42501*" \
     "$(as viewer "SELECT * FROM holdfast.later_cancel('default', '$(id 41)')")"
-role=viewer hf tick >/dev/null
+ok "a viewer's command tick does not say that nothing waits" \
+    like "*permission denied for function change_bring*namespace grant*status 1" \
+    "$(role=viewer hf tick 2>&1 || echo "status $?")"
 url="postgresql:///$PGDATABASE?host=$PGHOST&user=viewer"
 timeout 3 "$HOLDFAST" --db "$url" tail --follow >/dev/null 2>&1
 is "tail --follow of a viewer brings nothing" \

@@ -276,7 +276,9 @@ SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL,
 -- name: namespace_list
 SELECT n.name, n.metadata::text, n.created_at, n.removing_at, n.gapless,
        CASE WHEN n.removing_at IS NULL THEN holdfast.head(n.id) END,
-       (SELECT count(*) FROM holdfast.read_subscriptions() s WHERE s.namespace_id = n.id),
+       CASE WHEN holdfast.may_read(n.id)
+            THEN (SELECT count(*) FROM holdfast.read_subscriptions() s
+                  WHERE s.namespace_id = n.id) END,
        n.retention_ms, n.retention_bytes, n.lagging_drop,
        (SELECT json_agg(json_build_object('role', g.role, 'to', r.rolname)
                         ORDER BY r.rolname, g.role)::text

@@ -478,6 +478,10 @@ JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS 
 WHERE r.empty_at > clock_timestamp() + interval '1 minute'
 LIMIT $1::bigint;
 
+-- name: verify_rights
+SELECT format('%s sees only what was granted to it', current_user)
+WHERE NOT holdfast.passes() LIMIT $1::bigint;
+
 -- ---- Scans: rows after the key ($1, $2, $3), at most $4 -----------------------------------------
 --
 -- first, second (the key; of what is an event the position), subject, id, hash, type, tenant, key,

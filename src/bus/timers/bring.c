@@ -94,6 +94,20 @@ struct brought timers_bring(hf_bus *bus, enum bring_when when)
 
 /* ---- hf_tick --------------------------------------------------------------------------------- */
 
+/* Nothing seems to wait: so it does for a role that may only look, which must not believe it. An
+ * engine without roles knows no such change. */
+static hf_status ask_database(hf_bus *bus, hf_tick_info *info)
+{
+    struct bring bring = {
+        .change = {.kind = CHANGE_BRING, .now_us = clock_wall_us()},
+        .max = TURN_SCHEDULES_MAX,
+    };
+    hf_status status = bus_run(bus, &bring.change);
+    info->fired += bring.ret_fired;
+    info->released += bring.ret_released;
+    return status == HF_MISUSE ? HF_OK : status;
+}
+
 /* Turn by turn, until nothing is left of what was due at the call or nothing can be done. */
 static hf_status bring_all(hf_bus *bus, hf_tick_info *info)
 {
@@ -101,6 +115,9 @@ static hf_status bring_all(hf_bus *bus, hf_tick_info *info)
     int64_t due_us = STORE_NEVER;
     bool more = true;
     hf_status status = store_timers_due(bus->store, &due_us);
+    if (!status && due_us == STORE_NEVER) {
+        status = ask_database(bus, info);
+    }
     while (!status && more && due_us != STORE_NEVER && due_us <= store_time(bus->store, now_us)) {
         struct turn turn = {.bus = bus, .now_us = now_us};
         turn_take(&turn);

@@ -105,7 +105,7 @@ static const struct option_row cancel_options[] = {
 
 const struct command command_event_cancel = {
     .name = "event cancel",
-    .usage = "ID|POSITION",
+    .usage = "ID|POSITION --subscription NAME",
     .summary = "cancels an event for a subscription, which does not get it",
     .examples = "  holdfast event cancel 4711 --subscription mailer\n"
                 "  holdfast event cancel 0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c55 \\\n"

@@ -311,6 +311,7 @@ const struct command command_touch = {
     .word_names = "subscriptions",
     .summary = "makes a lease last longer",
     .examples = "  holdfast touch mailer \"$lease\" --lease 5m\n",
+    .details = "Exits with 4 if the lease has ended.\n",
     .options = touch_options,
     .words_min = 2,
     .words_max = 2,

@@ -9,7 +9,12 @@
 #include "cli/core/commands.h"
 
 static const struct option_row serve_options[] = {
-    WORK_OPTION_CONFIG, SERVE_OPTIONS, WORK_OPTION_DRAIN, WORK_OPTIONS_NODE, OPTION_END,
+    {"config", 0, OPTION_TEXT, "FILE", NULL, 0, 0,
+     "take the database and the subscriptions from this file (else holdfast.yaml, if it is there)"},
+    SERVE_OPTIONS,
+    WORK_OPTION_DRAIN,
+    WORK_OPTIONS_NODE,
+    OPTION_END,
 };
 
 const struct command command_serve = {

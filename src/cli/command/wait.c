@@ -193,7 +193,8 @@ static int run_wait(struct cli *cli)
         return cli_fail(status);
     }
     if (view.open > 0) {
-        out_complain("the event is not settled yet");
+        out_complain("event %s is not settled yet: `holdfast event show %" PRId64 "` says why",
+                     name.id, name.position);
         return EXIT_TIMEOUT;
     }
     if (view.seen == 0) {
@@ -203,7 +204,7 @@ static int run_wait(struct cli *cli)
 }
 
 static const struct option_row options[] = {
-    {"subscription", 0, OPTION_TEXT, "SUB", NULL, 0, 0, "in this one only (all that it is for)"},
+    {"subscription", 's', OPTION_TEXT, "SUB", NULL, 0, 0, "in this one only (all that it is for)"},
     {"timeout", 0, OPTION_DURATION, "TIME", NULL, 0, INT64_MAX / 1000,
      "give up after this time (never)"},
     OPTION_END,

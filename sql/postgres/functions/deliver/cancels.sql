@@ -345,9 +345,9 @@ BEGIN
         END IF;
         v_state := 'done';
     END IF;
-    RAISE EXCEPTION 'the event at position % is % in subscription %', v_place,
-        CASE v_state WHEN 'not_for_it' THEN 'not wanted' WHEN 'dead' THEN 'a dead letter'
-                     ELSE v_state END, v_s.name
+    RAISE EXCEPTION 'the event at position % is % subscription %', v_place,
+        CASE v_state WHEN 'not_for_it' THEN 'not for' WHEN 'dead' THEN 'a dead letter in'
+                     ELSE v_state || ' in' END, v_s.name
         USING ERRCODE = 'HF004',
               HINT = CASE v_state WHEN 'dead' THEN 'See holdfast.resolve_dead_letters.'
                                   ELSE '' END;

@@ -570,7 +570,7 @@ $$;
 -- should be called again at once, next_at when the next one is due (NULL: nothing waits). Call it
 -- every second, outside of a transaction, from one place or from many. Of all namespaces, one in
 -- which something fails or is locked is passed over, with a warning. A role does so in namespaces
--- in which it may publish or consume.
+-- in which it may publish or consume; of one that it names it must. 42501.
 CREATE OR REPLACE FUNCTION holdfast.tick(namespace text DEFAULT NULL, p_max integer DEFAULT 1000,
                                          OUT fired bigint, OUT released bigint, OUT months bigint,
                                          OUT more boolean, OUT next_at timestamptz,
@@ -589,7 +589,8 @@ BEGIN
     months := 0;
     more := false;
     IF namespace IS NOT NULL THEN
-        PERFORM enter(p_ticket, namespace, 'see', 'viewer', 'publisher', 'consumer', 'owner');
+        PERFORM enter(p_ticket, namespace, 'bring what is due in', 'publisher', 'consumer',
+                      'owner');
     END IF;
     PERFORM commit_durably();
     FOR v_namespace IN SELECT * FROM namespaces n

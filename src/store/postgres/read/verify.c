@@ -54,6 +54,7 @@ static const enum postgres_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_TYPES] = POSTGRES_QUERY_COUNT, /* the server keeps it itself */
     [VERIFY_UNIQUE] = POSTGRES_QUERY_VERIFY_UNIQUE,
     [VERIFY_RATE] = POSTGRES_QUERY_VERIFY_RATE,
+    [VERIFY_RIGHTS] = POSTGRES_QUERY_VERIFY_RIGHTS,
 };
 
 static void ask_check(struct pg_lookup *lookup, struct engine *engine, enum verify_check check,

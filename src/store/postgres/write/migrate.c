@@ -153,7 +153,9 @@ static hf_status check_state(struct postgres_engine *engine, hf_open_mode open_m
     if (state->schema.number == 0) {
         return open_mode_creates(open_mode)
                    ? HF_OK
-                   : fail(HF_NOTFOUND, "%s has no schema holdfast", engine->place);
+                   : fail(HF_NOTFOUND,
+                          "%s has no tables of Holdfast; `holdfast migrate` makes them",
+                          engine->place);
     }
     bool looks = open_mode == HF_OPEN_NOMIGRATE || open_mode == HF_OPEN_MIGRATE;
     return fit_check(&postgres_program, &state->schema, engine->place, looks);

@@ -38,16 +38,22 @@ static hf_status read_word(struct conn *conn, enum sqlite_query query, const cha
     return status;
 }
 
+static hf_status fail_bare(const struct sqlite_engine *engine)
+{
+    return fail(HF_NOTFOUND, "%s has no Holdfast tables; `holdfast migrate` makes them",
+                engine->files.db);
+}
+
 /* HF_NOTFOUND if a file in which nothing may be made is empty or has no schema. */
 static hf_status find_tables(struct sqlite_engine *engine, int64_t pages)
 {
     int64_t exists = 0;
     if (pages == 0) {
-        return fail(HF_NOTFOUND, "%s is empty", engine->files.db);
+        return fail(HF_NOTFOUND, "%s is empty; `holdfast migrate` makes its tables",
+                    engine->files.db);
     }
     hf_status status = conn_number(&engine->writer, SQLITE_QUERY_SCHEMA_EXISTS, 0, &exists);
-    return status || exists ? status
-                            : fail(HF_NOTFOUND, "%s has no Holdfast tables", engine->files.db);
+    return status || exists ? status : fail_bare(engine);
 }
 
 /* WAL mode, read back. A file without a page is ours from the start: it may shrink later. */
@@ -88,7 +94,7 @@ static hf_status check_schema(struct sqlite_engine *engine, hf_open_mode open_mo
                               const struct fit_schema *schema)
 {
     if (schema->number == 0 && !open_mode_creates(open_mode)) {
-        return fail(HF_NOTFOUND, "%s has no Holdfast tables", engine->files.db);
+        return fail_bare(engine);
     }
     /* An older one is brought up to date, or only looked at. */
     return fit_check(&sqlite_program, schema, engine->files.db, true);
