@@ -53,14 +53,17 @@ static void pass_on(struct watch *watch)
     }
 }
 
-/* Sleeps from heartbeat to heartbeat until there is something to do. */
+/* Sleeps from heartbeat to heartbeat until there is something to do. The second one comes early: it
+ * is the first by which others learn of a brief bus. */
 static void only_live(struct watch *watch)
 {
+    int64_t pause_ms = WATCH_MS_MAX;
     pthread_mutex_lock(&watch->mutex);
     while (!watch->wanted && !watch->stopping) {
         pthread_mutex_unlock(&watch->mutex);
         store_alive(watch->bus->store);
-        struct deadline next = deadline_after_ms(watch->bus->heartbeat_ms);
+        struct deadline next = deadline_after_ms(pause_ms);
+        pause_ms = watch->bus->heartbeat_ms;
         pthread_mutex_lock(&watch->mutex);
         while (!watch->wanted && !watch->stopping &&
                cond_wait_until(&watch->changed, &watch->mutex, next)) {

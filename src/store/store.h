@@ -66,8 +66,9 @@ struct store_options {
     struct node_facts node;     /* not looked at without a namespace */
     hf_open_mode open_mode;     /* never DEFAULT */
     hf_durability durability;   /* never DEFAULT */
-    int64_t timeout_ms;         /* waiting for the database while opening */
-    int64_t queue_events_max;   /* bounds of the group's queue */
+    bool brief;         /* the process may end soon: others need not know of it before it works */
+    int64_t timeout_ms; /* waiting for the database while opening */
+    int64_t queue_events_max; /* bounds of the group's queue */
     int64_t queue_bytes_max;
     struct log *log; /* never NULL; outlives the store */
 };

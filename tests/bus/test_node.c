@@ -170,10 +170,42 @@ static void await_state(hf_bus *bus, const char *id, hf_node_state state)
     assert_true(wait_until(is_in_state, &expected));
 }
 
+static int is_brief(const hf_node_info *info, void *ctx)
+{
+    *(bool *)ctx |= strcmp(info->name, "brief") == 0;
+    return 0;
+}
+
+static bool has_brief(void *ctx)
+{
+    bool found = false;
+
+    assert_ok(hf_node_list(ctx, is_brief, &found));
+    return found;
+}
+
 /* Changes the database behind the back of the bus. */
 static void change_rows(struct scene *scene, const char *on_sqlite, const char *on_postgres)
 {
     tables_run(scene, scene->path ? on_sqlite : on_postgres);
+}
+
+/* ---- A brief bus ----------------------------------------------------------------------------- */
+
+static void a_brief_bus_that_stays_becomes_a_node_by_itself(void **state)
+{
+    struct scene *scene = *state;
+    hf_options options = scene->options;
+    hf_bus *bus;
+    char id[HF_NODE_ID_BYTES_MAX + 1] = "";
+
+    options.brief = 1;
+    options.node_name = "brief";
+    options.heartbeat_ms = 3600000; /* it is not the second heartbeat */
+    bus = scene_open(scene, &options);
+    assert_true(wait_until(has_brief, scene->bus));
+    snprintf(id, sizeof id, "%s", look_at_self(bus).first_id);
+    assert_int_equal(look_at(scene->bus, id).state, HF_NODE_LIVE);
 }
 
 /* ---- What a node says about itself ----------------------------------------------------------- */
@@ -647,6 +679,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_second_live_node_of_one_id_is_refused_with_the_name_of_the_first),
     scene_test(of_several_processes_that_open_with_one_id_one_gets_it),
     scene_test(a_removed_namespace_takes_its_nodes_along),
+    scene_test(a_brief_bus_that_stays_becomes_a_node_by_itself),
 };
 
 static const struct part parts[] = {{"stay", stay}, {"work", work}};

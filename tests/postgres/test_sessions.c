@@ -1,6 +1,6 @@
 /*
  * test_sessions.c - how many sessions a store has with its server: the limit, the turn of those who
- * wait, a server that has none left, and those that are not used any more.
+ * wait, a server that has none left, those that are not used any more, and stores that are brief.
  */
 #include "postgres/support_cluster.h"
 #include "postgres/support_proxy.h"
@@ -297,6 +297,83 @@ static void sessions_that_are_not_used_are_closed(void **state)
     PQfinish(pg);
 }
 
+/* ---- Brief stores ---------------------------------------------------------------------------- */
+
+static struct store *open_brief(struct fixture *f, const char *name)
+{
+    struct store_options options = fixture_options(f, name);
+    options.brief = true;
+    return fixture_open_with(f, &options);
+}
+
+static int64_t count_processes(PGconn *pg, const char *name)
+{
+    return side_number(pg, "SELECT count(*) FROM holdfast_private.processes WHERE node_name = '%s'",
+                       name);
+}
+
+static void a_brief_store_that_publishes_has_one_session_and_is_no_node(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "brief");
+    PGconn *pg = side_open(f);
+    must_equal(1, append_one(store, "t", NULL));
+    must_equal(1, count_sessions(pg, "brief"));
+    must_equal(0, count_processes(pg, "brief"));
+    fixture_close(f, store);
+    must_equal(0, count_processes(pg, "brief"));
+    PQfinish(pg);
+}
+
+static void a_brief_store_is_a_node_before_its_first_claim_is_answered(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "taker");
+    PGconn *pg = side_open(f);
+    int64_t id = subscribe_shared(store, "s");
+    append_one(store, "t", NULL);
+    must_equal(0, count_processes(pg, "taker"));
+    struct claim claim = take(f, store, id, 1, T0);
+    must_equal(1, claim.batch->count);
+    must_equal(1, count_processes(pg, "taker"));
+    fixture_close(f, store);
+    must_equal(0, count_processes(pg, "taker"));
+    PQfinish(pg);
+}
+
+static void a_brief_store_is_a_node_while_it_waits(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "waiter");
+    PGconn *pg = side_open(f);
+    store_wait(store, store_news(store), 1);
+    must_equal(1, count_processes(pg, "waiter"));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
+static void a_brief_store_has_notified_those_who_sleep_when_its_publish_is_answered(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "bell");
+    PGconn *pg = side_open(f);
+    int64_t namespace_id = side_namespace(pg, f);
+    side_must(pg, "LISTEN holdfast_%lld", (long long)namespace_id);
+    side_must(pg, "SELECT holdfast.sleep(%lld, 60000)", (long long)namespace_id);
+    append_one(store, "t", NULL);
+    side_must(pg, "SELECT 1"); /* what came before it has been received with its answer */
+    PGnotify *notify = PQnotifies(pg);
+    must_hold(notify);
+    PQfreemem(notify);
+    must_equal(1, count_sessions(pg, "bell"));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_limit_of_sessions_out_of_range_is_refused),
     CLAIM(threads_that_wait_for_a_session_get_one_in_the_order_of_asking),
@@ -305,6 +382,10 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_thread_that_has_waited_for_a_session_opens_another),
     CLAIM(a_server_without_sessions_is_asked_rarely),
     CLAIM(sessions_that_are_not_used_are_closed),
+    CLAIM(a_brief_store_that_publishes_has_one_session_and_is_no_node),
+    CLAIM(a_brief_store_is_a_node_before_its_first_claim_is_answered),
+    CLAIM(a_brief_store_is_a_node_while_it_waits),
+    CLAIM(a_brief_store_has_notified_those_who_sleep_when_its_publish_is_answered),
 };
 
 FIXTURE_MAIN("sessions", claims, NULL)

@@ -287,6 +287,7 @@ static hf_status open_store(hf_bus *bus, const char *url, const hf_options *opti
         .node = self.facts,
         .open_mode = options->open_mode ? options->open_mode : HF_OPEN_CREATE,
         .durability = options->durability ? options->durability : HF_DURABILITY_POWER,
+        .brief = options->brief && !self.facts.given,
         .timeout_ms = options->timeout_ms,
         .queue_events_max = options->queue_events_max,
         .queue_bytes_max = options->queue_bytes_max,

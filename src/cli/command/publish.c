@@ -258,6 +258,7 @@ static int run_publish(struct cli *cli)
         return code;
     }
     open_options.payload_bytes_max = args_number(args, "payload-max", -1);
+    open_options.brief = 1;
     open_options.durability = (hf_durability)args_number(args, "durability", 0);
     if (is_file) {
         return import_file(cli, &open_options, args_text(args, "file"),

@@ -112,6 +112,7 @@ static int open_doctor(struct cli *cli)
     hf_options options = cli_options(cli, HF_OPEN_NOMIGRATE);
     hf_status status;
 
+    options.brief = 1;
     if (cli->namespace_name) {
         return cli_open_with(cli, &options);
     }

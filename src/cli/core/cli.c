@@ -98,6 +98,8 @@ int cli_open_with(struct cli *cli, const hf_options *options)
 int cli_open(struct cli *cli, hf_open_mode mode)
 {
     hf_options options = cli_options(cli, mode);
+
+    options.brief = 1;
     return cli_open_with(cli, &options);
 }
 

@@ -166,6 +166,7 @@ static int run_check(struct cli *cli)
     hf_status status;
     int code;
 
+    options.brief = 1;
     checking.cli = cli;
     findings_init(findings, cli->started_at_us);
     findings->limits = (struct check_limits){

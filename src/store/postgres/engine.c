@@ -5,6 +5,8 @@
  *
  *     connect the writer -> schema -> namespace -> the keeper (lock, LISTEN, first sign of life)
  *
+ * The keeper of a store that is brief comes when it is needed (keeper.c).
+ *
  * fork(): a child has the parent's descriptors but none of its threads. A byte sent by the child,
  * or libpq's farewell when it closes, would come to the server as the parent's; and a descriptor
  * that the child keeps open would keep the parent's session, with its locks, alive after the
@@ -221,6 +223,9 @@ static hf_status engine_connect(struct postgres_engine *engine, const struct sto
         status = prober_new(engine, &engine->prober);
     }
     if (!status) {
+        status = keeper_init(engine);
+    }
+    if (!status && !options->brief) {
         status = keeper_start(engine, deadline);
     }
     return status;
@@ -354,7 +359,7 @@ void postgres_leave(struct engine *base)
 static void engine_give_back(struct postgres_engine *engine)
 {
     bool ring = false;
-    if (engine->namespace_id == 0) {
+    if (engine->namespace_id == 0 || !keeper_is_running(engine)) {
         return; /* it owned nothing */
     }
     postgres_leave(&engine->head); /* a server that is away or silent is not waited for */
@@ -402,7 +407,8 @@ bool postgres_poisoned(struct engine *engine)
 /* The server's crash ends the keeper's connection. */
 uint64_t postgres_losses(struct engine *engine)
 {
-    return atomic_load(&postgres_of(engine)->keeper.connects);
+    uint64_t connects = atomic_load(&postgres_of(engine)->keeper.connects);
+    return connects > 0 ? connects : 1; /* the first one, however late, loses nothing */
 }
 
 uint64_t postgres_era(struct engine *engine)

@@ -1,5 +1,6 @@
 /*
- * keeper.c - the thread that listens, shows signs of life and keeps the house. See keeper.h.
+ * keeper.c - the thread that listens, shows signs of life and keeps the house. See keeper.h; what
+ * other threads call is in calls.c.
  *
  * Wake-ups
  *   store_news() is a number in memory. It changes when this process commits something that rings,
@@ -47,6 +48,13 @@
  * The house: months ahead of time, the journal's rotation, the rows of dead processes, and sessions
  * of this process that have not been used for a while.
  *
+ * Beginning
+ *   A store begins with its keeper. One that is brief does not: a program that publishes or looks,
+ *   and ends, needs no second session, whose making costs the server more than all the rest. There
+ *   the keeper begins with what needs it: the first wait, the first change by which others could
+ *   take this process for dead (apply.c), or, after a while, any sign of life. Until then events
+ *   are told to others on the session that has published them.
+ *
  * Whatever fails here is tried again; the engine works without the keeper, only wake-ups are late.
  */
 #include "store/postgres/keeper/keeper.h"
@@ -70,7 +78,6 @@
 #define IDLE_MS KEEPER_LOOK_MS
 #define DEAF_MS 1000         /* the same where LISTEN is impossible, or locks are hidden */
 #define GUARD_MS 800         /* the same while a thread stands by for another process */
-#define GUARD_FOR_MS 30000   /* a thread that stands by must say so again within this time */
 #define SLEEP_MS 30000       /* how long a declaration is good */
 #define POLL_MS 50           /* between two reads while old publishers are not over */
 #define RING_MS 1            /* between two notifications */
@@ -80,8 +87,7 @@
 #define ROTATE_MS 250        /* between two looks at the journal's size */
 #define ROTATE_COMMITS 200   /* commits since the last such look, without which there is none */
 #define STATEMENT_MS 10000
-#define CONNECT_MS 2000 /* doubled, up to STATEMENT_MS, while that is not enough */
-#define RETRY_MS 500    /* after a failed connection */
+#define RETRY_MS 500 /* after a failed connection */
 #define BEAT_MIN_MS 10
 #define BEATS_PER_LEASE 3
 #define FLOOD_MS 100 /* so many notifications in such a time are a flood */
@@ -92,121 +98,6 @@
 #define CROWD_LOOK_MS 50   /* between two looks in a crowd */
 #define UNDER_WAY 2        /* the column of keeper_look that names publishers */
 #define FAKE_WAIT_MS 5
-
-/* ---- What other threads call ----------------------------------------------------------------- */
-
-void keeper_poke(struct keeper *keeper)
-{
-    uint64_t one = 1;
-    ssize_t written = write(keeper->wake_fd, &one, sizeof one);
-    (void)written; /* a full counter is readable already */
-}
-
-static void make_news(struct keeper *keeper)
-{
-    pthread_mutex_lock(&keeper->mutex);
-    atomic_fetch_add(&keeper->news, 1);
-    pthread_cond_broadcast(&keeper->cond);
-    pthread_mutex_unlock(&keeper->mutex);
-}
-
-/* The caller holds the mutex. Answers whether the keeper's thread must be woken for it. */
-static bool add_request(struct keeper *keeper, enum request request)
-{
-    bool pending = keeper->requests & request;
-    keeper->requests |= request;
-    return !pending;
-}
-
-static void ring(struct keeper *keeper, enum request request)
-{
-    pthread_mutex_lock(&keeper->mutex);
-    bool added = add_request(keeper, request);
-    atomic_fetch_add(&keeper->news, 1);
-    pthread_cond_broadcast(&keeper->cond);
-    pthread_mutex_unlock(&keeper->mutex);
-    if (added) {
-        keeper_poke(keeper);
-    }
-}
-
-void keeper_ring(struct postgres_engine *engine)
-{
-    atomic_fetch_add(&engine->keeper.timers_news, 1);
-    atomic_fetch_add(&engine->keeper.other_news, 1);
-    ring(&engine->keeper, REQUEST_RING);
-}
-
-void keeper_ring_appends(struct postgres_engine *engine)
-{
-    ring(&engine->keeper, REQUEST_RING_APPENDS);
-}
-
-void keeper_expect(struct postgres_engine *engine)
-{
-    struct keeper *keeper = &engine->keeper;
-    pthread_mutex_lock(&keeper->mutex);
-    bool added = add_request(keeper, REQUEST_EXPECT);
-    pthread_mutex_unlock(&keeper->mutex);
-    if (added) {
-        keeper_poke(keeper);
-    }
-}
-
-void keeper_lease(struct postgres_engine *engine, int64_t lease_ms)
-{
-    struct keeper *keeper = &engine->keeper;
-    if (lease_ms > 0 && lease_ms < atomic_load(&keeper->lease_ms)) {
-        atomic_store(&keeper->lease_ms, lease_ms);
-        keeper_poke(keeper);
-    }
-}
-
-void keeper_guard(struct postgres_engine *engine)
-{
-    struct keeper *keeper = &engine->keeper;
-    int64_t now_us = clock_mono_us();
-    bool guarded = atomic_exchange(&keeper->guard_until_us, now_us + GUARD_FOR_MS * MS) > now_us;
-    if (!guarded) {
-        keeper_poke(keeper);
-    }
-}
-
-uint64_t keeper_news(struct postgres_engine *engine)
-{
-    return atomic_load(&engine->keeper.news);
-}
-
-uint64_t keeper_wait(struct postgres_engine *engine, uint64_t seen, int64_t timeout_ms)
-{
-    struct keeper *keeper = &engine->keeper;
-    struct deadline deadline = deadline_after_ms(timeout_ms);
-    pthread_mutex_lock(&keeper->mutex);
-    bool first = keeper->waiters++ == 0;
-    if (first && atomic_load(&keeper->news) == seen) {
-        keeper_poke(keeper); /* it may have to declare that a consumer sleeps */
-    }
-    while (atomic_load(&keeper->news) == seen && !deadline_passed(deadline)) {
-        cond_wait_until(&keeper->cond, &keeper->mutex, deadline);
-    }
-    keeper->waiters--;
-    uint64_t news = atomic_load(&keeper->news);
-    pthread_mutex_unlock(&keeper->mutex);
-    return news;
-}
-
-void keeper_wake(struct postgres_engine *engine)
-{
-    make_news(&engine->keeper);
-}
-
-void keeper_alive(struct postgres_engine *engine)
-{
-    struct keeper *keeper = &engine->keeper;
-    if (!atomic_exchange(&keeper->alive, true)) {
-        keeper_poke(keeper);
-    }
-}
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
@@ -350,7 +241,7 @@ static hf_status look(struct postgres_engine *engine, bool beat, bool declare)
         keeper->expecting = false;
         keeper_ring_appends(engine);
     } else if (moved || polling || set_back) { /* polling: once more after the last has ended */
-        make_news(keeper);
+        keeper_wake(engine);
     }
     return HF_OK;
 }
@@ -416,15 +307,14 @@ static unsigned read_requests(struct keeper *keeper)
 }
 
 /* REQUEST_RING: notifies all; else those that sleep. */
-static hf_status run_ring(struct postgres_engine *engine, bool all)
+static hf_status run_ring(struct postgres_engine *engine, struct session *session, bool all)
 {
     struct keeper *keeper = &engine->keeper;
     unsigned taken =
         take_requests(keeper, all ? REQUEST_RING | REQUEST_RING_APPENDS : REQUEST_RING_APPENDS);
-    keeper->rung_at_us = clock_real_us();
-    session_params(&keeper->session);
-    hf_status status = session_run(&keeper->session, all ? POSTGRES_QUERY_KEEPER_RING_ALL
-                                                         : POSTGRES_QUERY_KEEPER_RING);
+    session_params(session);
+    hf_status status =
+        session_run(session, all ? POSTGRES_QUERY_KEEPER_RING_ALL : POSTGRES_QUERY_KEEPER_RING);
     if (status) { /* later, then */
         pthread_mutex_lock(&keeper->mutex);
         keeper->requests |= taken | (all ? REQUEST_RING : REQUEST_RING_APPENDS);
@@ -545,7 +435,7 @@ static hf_status carry_out(struct postgres_engine *engine, const struct plan *pl
         status = glance(engine, &moved);
     }
     if (moved) {
-        make_news(keeper);
+        keeper_wake(engine);
     } else if (!status) {
         status = look(engine, plan->beat, plan->declare);
     }
@@ -564,7 +454,8 @@ static hf_status work(struct postgres_engine *engine, unsigned requests, int64_t
     if (requests & (REQUEST_RING | REQUEST_RING_APPENDS)) {
         int64_t left_us = keeper->rung_at_us + RING_MS * MS - clock_real_us();
         if (left_us <= 0) {
-            rung = run_ring(engine, requests & REQUEST_RING);
+            keeper->rung_at_us = clock_real_us();
+            rung = run_ring(engine, &keeper->session, requests & REQUEST_RING);
             status = session_is_lost(&keeper->session) ? rung : HF_OK; /* signs of life go on */
         } else {
             wait_us = left_us;
@@ -619,7 +510,7 @@ static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
     bool flood = keeper->heard >= FLOOD_COUNT || is_crowded(keeper, mono_us);
     keeper->declared_until_us = 0;
     atomic_fetch_add(&keeper->other_news, 1); /* a notification does not say what it is about */
-    make_news(keeper);
+    keeper_wake(engine);
     *ret_wait_us = 0;
     return declared && flood ? take_flag_back(engine) : HF_OK;
 }
@@ -647,7 +538,7 @@ static void rest(struct keeper *keeper, int64_t wait_us, bool connected)
 static int64_t longer_ms(const struct keeper *keeper, hf_status status, int64_t connect_ms)
 {
     if (status != HF_TIMEOUT && !keeper->session.unanswered) {
-        return CONNECT_MS;
+        return KEEPER_CONNECT_MS;
     }
     return 2 * connect_ms < STATEMENT_MS ? 2 * connect_ms : STATEMENT_MS;
 }
@@ -656,12 +547,8 @@ static void *keeper_main(void *ctx)
 {
     struct postgres_engine *engine = ctx;
     struct keeper *keeper = &engine->keeper;
-    int64_t connect_ms = CONNECT_MS;
+    int64_t connect_ms = KEEPER_CONNECT_MS;
     bool told = false;
-    pthread_mutex_lock(&keeper->mutex);
-    keeper->life = KEEPER_RUNS;
-    pthread_cond_broadcast(&keeper->cond);
-    pthread_mutex_unlock(&keeper->mutex);
     for (;;) {
         unsigned requests = read_requests(keeper);
         if (requests & REQUEST_STOP) {
@@ -676,7 +563,7 @@ static void *keeper_main(void *ctx)
             if (!status) {
                 atomic_fetch_add(&keeper->timers_news, 1);
                 atomic_fetch_add(&keeper->other_news, 1);
-                make_news(keeper); /* who knows what we missed */
+                keeper_wake(engine); /* who knows what we missed */
             } else {
                 session_close(&keeper->session); /* no half of what it should be: once more */
             }
@@ -699,7 +586,7 @@ static void *keeper_main(void *ctx)
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
 
-static hf_status keeper_init(struct postgres_engine *engine)
+hf_status keeper_init(struct postgres_engine *engine)
 {
     struct keeper *keeper = &engine->keeper;
     hf_status status = mutex_init(&keeper->mutex);
@@ -721,6 +608,8 @@ static hf_status keeper_init(struct postgres_engine *engine)
     atomic_store(&keeper->news, 1);
     atomic_store(&keeper->lease_ms, BEATS_PER_LEASE * engine->node.heartbeat_ms);
     keeper->told = -1;
+    keeper->open_us = clock_real_us();
+    keeper->life = KEEPER_WANTED;
     return HF_OK;
 }
 
@@ -731,32 +620,72 @@ static void keeper_release(struct keeper *keeper)
     keeper->wake_fd = -1;
     pthread_cond_destroy(&keeper->cond);
     pthread_mutex_destroy(&keeper->mutex);
+    keeper->life = KEEPER_NONE;
+}
+
+static enum keeper_life read_life(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    enum keeper_life life = keeper->life;
+    pthread_mutex_unlock(&keeper->mutex);
+    return life;
+}
+
+static void set_life(struct keeper *keeper, enum keeper_life life)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->life = life;
+    pthread_cond_broadcast(&keeper->cond);
+    pthread_mutex_unlock(&keeper->mutex);
+}
+
+bool keeper_is_running(struct postgres_engine *engine)
+{
+    struct keeper *keeper = &engine->keeper;
+    return keeper->life != KEEPER_NONE && read_life(keeper) == KEEPER_RUNS;
+}
+
+/* Whether it is the caller who makes it begin; if not it runs, or the time is over. */
+static bool may_begin(struct keeper *keeper, struct deadline deadline)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    while (keeper->life == KEEPER_BEGINS && !deadline_passed(deadline)) {
+        cond_wait_until(&keeper->cond, &keeper->mutex, deadline);
+    }
+    bool begin = keeper->life == KEEPER_WANTED;
+    keeper->life = begin ? KEEPER_BEGINS : keeper->life;
+    pthread_mutex_unlock(&keeper->mutex);
+    return begin;
 }
 
 hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline)
 {
     struct keeper *keeper = &engine->keeper;
-    hf_status status = keeper_init(engine);
-    if (status) {
-        return status;
+    if (!may_begin(keeper, deadline)) {
+        return keeper_is_running(engine)
+                   ? HF_OK
+                   : fail(HF_TIMEOUT, "%s: no session for signs of life in time", engine->place);
     }
-    status = keeper_connect(engine, deadline);
+    hf_status status = keeper_connect(engine, deadline);
     keeper->house_at_us = clock_mono_us() - HOUSE_MS * MS; /* due at once */
     if (!status) {
-        keeper->life = KEEPER_STARTED;
         status = thread_start(&keeper->thread, "hf-keeper", keeper_main, engine);
     }
     if (status) {
-        keeper->life = KEEPER_NONE;
-        keeper_release(keeper);
-        return status;
+        session_close(&keeper->session);
     }
-    pthread_mutex_lock(&keeper->mutex);
-    while (keeper->life != KEEPER_RUNS) {
-        pthread_cond_wait(&keeper->cond, &keeper->mutex);
+    set_life(keeper, status ? KEEPER_WANTED : KEEPER_RUNS);
+    return status;
+}
+
+void keeper_ring_instead(struct postgres_engine *engine, struct session *session)
+{
+    struct keeper *keeper = &engine->keeper;
+    bool replaced = keeper->life != KEEPER_NONE && !keeper_is_running(engine);
+    unsigned requests = replaced ? read_requests(keeper) : 0;
+    if (requests & (REQUEST_RING | REQUEST_RING_APPENDS)) {
+        (void)run_ring(engine, session, requests & REQUEST_RING); /* else with what comes next */
     }
-    pthread_mutex_unlock(&keeper->mutex);
-    return HF_OK;
 }
 
 void keeper_stop(struct postgres_engine *engine)
@@ -765,12 +694,15 @@ void keeper_stop(struct postgres_engine *engine)
     if (keeper->life == KEEPER_NONE) {
         return;
     }
+    if (read_life(keeper) != KEEPER_RUNS) {
+        keeper_release(keeper);
+        return;
+    }
     pthread_mutex_lock(&keeper->mutex);
     keeper->requests |= REQUEST_STOP;
     pthread_mutex_unlock(&keeper->mutex);
     keeper_poke(keeper);
     pthread_join(keeper->thread, NULL);
-    keeper->life = KEEPER_NONE;
     /* What was rung last, closing included, is still to be told. Publishers must not go on to
      * notify a process that has gone; if others sleep too, they hear of it and declare anew. */
     unsigned requests = read_requests(keeper);
@@ -781,7 +713,7 @@ void keeper_stop(struct postgres_engine *engine)
         if (declared) {
             take_flag_back(engine);
         }
-        run_ring(engine, declared || (requests & REQUEST_RING));
+        run_ring(engine, &keeper->session, declared || (requests & REQUEST_RING));
     }
     keeper_release(keeper);
 }

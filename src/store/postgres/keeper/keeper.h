@@ -14,7 +14,8 @@
 #include "store/postgres/keeper/running.h"
 #include "store/postgres/wire/session.h"
 
-#define KEEPER_LOOK_MS 10000 /* between two looks when nothing happens */
+#define KEEPER_LOOK_MS 10000   /* between two looks when nothing happens */
+#define KEEPER_CONNECT_MS 2000 /* for a connection; doubled while that is not enough */
 
 /* What other threads want of the keeper's thread. */
 enum request {
@@ -25,11 +26,16 @@ enum request {
     REQUEST_WAITING = 1 << 4, /* a thread is in store_wait; never stored, follows from waiters */
 };
 
-enum keeper_life { KEEPER_NONE, KEEPER_STARTED, KEEPER_RUNS };
+enum keeper_life {
+    KEEPER_NONE,   /* not even its locks are made */
+    KEEPER_WANTED, /* the store is brief, and nothing has needed the keeper yet */
+    KEEPER_BEGINS, /* a thread connects for it */
+    KEEPER_RUNS
+};
 
 struct keeper {
     pthread_mutex_t mutex;          /* guards news, waiters, requests, life */
-    pthread_cond_t cond;            /* news has changed */
+    pthread_cond_t cond;            /* news or life has changed */
     _Atomic uint64_t news;          /* store_news(); read without the mutex, too */
     _Atomic uint64_t timers_news;   /* store_timers_news() */
     _Atomic uint64_t other_news;    /* store_other_news() */
@@ -41,6 +47,7 @@ struct keeper {
     int wake_fd;       /* eventfd: ends the keeper's poll; -1: none */
     unsigned requests; /* enum request */
     enum keeper_life life;
+    int64_t open_us;   /* real time of keeper_init */
     atomic_bool alive; /* store_alive was called since the last beat */
 
     /* The keeper's thread's own. */
@@ -73,8 +80,14 @@ struct keeper {
     struct session session;
 };
 
-/* Connects, takes the process's lock, listens, and starts the thread. */
+/* Makes what other threads use of it. Until it runs the server knows nothing of this process. */
+hf_status keeper_init(struct postgres_engine *engine);
+/* Unless it runs: connects, takes the process's lock, registers, listens, and starts the thread.
+ * Any thread may call it; a second one waits for the first. */
 hf_status keeper_start(struct postgres_engine *engine, struct deadline deadline);
+bool keeper_is_running(struct postgres_engine *engine);
+/* If there is a keeper that does not run yet: notifies others of what was rung, on this session. */
+void keeper_ring_instead(struct postgres_engine *engine, struct session *session);
 /* NULL-safe in that a keeper that was never started may be stopped. */
 void keeper_stop(struct postgres_engine *engine);
 /* In a forked child: frees the memory and sends nothing to the server. */

@@ -415,7 +415,7 @@ void session_pool_close(struct postgres_engine *engine)
 struct session_pool_counts session_pool_count(struct postgres_engine *engine)
 {
     struct session_pool *pool = &engine->pool;
-    int apart = engine->namespace_id > 0 ? 2 : 1; /* without a namespace there is no keeper */
+    int apart = keeper_is_running(engine) ? 2 : 1; /* the writer and the keeper */
     pthread_mutex_lock(&pool->mutex);
     struct session_pool_counts counts = {
         .open = apart + pool->taken + pool->readers.count,

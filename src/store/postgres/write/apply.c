@@ -136,6 +136,39 @@ static void note_leases(struct postgres_engine *engine, const struct change *cha
     }
 }
 
+/* Whether others must know before that this process lives: by the change it gets something that
+ * they take back from the dead; or times of leases and retries depend on it, which are looked after
+ * if the server's clock is set back while processes are known (clock_mind). */
+static bool is_work(enum change_kind kind)
+{
+    switch (kind) {
+    case CHANGE_MEMBERS_REFRESH:
+    case CHANGE_ACQUIRE:
+    case CHANGE_GIVE_BACK:
+    case CHANGE_SETTLE:
+    case CHANGE_CHECKPOINTS:
+    case CHANGE_CLAIM:
+    case CHANGE_SETTLE_LEASE:
+    case CHANGE_RATE_TAKE:
+    case CHANGE_CANCEL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* If the store is brief, its keeper begins with the first change that is work. */
+static hf_status begin_work(struct postgres_engine *engine, const struct change *changes,
+                            struct deadline deadline)
+{
+    for (const struct change *at = changes; at; at = at->next) {
+        if (is_work(at->kind)) {
+            return keeper_start(engine, deadline);
+        }
+    }
+    return HF_OK;
+}
+
 static bool has_events(const struct change *changes)
 {
     for (const struct change *at = changes; at; at = at->next) {
@@ -151,6 +184,10 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
     struct postgres_engine *engine = postgres_of(base);
     struct session *session = &engine->writer;
     hf_status status = postgres_check_work(engine);
+    if (status) {
+        return status;
+    }
+    status = begin_work(engine, changes, deadline);
     if (status) {
         return status;
     }
@@ -178,5 +215,6 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
     } else if (round.ring_appends) {
         keeper_ring_appends(engine);
     }
+    keeper_ring_instead(engine, session);
     return HF_OK;
 }

@@ -159,6 +159,9 @@ hf_status postgres_join_append(struct engine *base, void *connection, struct app
         status = check_inside(connection);
     }
     if (!status) {
+        status = keeper_start(engine, own_deadline(engine)); /* it watches for the commit */
+    }
+    if (!status) {
         struct loan loan;
         bool ring = false; /* the server tells the others, or the keeper */
         borrow(&loan, engine, connection, own_deadline(engine));
