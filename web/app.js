@@ -6,7 +6,7 @@
  * render(page) describes it as a whole, whenever something has changed.
  */
 import {h, show} from './dom.js';
-import {clock, inert, number, span} from './format.js';
+import {clock, inert, now, number, span, zone} from './format.js';
 import {Live, loadSession, logIn, logOut, session, whenLoggedOut} from './server.js';
 import * as dialogs from './dialogs.js';
 import {flow, headline, overview} from './overview.js';
@@ -131,7 +131,7 @@ function makePage(kind, address) {
             }
             if (made === page) {
                 if (kind.every) {
-                    timer = setTimeout(() => made.reload(), kind.every);
+                    timer = setTimeout(() => document.hidden || made.reload(), kind.every);
                 }
                 draw();
             }
@@ -159,6 +159,7 @@ function navigation() {
         menu.map(([name, title]) => h('a', {href: linkTo(page.namespace, name), 'aria-current': name === current ? 'page' : null},
             title, name === 'dead' && dead > 0 ? h('span', {class: 'count'}, number(dead)) : null)),
         h('div', {class: 'foot'}, h('div', {}, session.engine), h('div', {}, `Holdfast ${session.version}`),
+            h('div', {title: 'Times of the pages are in this zone'}, `Times: ${zone()}`),
             h('div', {}, h('button', {class: 'link', on: {click: help}}, 'Keys'), ' · ',
                 h('button', {class: 'link', on: {click: switchTheme}}, 'Light or dark'))));
 }
@@ -181,7 +182,7 @@ function topBar() {
             on: {focus: () => loadSession().then(draw, () => {}), change: (e) => { location.hash = linkTo(e.target.value, page.name in pages ? page.name : ''); }}},
         names.map((name) => h('option', {value: name}, inert(name))))),
         h('span', {class: 'right'}, status(),
-            h('select', {class: 'pill', 'aria-label': 'Time of the charts', value: String(page.range),
+            page.kind.ranged && h('select', {class: 'pill', 'aria-label': 'Time of the charts', value: String(page.range),
                 on: {change: (e) => { stored('range', e.target.value); page.rewatch(); }}},
             ranges.map(([seconds, text]) => h('option', {value: seconds}, text))),
             session.login && roleIn(page.namespace) === 'viewer' && h('span', {class: 'word'}, 'viewer: may only look'),
@@ -210,7 +211,7 @@ function content() {
     }
     return [
         live.lostAt !== null && h('p', {class: 'notice', role: 'alert'},
-            `The server does not answer. These numbers are ${span((Date.now() - live.lostAt) / 1000)} old.`),
+            `The server does not answer. These numbers are ${span((now() - live.lostAt) / 1000)} old.`),
         page.failure && live.lostAt === null && h('p', {class: 'notice', role: 'alert'}, inert(page.failure.message)),
         page.kind.render(page),
     ];
@@ -232,7 +233,7 @@ function draw() {
         return;
     }
     const title = typeof page.kind.title === 'function' ? page.kind.title(page) : page.kind.title;
-    const bad = live.state && live.state.trouble_bad;
+    const bad = !live.resting && live.state && live.state.trouble_bad; /* that it needs someone is not known later */
     document.title = `${bad ? `(${bad}) ` : ''}${inert(title)} · Holdfast`;
     show(app, h('div', {class: 'frame', key: 'frame'},
         h('button', {class: 'skip', on: {click: () => document.getElementById('main').focus()}}, 'Skip to the page'),
@@ -276,6 +277,7 @@ async function leave() {
 }
 
 function loggedOut() {
+    dialogs.closeAll(); /* nothing may stand above the login */
     live.stop();
     clearTimeout(timer);
     page = null;
@@ -344,4 +346,13 @@ whenLoggedOut(loggedOut);
 window.addEventListener('hashchange', () => session.known && (!session.login || session.actor) && route(true));
 window.addEventListener('resize', () => draw());
 document.addEventListener('keydown', onKey);
+document.addEventListener('visibilitychange', () => {
+    if (document.hidden) {
+        live.rest();
+        draw();
+    } else {
+        live.wake();
+        page?.reload();
+    }
+});
 begin();

@@ -2,7 +2,7 @@
  * charts.js - lines over time, sparks, and the picture of the flow, as SVG.
  */
 import {h} from './dom.js';
-import {clock, inert, rate} from './format.js';
+import {clock, inert, minute, rate} from './format.js';
 
 /* Parts of a line: where a value is not known it is broken. */
 function segments(points) {
@@ -33,18 +33,22 @@ function paths(points, x, y, base, style) {
     });
 }
 
+const SHORTEST_MS = 60000; /* of a chart */
+
 /* What the pointer is on, by the chart's key. */
 const pointed = new Map();
 
 /*
  * A chart with its name, its value now, and its line. points: [[ms, value], ...].
- * options: key, label, value, unit, style ('' or 'bad'), from, to (ms), show (value → text), of (the
- * unit of a value of the line), redraw
+ * options: key, label, value, unit, style ('' or 'bad'), from, to (ms; it begins later if nothing is known of the
+ * first part), show (value → text), of (the unit of a value of the line), redraw
  */
 export function chart(points, options) {
     const width = 240;
     const height = 64;
-    const {from, to, style = ''} = options;
+    const {to, style = ''} = options;
+    const known = points.find(([, value]) => value !== null);
+    const from = Math.max(options.from, Math.min(known ? known[0] : to, to - SHORTEST_MS));
     let highest = 0;
     for (const [, value] of points) {
         highest = Math.max(highest, value || 0);
@@ -74,7 +78,7 @@ export function chart(points, options) {
         paths(points, x, y, height, style),
         near && h('line', {class: 'cursor', x1: x(near[0]), x2: x(near[0]), y1: 0, y2: height})),
         h('div', {class: 'ends', 'aria-hidden': 'true'},
-            h('span', {}, clock(from).slice(0, -3)), h('span', {}, clock(to).slice(0, -3))));
+            h('span', {}, minute(from)), h('span', {}, minute(to))));
 }
 
 function nearest(points, at) {
@@ -110,16 +114,25 @@ const words = {no_worker: 'not moving', owner_dead: 'not moving', breaker: 'brea
     blocked: 'blocked', paused: 'paused', retrying: 'retrying', standing: 'standing still'};
 const styles = {no_worker: 'bad', owner_dead: 'bad', breaker: 'bad', blocked: 'bad', standing: 'slow', paused: 'paused'};
 
-/* Where things stand: nodes of a side one below the other, each as high as what goes through it. */
-function stack(nodes, scale, gap) {
-    let y = 8;
+const TOP = 8;
+const ROOM_MAX = 48; /* between two nodes, besides the gap */
+const LEAST = 5; /* height of a node */
+
+/* How high nodes of a side are, one below the other. */
+function stackHeight(nodes, scale, gap) {
+    return nodes.reduce((sum, node) => sum + Math.max(node.flow * scale, LEAST) + gap, TOP - gap);
+}
+
+/* Where they stand: each as high as what goes through it, all of them in the same height as those of the other side. */
+function stack(nodes, scale, gap, height) {
+    const room = nodes.length > 1 ? (height - stackHeight(nodes, scale, gap)) / (nodes.length - 1) : 0;
+    let y = TOP;
     for (const node of nodes) {
-        node.height = Math.max(node.flow * scale, 5);
+        node.height = Math.max(node.flow * scale, LEAST);
         node.y = y;
         node.used = 0;
-        y += node.height + gap;
+        y += node.height + gap + Math.min(room, ROOM_MAX);
     }
-    return y;
 }
 
 /* Subscriptions stand about where their types do, so that few lines cross. */
@@ -157,13 +170,16 @@ export function flowPicture(flow, narrow, href) {
     }
     const total = Math.max(types.reduce((sum, one) => sum + one.flow, 0),
         targets.reduce((sum, one) => sum + one.flow, 0));
-    const scale = 200 / (total || 1);
+    const scale = 260 / (total || 1);
     const width = narrow ? 380 : 1000;
     const left = narrow ? 108 : 190;
     const right = width - (narrow ? 118 : 220);
-    const height = Math.max(stack(types, scale, narrow ? 20 : 18), stack(targets, scale, narrow ? 20 : 18));
+    const gap = narrow ? 20 : 18;
+    const height = Math.max(stackHeight(types, scale, gap), stackHeight(targets, scale, gap));
+    stack(types, scale, gap, height);
+    stack(targets, scale, gap, height);
     const shares = new Map(types.map((type) => [type, links.filter((l) => l.type === type).length]));
-    return h('svg', {class: 'flow', viewBox: `0 0 ${width} ${height + 4}`, role: 'img',
+    return h('svg', {class: 'flow', viewBox: `0 0 ${width} ${height + TOP}`, role: 'img',
         'aria-label': 'Which types of events go to which subscriptions'},
     links.map((link) => ribbon(link, shares.get(link.type), scale, left, right)),
     types.map((type) => h('g', {},
@@ -173,7 +189,7 @@ export function flowPicture(flow, narrow, href) {
         h('rect', {class: `node ${styleOf(target)}`, x: right, y: target.y, width: 6,
             height: target.height, rx: 2}),
         h('a', {svg: true, href: href(target.name), tabindex: '-1'},
-            label(right + 14, target, 'start', words[target.state] || `${rate(target.rate)}/s`,
+            label(right + 14, target, 'start', words[target.state] || (target.rate === null ? '' : `${rate(target.rate)}/s`),
                 width - right - 14, narrow)))));
 }
 

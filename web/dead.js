@@ -2,11 +2,11 @@
  * dead.js - dead letters: by error, one by one, retried all at once or with another payload.
  */
 import {h} from './dom.js';
-import {cell, DASH, inert, number, plural, time} from './format.js';
+import {DASH, figure, inert, number, plural, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
-import {moreButton, readList} from './lists.js';
 import {get, getText, post, send} from './server.js';
 import {facts} from './subscriptions.js';
+import {moreButton, readList, table} from './tables.js';
 import {attemptTable, payloadBox} from './events.js';
 
 const filterNames = ['subscription', 'type', 'error', 'reason'];
@@ -42,16 +42,28 @@ export async function retryDialog(page, filter) {
         return;
     }
     dialogs.form(`Retry ${plural(total, 'dead letter')}`, {
-        words: [`They are delivered again to their subscription ${describe(filter)}, the oldest first.`],
-        fields: [{name: 'rate', label: 'A second', kind: 'number', min: 0, max: 100000, value: total > 100 ? '50' : '0',
-            note: '0: as fast as it goes'}],
+        words: [`They are delivered again to ${filter.subscription ? 'it' : 'their subscriptions'}, the oldest first.`,
+            describe(filter) && h('span', {class: 'soft'}, `Those ${describe(filter)}.`)].filter(Boolean),
+        fields: [{name: 'rate', label: 'How many a second', kind: 'number', min: 1, max: 100000, required: true,
+            value: total > 100 ? '50' : '100', note: 'so that what failed before is not flooded'}],
         action: `Retry ${number(total)}`,
         run: async ({rate}) => {
-            setTimeout(() => dialogs.progress(`Retrying ${plural(total, 'dead letter')}`, total, Number(rate) || 0,
-                async (limit) => (await post(page.namespace, 'dead-letters/retry', {...body, limit})).dead_letters,
+            setTimeout(() => dialogs.progress(`Retrying ${plural(total, 'dead letter')}`, total, retrySteps(page, body, rate),
                 () => page.reload()), 0);
         },
     });
+}
+
+const STEP_MS = 1000; /* after so long the server says how far it is */
+
+/* Each step goes on with those that were there at the first: one that has died again is not among them. */
+function retrySteps(page, body, rate) {
+    let bound = {};
+    return async () => {
+        const answer = await post(page.namespace, 'dead-letters/retry', {...body, ...bound, rate: `${rate}/s`, work_ms: STEP_MS});
+        bound = {before_dead_id: Number(answer.before_dead_id)};
+        return {done: answer.dead_letters, left: answer.left};
+    };
 }
 
 async function purgeDialog(page, filter) {
@@ -70,83 +82,105 @@ async function purgeDialog(page, filter) {
 /* The conditions that choose the dead letters of a group. */
 export const filterOf = ({subscription, error, reason}) => ({subscription, ...(error ? {error} : {reason})});
 
-function groupTable(page, groups) {
-    return h('section', {}, h('h2', {}, 'By error'), h('div', {class: 'scroll'}, h('table', {},
-        h('thead', {}, h('tr', {}, ['Error', 'Subscription'].map((t) => h('th', {scope: 'col'}, t)),
-            h('th', {scope: 'col', class: 'n'}, 'Letters'), h('th', {scope: 'col', class: 'wide'}, 'First'),
-            h('th', {scope: 'col', class: 'wide'}, 'Last'), h('th', {}))),
-        h('tbody', {}, groups.map((group) => h('tr', {key: `${group.subscription} ${group.error || group.reason}`},
-            h('td', {class: 'wrap'}, h('a', {href: page.link('dead', '', filterOf(group))},
-                group.error ? inert(group.error).slice(0, 240) : `no error: ${deadReason(group.reason)}`)),
-            h('td', {class: 'wrap'}, inert(group.subscription)), cell(number(group.count) + (group.partial ? '+' : ''), 'bad'),
-            h('td', {class: 'wide'}, time(group.since)), h('td', {class: 'wide'}, time(group.last)),
-            h('td', {class: 'n'}, page.may('operator') && group.row &&
-                h('button', {on: {click: () => retryDialog(page, filterOf(group))}}, 'Retry…'))))))));
+/* ---- By error, type, ... ----------------------------------------------------------------------- */
+
+const fields = [['error', 'error'], ['subscription', 'subscription'], ['type', 'type'], ['reason', 'reason']];
+const GROUPS = 100;
+const NO_ERROR = 'no error: its reason says why';
+
+/* All of them are counted, so the server is asked the more seldom the longer that takes. */
+async function readGroups(page, params) {
+    const field = page.query.by || 'error';
+    const path = `dead-letters/groups?by=${field}&limit=${GROUPS}&${params}`;
+    const now = performance.now();
+    if (page.local.groups && page.local.groups.path === path && now < page.local.groups.until) {
+        return page.local.groups;
+    }
+    const {items} = await get(page.namespace, path);
+    const took = performance.now() - now;
+    page.local.groups = {path, field, items, until: now + Math.max(4000, 20 * took)};
+    return page.local.groups;
 }
+
+function groupSection(page, groups) {
+    const {field, items} = groups;
+    const shown = (group) => field === 'reason' ? deadReason(group.reason) : group[field] || (field === 'error' ? NO_ERROR : DASH);
+    const filter = (group) => ({...chosen(page), [field]: group[field]});
+    const by = h('select', {value: field, 'aria-label': 'Group by', on: {change: (e) => { page.setQuery({by: e.target.value}); page.reload(); }}},
+        fields.map(([value, text]) => h('option', {value}, text)));
+    return h('section', {}, h('h2', {}, 'By ', by), table([
+        [`${field.charAt(0).toUpperCase()}${field.slice(1)}`, (group) => group[field]
+            ? h('a', {class: 'more', href: page.link('dead', '', {...page.query, ...filter(group)}), title: inert(group[field])}, word(shown(group)))
+            : h('span', {class: 'soft'}, shown(group)), 'wrap'],
+        ['Letters', (group) => figure(number(group.count), 'bad'), 'n'],
+        ['First', (group) => time(group.oldest_failed_at), 'wide'],
+        ['Last', (group) => time(group.newest_failed_at)],
+        ['', (group) => page.may('operator') && group[field] && h('button', {on: {click: () => retryDialog(page, filter(group))}}, 'Retry…'), 'n'],
+    ], items, {key: (group) => group[field]}));
+}
+
+/* ---- The page ---------------------------------------------------------------------------------- */
+
+const chosen = (page) => Object.fromEntries(filterNames.filter((name) => page.query[name]).map((name) => [name, page.query[name]]));
 
 export const deadLetters = {
     title: 'Dead letters',
     live: {limit: 0},
     every: 5000,
-    load(page) {
-        const params = new URLSearchParams({limit: '50'});
-        for (const name of filterNames) {
-            if (page.query[name]) {
-                params.set(name, page.query[name]);
-            }
-        }
-        if (page.query.resolved) {
-            params.set('resolved', 'true');
-        }
-        return readList(page, `dead-letters?${params}`, page.data);
+    async load(page) {
+        const params = new URLSearchParams({...chosen(page), ...(page.query.resolved ? {resolved: 'true'} : {})});
+        const [groups, list] = await Promise.all([readGroups(page, params),
+            readList(page, `dead-letters?limit=50&${params}`, page.data && page.data.list)]);
+        return {groups, list};
     },
     render(page) {
-        const {items} = page.data;
-        const filter = Object.fromEntries(filterNames.map((name) => [name, page.query[name]]));
-        const filtered = filterNames.some((name) => filter[name]);
-        const groups = page.state.trouble.filter((item) => item.kind === 'dead');
+        const {groups, list} = page.data;
+        const filter = chosen(page);
+        const filtered = Object.keys(filter).length > 0;
         const total = page.state.totals.dead;
-        const submit = (e) => {
-            e.preventDefault();
-            const values = Object.fromEntries(new FormData(e.target));
-            page.setQuery({reason: '', ...values, resolved: values.resolved ? 'true' : ''});
-            page.reload();
-        };
         return [
             h('h1', {}, total ? plural(total, 'dead letter') : 'No dead letters'),
             h('p', {class: 'sub'}, 'Events whose last attempt failed. Each waits here until it is retried or resolved.'),
-            !filtered && groups.length > 0 && groupTable(page, groups),
-            h('section', {}, h('h2', {}, filtered ? `Those ${describe(filter)}` : 'One by one'),
-                h('form', {class: 'filters', role: 'search', key: JSON.stringify(page.query), on: {submit}},
-                    h('label', {}, 'Subscription ', h('input', {name: 'subscription', type: 'search', value: filter.subscription || ''})),
-                    h('label', {}, 'Type ', h('input', {name: 'type', type: 'search', value: filter.type || ''})),
-                    h('label', {}, 'Error has ', h('input', {name: 'error', type: 'search', value: filter.error || ''})),
-                    h('label', {class: 'check'}, h('input', {name: 'resolved', type: 'checkbox', checked: page.query.resolved}),
-                        ' also resolved'),
-                    h('button', {}, 'Filter')),
-                (total > 0 || items.length > 0) && h('div', {class: 'actions left'},
-                    page.may('operator') && h('button', {class: 'primary', on: {click: () => retryDialog(page, filter)}},
-                        filtered ? 'Retry these…' : 'Retry all…'),
-                    page.may('admin') && h('button', {class: 'quiet', on: {click: () => purgeDialog(page, filter)}},
-                        filtered ? 'Delete these…' : 'Delete all…')),
-                items.length ? letterTable(page, items) : h('p', {class: 'soft'}, 'There are none.'),
-                moreButton(page, page.data)),
+            (total > 0 || list.items.length > 0 || filtered) && filterForm(page, filter),
+            filtered && h('p', {class: 'sub'}, `Those ${describe(filter)}. `, h('a', {href: page.link('dead')}, 'All of them')),
+            list.items.length > 0 && h('div', {class: 'actions left'},
+                page.may('operator') && h('button', {class: 'primary', on: {click: () => retryDialog(page, filter)}},
+                    filtered ? 'Retry these…' : 'Retry all…'),
+                page.may('admin') && h('button', {class: 'quiet', on: {click: () => purgeDialog(page, filter)}},
+                    filtered ? 'Delete these…' : 'Delete all…')),
+            groups.items.length > 0 && groupSection(page, groups),
+            list.items.length > 0 ? h('section', {}, h('h2', {}, 'One by one, the newest first'), letterTable(page, list.items), moreButton(page, list))
+                : filtered && h('p', {class: 'soft'}, 'None is like that.'),
         ];
     },
 };
 
+function filterForm(page, filter) {
+    const submit = (e) => {
+        e.preventDefault();
+        const values = Object.fromEntries(new FormData(e.target));
+        page.setQuery({reason: '', ...values, resolved: values.resolved ? 'true' : ''});
+        page.reload();
+    };
+    return h('form', {class: 'filters', role: 'search', key: JSON.stringify(page.query), on: {submit}},
+        h('label', {}, 'Subscription ', h('input', {name: 'subscription', type: 'search', value: filter.subscription || ''})),
+        h('label', {}, 'Type ', h('input', {name: 'type', type: 'search', value: filter.type || ''})),
+        h('label', {}, 'Error has ', h('input', {name: 'error', type: 'search', value: filter.error || ''})),
+        h('label', {class: 'check'}, h('input', {name: 'resolved', type: 'checkbox', checked: page.query.resolved}), ' also resolved'),
+        h('button', {}, 'Filter'));
+}
+
 function letterTable(page, items) {
-    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-        h('th', {scope: 'col'}, 'Event'), h('th', {scope: 'col', class: 'wide'}, 'Key'),
-        ['Subscription', 'Error'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'n wide'}, 'Attempts'),
-        h('th', {scope: 'col'}, 'Died'))),
-    h('tbody', {}, items.map((letter) => h('tr', {key: letter.dead_id},
-        h('td', {class: 'name'}, h('a', {href: page.link('dead', letter.dead_id)}, inert(letter.event.type))),
-        h('td', {class: 'mono wide wrap'}, letter.event.key === null ? DASH : inert(letter.event.key).slice(0, 80)),
-        h('td', {class: 'wrap'}, inert(letter.subscription)),
-        h('td', {class: 'wrap'}, letter.error ? inert(letter.error).slice(0, 200) : h('span', {class: 'soft'}, deadReason(letter.reason)),
-            letter.resolved_at && h('span', {class: 'why'}, `resolved by ${inert(letter.resolved_by || 'an unnamed user')}`)),
-        h('td', {class: 'n wide'}, number(letter.attempts)), h('td', {}, time(letter.failed_at)))))));
+    return table([
+        ['Event', (letter) => h('a', {href: page.link('dead', letter.dead_id)}, word(letter.event.type)), 'name'],
+        ['Key', (letter) => letter.event.key === null ? DASH : h('span', {class: 'more'}, word(letter.event.key)), 'mono wide wrap'],
+        ['Subscription', (letter) => h('span', {class: 'more'}, word(letter.subscription)), 'wrap'],
+        ['Error', (letter) => [letter.error ? h('span', {class: 'more'}, word(letter.error.slice(0, 400)))
+            : h('span', {class: 'soft'}, deadReason(letter.reason)),
+        letter.resolved_at && h('span', {class: 'why'}, `resolved by ${inert(letter.resolved_by || 'an unnamed user')}`)], 'wrap'],
+        ['Attempts', (letter) => figure(number(letter.attempts)), 'n wide'],
+        ['Died', (letter) => time(letter.failed_at)],
+    ], items, {key: (letter) => letter.dead_id});
 }
 
 /* ---- One --------------------------------------------------------------------------------------- */
@@ -193,7 +227,7 @@ export const deadLetter = {
         }, 'It is delivered again.');
         return [
             h('p', {class: 'path'}, h('a', {href: page.link('dead')}, 'Dead letters')),
-            h('h1', {class: 'mono-title'}, inert(letter.event.type)),
+            h('h1', {class: 'mono-title'}, word(letter.event.type)),
             h('p', {class: 'sub'}, h('a', {href: page.link('subscriptions', letter.subscription)}, inert(letter.subscription)),
                 ' gave it up at ', time(letter.failed_at),
                 letter.attempts ? ` after ${plural(letter.attempts, 'attempt')}: ` : ' without an attempt: ',

@@ -28,6 +28,10 @@ export function open(title, fill) {
     return dialog;
 }
 
+export function closeAll() {
+    document.querySelectorAll('dialog').forEach((dialog) => dialog.close());
+}
+
 /*
  * A form: fields are {name, label, value, kind: 'text'|'number'|'area'|'check', note, required};
  * run(values) does it, and what it throws is shown. extra(values) may show more below the fields, and
@@ -117,39 +121,31 @@ export function commands(title, words, lines) {
 }
 
 /*
- * Work in steps with progress: step(count) does up to so many and answers how many were done; fewer
- * than asked for is the end. perSecond 0: as fast as it goes.
+ * Work in steps with progress: step() does some of it and answers {done, left}, how many it has done and how many are
+ * left. Closing the dialog stops it.
  */
-export function progress(title, total, perSecond, step, ended) {
+export function progress(title, total, step, ended) {
     let stopped = false;
     open(title, (body, close) => {
         let done = 0;
         let state = 'working';
         let failure = null;
+        const words = () => state === 'working' ? `${number(done)} of ${number(total)}…`
+            : state === 'stopped' ? `Stopped after ${number(done)}.` : `Done: ${number(done)}.`;
         const draw = () => show(body,
-            h('p', {role: 'status'}, state === 'working'
-                ? `${number(done)} of ${number(total)}…`
-                : state === 'stopped' ? `Stopped after ${number(done)}.` : `Done: ${number(done)}.`),
+            h('p', {role: 'status'}, words()),
             h('progress', {max: Math.max(total, 1), value: Math.min(done, total), 'aria-label': title}),
+            state === 'working' && h('p', {class: 'soft small'}, 'It stops when this dialog or the page is closed.'),
             failure && h('p', {class: 'failure', role: 'alert'}, failure),
             h('div', {class: 'actions'}, state === 'working'
                 ? h('button', {on: {click: () => { stopped = true; }}}, 'Stop')
                 : h('button', {class: 'primary', on: {click: close}}, 'Close')));
         const work = async () => {
-            const chunk = perSecond > 0 ? Math.max(1, Math.min(perSecond, 1000)) : 1000;
-            while (!stopped && done < total) {
-                const began = performance.now();
-                const wanted = Math.min(chunk, total - done);
-                const count = await step(wanted);
-                done += count;
+            for (let left = total; left > 0 && !stopped;) {
+                const answer = await step();
+                done += answer.done;
+                left = answer.left;
                 draw();
-                if (count < wanted) {
-                    break;
-                }
-                if (perSecond > 0 && done < total) {
-                    const rest = chunk / perSecond * 1000 - (performance.now() - began);
-                    await new Promise((resolve) => setTimeout(resolve, Math.max(0, rest)));
-                }
             }
         };
         draw();

@@ -2,23 +2,50 @@
  * events.js - one event and where it went, searching events, publishing one.
  */
 import {h} from './dom.js';
-import {bytes, clock, DASH, inert, inertLines, now, number, plural, sentence, time} from './format.js';
+import {bytes, clock, DASH, figure, inert, inertLines, now, number, plural, sentence, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
-import {readList, readMore} from './lists.js';
 import {get, getText, post, send} from './server.js';
 import {facts} from './subscriptions.js';
+import {readList, readMore, table} from './tables.js';
 
 const EXPLAINED = 4;
 const SHOWN = 65536; /* characters of a payload that are shown at once */
 
-/* A payload byte for byte; of a long one the beginning, and the rest when it is asked for. */
+/* A payload byte for byte, or indented; of a long one the beginning, and the rest when it is asked for. */
 export function payloadBox(page, text) {
     const all = page.local.allOfPayload || text.length <= SHOWN;
-    return [
-        h('pre', {class: 'payload', tabindex: '0', 'aria-label': 'Payload'}, inertLines(all ? text : text.slice(0, SHOWN))),
-        !all && h('button', {on: {click: () => { page.local.allOfPayload = true; page.redraw(); }}},
-            `Show all ${bytes(text.length)}`),
-    ];
+    const part = all ? text : text.slice(0, SHOWN);
+    const choose = (name, value) => () => {
+        page.local[name] = value;
+        page.redraw();
+    };
+    return h('div', {class: 'payload-box'},
+        h('pre', {class: 'payload', tabindex: '0', 'aria-label': 'Payload'}, inertLines(page.local.indented ? indent(part) : part)),
+        h('p', {class: 'pager'},
+            h('button', {class: 'link', 'aria-pressed': String(Boolean(page.local.indented)), on: {click: choose('indented', !page.local.indented)}},
+                page.local.indented ? 'As it was published' : 'Indented'),
+            navigator.clipboard && h('button', {class: 'link', on: {click: () => dialogs.act(() => navigator.clipboard.writeText(text), 'The payload is copied.')}}, 'Copy'),
+            !all && h('button', {class: 'link', on: {click: choose('allOfPayload', true)}}, `Show all ${bytes(text.length)}`),
+            h('span', {}, bytes(new TextEncoder().encode(text).length))));
+}
+
+/* JSON with each member on a line of its own. Only white space is added or removed: texts and numbers stay the
+ * characters that they are. */
+export function indent(text) {
+    const tokens = text.match(/"(?:[^"\\]|\\.)*"?|[{}[\],:]|[^\s"{}[\],:]+/g) || [];
+    let depth = 0;
+    const line = () => '\n' + '  '.repeat(Math.min(depth, 40));
+    return tokens.map((token, i) => {
+        if (token === '{' || token === '[') {
+            depth++;
+            return '}]'.includes(tokens[i + 1] || ' ') ? token : token + line();
+        }
+        if (token === '}' || token === ']') {
+            depth = Math.max(0, depth - 1);
+            return '{['.includes(tokens[i - 1] || ' ') ? token : line() + token;
+        }
+        return token === ',' ? token + line() : token === ':' ? ': ' : token;
+    }).join('');
 }
 
 /* ---- The timeline ------------------------------------------------------------------------------ */
@@ -136,11 +163,11 @@ function cancelButton(state, event, page) {
 }
 
 export function attemptTable(attempts) {
-    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-        ['When', 'Where', 'Error'].map((t) => h('th', {scope: 'col'}, t)))),
-    h('tbody', {}, attempts.map((attempt, i) => h('tr', {key: i}, h('td', {}, time(attempt.at, true)),
-        h('td', {class: 'mono'}, inert(attempt.node || DASH)),
-        h('td', {class: 'wrap'}, inert(attempt.error || DASH)))))));
+    return table([
+        ['When', (attempt) => time(attempt.at, true)],
+        ['Where', (attempt) => word(attempt.node || DASH), 'mono'],
+        ['Error', (attempt) => word(attempt.error || DASH), 'wrap'],
+    ], attempts);
 }
 
 /* Why it waits: what the library says of the first subscriptions for which it does. */
@@ -171,7 +198,7 @@ export const event = {
         const failed = one.states.filter((state) => state.attempts_json && state.attempts_json.length);
         return [
             h('p', {class: 'path'}, h('a', {href: page.link('search')}, 'Search')),
-            h('h1', {class: 'mono-title'}, inert(one.type)),
+            h('h1', {class: 'mono-title'}, word(one.type)),
             h('div', {class: 'event'},
                 h('section', {}, facts([
                     ['Position', number(one.position)], ['Id', h('code', {}, one.id)],
@@ -179,8 +206,8 @@ export const event = {
                     one.tenant !== null && ['Tenant', h('code', {}, inert(one.tenant))],
                     ['Entered', time(one.entered_at, true)],
                     one.producer !== null && ['Producer', h('code', {}, inert(one.producer))],
-                    one.metadata !== null && ['Metadata', h('code', {}, inert(one.metadata))],
-                ]), payloadBox(page, payload)),
+                    one.metadata !== null && ['Metadata', h('code', {}, word(one.metadata.slice(0, 4000)))],
+                ], ''), payloadBox(page, payload)),
                 h('section', {}, h('h2', {class: 'first'}, 'Where it went'),
                     one.states.some((s) => s.state !== 'not_for_it') ? timeline(one, page)
                         : h('p', {class: 'soft'}, 'No subscription takes it.'))),
@@ -194,14 +221,14 @@ export const event = {
 
 const isId = (text) => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text);
 
-export function eventTable(items, page) {
-    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-        h('th', {scope: 'col', class: 'n'}, 'Position'), ['Type', 'Key', 'Entered'].map((t) => h('th', {scope: 'col'}, t)),
-        h('th', {scope: 'col', class: 'n wide'}, 'Size'))),
-    h('tbody', {}, items.map((one) => h('tr', {key: one.id}, h('td', {class: 'n'}, number(one.position)),
-        h('td', {class: 'name'}, h('a', {href: page.link('event', one.id)}, inert(one.type))),
-        h('td', {class: 'mono wrap'}, one.key === null ? DASH : inert(one.key).slice(0, 80)),
-        h('td', {}, time(one.entered_at)), h('td', {class: 'n wide'}, bytes(one.payload_bytes)))))));
+function eventTable(items, page) {
+    return table([
+        ['Type', (one) => h('a', {href: page.link('event', one.id)}, word(one.type)), 'name'],
+        ['Key', (one) => one.key === null ? DASH : h('span', {class: 'more'}, word(one.key)), 'mono wrap'],
+        ['Entered', (one) => time(one.entered_at)],
+        ['Position', (one) => figure(number(one.position)), 'n'],
+        ['Size', (one) => bytes(one.payload_bytes), 'n wide'],
+    ], items, {key: (one) => one.id});
 }
 
 function stopLooking(page) {
@@ -257,6 +284,7 @@ export const search = {
         const filtered = page.query.type || page.query.key;
         return [
             h('h1', {}, 'Search'),
+            h('p', {class: 'sub'}, 'Events of the log, the newest first.'),
             h('form', {class: 'filters', role: 'search', on: {submit}},
                 h('label', {}, 'Id or position ', h('input', {name: 'id', type: 'search', id: 'search'})),
                 h('label', {}, 'Type ', h('input', {name: 'type', type: 'search', placeholder: 'user.*',

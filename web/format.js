@@ -74,6 +74,15 @@ export function age(seconds) {
     return number(Math.floor(seconds / 86400)) + ' d';
 }
 
+/* The reader's zone: "Europe/Berlin, UTC+1". */
+export function zone() {
+    const minutes = -new Date(now()).getTimezoneOffset();
+    const size = Math.abs(minutes);
+    const offset = `${minutes < 0 ? '−' : '+'}${Math.floor(size / 60)}${size % 60 ? ':' + pad(size % 60) : ''}`;
+    const name = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+    return name === 'UTC' ? name : `${name}, UTC${minutes ? offset : ''}`;
+}
+
 /* The age of a time as the API writes it. */
 export function ageOf(time) {
     return time === null || time === undefined ? null : (now() - Date.parse(time)) / 1000;
@@ -122,6 +131,12 @@ export function clock(ms, exact) {
         (exact ? seconds : hours);
 }
 
+/* 10:02, for what is near: the ends of a chart. */
+export function minute(ms) {
+    const at = new Date(ms);
+    return `${pad(at.getHours())}:${pad(at.getMinutes())}`;
+}
+
 /* A time as the API writes it, for people, with the exact one in its title. */
 export function time(text, exact) {
     if (text === null || text === undefined) {
@@ -138,9 +153,9 @@ export function sentence(text) {
 }
 
 /* A number of a table: zeros and dashes are faint. */
-export function cell(text, style) {
+export function figure(text, style) {
     const faint = text === '0' || text === DASH || text === '0.0 s';
-    return h('td', {class: 'n ' + (faint ? 'zero' : style || '')}, text);
+    return h('span', {class: faint ? 'zero' : style}, text);
 }
 
 /* A text that another program or person has written, on one line: control characters, and those that change the
@@ -148,6 +163,19 @@ export function cell(text, style) {
 export function inert(text) {
     return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
         (c) => c === '\n' || c === '\t' ? ' ' : '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
+}
+
+const WHOLE_MAX = 28;
+
+/* The same where there is little room. A short text stays on one line; a long one may be broken behind punctuation,
+ * and within a part of it that is long. */
+export function word(text) {
+    const shown = inert(text);
+    if (shown.length <= WHOLE_MAX) {
+        return h('span', {class: 'whole'}, shown);
+    }
+    const parts = shown.match(/[^.,:;\/_\-\s]{1,24}[.,:;\/_\-\s]*|[.,:;\/_\-\s]+/gu) || [];
+    return parts.map((part, i) => i ? [h('wbr'), part] : part);
 }
 
 /* The same for many lines. */

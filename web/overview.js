@@ -2,11 +2,12 @@
  * overview.js - is all well? A sentence, what needs a person, charts, subscriptions, the flow.
  */
 import {h} from './dom.js';
-import {age, ageOf, atLeast, cell, DASH, inert, number, numberWord, plural, quote, rate, sentence, span, time}
+import {age, ageOf, atLeast, DASH, figure, inert, number, numberWord, plural, quote, rate, sentence, span, time, word}
     from './format.js';
 import {chart, flowPicture, spark} from './charts.js';
 import * as dialogs from './dialogs.js';
 import {post} from './server.js';
+import {table} from './tables.js';
 import {deadReason, filterOf, retryDialog} from './dead.js';
 
 /* ---- States ------------------------------------------------------------------------------------ */
@@ -39,7 +40,9 @@ export function styleOf(row) {
 
 /* The library's sentence, without what the state says already. */
 function shortReason(reason) {
-    return sentence(reason.replace(/^no worker is running for it: .*/, 'no worker is running'));
+    return sentence(reason.replace(/^no worker is running for it: .*/, 'no worker is running')
+        .replace(/^its owner (.*) is dead and no other process has taken over$/, 'its worker $1 has died')
+        .replace(/^its circuit breaker is open: /, ''));
 }
 
 /* How long until it has caught up, in seconds; null: it does not, or that is not known. */
@@ -71,39 +74,25 @@ export function stateWord(row) {
     return h('span', {class: 'word'}, h('span', {class: `dot ${styleOf(row)}`, 'aria-hidden': 'true'}), stateWords[stateOf(row)]);
 }
 
-function stateCell(row) {
-    const reason = reasonOf(row);
-    return h('td', {class: 'state'}, stateWord(row), reason && h('span', {class: 'why'}, reason));
-}
-
 /* ---- The table of subscriptions ---------------------------------------------------------------- */
 
-export function subscriptionTable(rows, page) {
-    return h('div', {class: 'scroll'}, h('table', {class: 'subscriptions'},
-        h('thead', {}, h('tr', {},
-            h('th', {scope: 'col'}, 'Name'), h('th', {scope: 'col'}, 'State'),
-            h('th', {scope: 'col', class: 'n'}, 'Waiting'), h('th', {scope: 'col', class: 'n'}, 'Oldest'),
-            h('th', {scope: 'col', class: 'n wide'}, 'A second'),
-            h('th', {scope: 'col', class: 'wide line'}, '15 min'),
-            h('th', {scope: 'col', class: 'n wide'}, 'In hand'),
-            h('th', {scope: 'col', class: 'n wide'}, 'Retrying'), h('th', {scope: 'col', class: 'n'}, 'Dead'))),
-        h('tbody', {}, rows.map((row) => subscriptionRow(row, page)))));
-}
+const isHot = (row) => badStates.has(row.state) && styleOf(row) === 'bad';
 
-function subscriptionRow(row, page) {
-    const style = styleOf(row);
-    const hot = badStates.has(row.state) && style === 'bad';
-    const waits = ageOf(row.oldest_waiting);
-    return h('tr', {key: row.name, class: hot ? 'hot' : ''},
-        h('td', {class: 'name'}, h('a', {href: page.link('subscriptions', row.name)}, inert(row.name))),
-        stateCell(row),
-        cell(atLeast(row.pending, row.pending_more)),
-        cell(age(waits), row.state === 'paused' ? '' : hot ? 'bad' : style === 'slow' ? 'slow' : ''),
-        h('td', {class: 'n wide' + (row.now_rate ? '' : ' zero')}, rate(row.now_rate)),
-        h('td', {class: 'wide line'}, spark(row.spark, hot ? 'bad' : '')),
-        h('td', {class: 'n wide' + (row.in_flight ? '' : ' zero')}, number(row.in_flight)),
-        h('td', {class: 'n wide' + (row.retrying ? '' : ' zero')}, number(row.retrying)),
-        cell(number(row.dead), 'bad'));
+const columns = (page) => [
+    ['Name', (row) => h('a', {class: 'more', href: page.link('subscriptions', row.name), title: inert(row.name)}, word(row.name)), 'name'],
+    ['State', (row) => [stateWord(row), h('span', {class: 'why'}, reasonOf(row))], 'state'],
+    ['Waiting', (row) => figure(atLeast(row.pending, row.pending_more)), 'n'],
+    ['Oldest', (row) => figure(age(ageOf(row.oldest_waiting)),
+        row.state === 'paused' ? '' : isHot(row) ? 'bad' : styleOf(row) === 'slow' ? 'slow' : ''), 'n'],
+    ['A second', (row) => figure(rate(row.now_rate)), 'n wide'],
+    ['15 min', (row) => spark(row.spark, isHot(row) ? 'bad' : ''), 'n wide'],
+    ['In hand', (row) => figure(number(row.in_flight)), 'n wide'],
+    ['Retrying', (row) => figure(number(row.retrying)), 'n wide'],
+    ['Dead', (row) => figure(number(row.dead), 'bad'), 'n'],
+];
+
+export function subscriptionTable(rows, page) {
+    return table(columns(page), rows, {class: 'subscriptions', key: (row) => row.name, row: (row) => isHot(row) ? 'hot' : ''});
 }
 
 /* ---- Trouble ----------------------------------------------------------------------------------- */
@@ -248,7 +237,7 @@ function overdue(item, page, one, many) {
     };
 }
 
-const TROUBLE_SHOWN = 8; /* lines; the rest when it is asked for */
+const TROUBLE_SHOWN = 6; /* lines; the rest when it is asked for */
 
 export function troubleList(items, total, page) {
     if (!items.length) {
@@ -317,7 +306,7 @@ export function charts(state, page) {
     return h('section', {class: 'charts', 'aria-label': 'Charts'},
         chart(column(1), {...common, key: 'published', label: 'Published', value: rate(totals.published),
             unit: 'a second', of: 'a second', show: rate}),
-        chart(column(2), {...common, key: 'delivered', label: 'Delivered', value: rate(totals.delivered),
+        chart(column(2), {...common, key: 'delivered', label: 'Delivered', value: rate(totals.delivered) + (totals.delivered_more ? '+' : ''),
             unit: 'a second', of: 'a second', show: rate}),
         chart(column(3), {...common, key: 'oldest', label: 'Oldest waiting',
             value: totals.oldest_unpaused ? age(oldest) : DASH,
@@ -340,6 +329,7 @@ export function flowSection(state, page, title) {
 
 export const overview = {
     title: 'Overview',
+    ranged: true,
     live: {limit: 12, flow: true},
     render(page) {
         const state = page.state;
@@ -384,17 +374,15 @@ function flowTable(page) {
     if (!picture || !picture.types.length) {
         return null;
     }
-    return h('section', {}, h('h2', {}, 'Types'), h('div', {class: 'scroll'}, h('table', {},
-        h('thead', {}, h('tr', {}, h('th', {scope: 'col'}, 'Type'), h('th', {scope: 'col', class: 'n'}, 'A second'),
-            h('th', {scope: 'col'}, 'Goes to'))),
-        h('tbody', {}, picture.types.map((type, index) => {
-            const to = picture.subscriptions.filter((one) => one.types.includes(index));
-            return h('tr', {key: type.name},
-                h('td', {class: 'name'}, h('a', {href: page.link('search', '', {type: type.name})}, inert(type.name))),
-                cell(rate(type.rate)),
-                h('td', {class: 'wrap'}, to.length ? to.map((one, i) => [i ? ', ' : '',
-                    h('a', {href: page.link('subscriptions', one.name)}, inert(one.name))])
-                    : h('span', {class: 'soft'}, picture.subscriptions_total > picture.subscriptions.length
-                        ? DASH : 'no subscription')));
-        })))));
+    const goesTo = (type) => {
+        const index = picture.types.indexOf(type);
+        const to = picture.subscriptions.filter((one) => one.types.includes(index));
+        return to.length ? to.map((one, i) => [i ? ', ' : '', h('a', {href: page.link('subscriptions', one.name)}, word(one.name))])
+            : h('span', {class: 'soft'}, picture.subscriptions_total > picture.subscriptions.length ? DASH : 'no subscription');
+    };
+    return h('section', {}, h('h2', {}, 'Types'), table([
+        ['Type', (type) => h('a', {href: page.link('search', '', {type: type.name})}, word(type.name)), 'name'],
+        ['A second', (type) => figure(rate(type.rate)), 'n'],
+        ['Goes to', goesTo, 'wrap'],
+    ], picture.types, {key: (type) => type.name}));
 }

@@ -1,7 +1,7 @@
 /*
  * server.js - talking to the server: who is logged in, requests, and the stream of numbers.
  */
-import {setClock} from './format.js';
+import {now, setClock} from './format.js';
 
 export const session = {known: false, login: false, actor: null, secret: null, namespaces: []};
 
@@ -170,6 +170,7 @@ export class Live {
         this.broken = false; /* the connection has ended, and no message has come since */
         this.sparks = new Map();
         this.url = null;
+        this.resting = false;
         this.retry = 0;
         setInterval(() => this.look(), 1000);
     }
@@ -203,6 +204,19 @@ export class Live {
         this.close();
     }
 
+    /* A page that is not seen has no connection: a browser has no more than six to a server, for all its pages. */
+    rest() {
+        this.resting = true;
+        this.close();
+    }
+
+    wake() {
+        this.resting = false;
+        if (this.url) {
+            this.open();
+        }
+    }
+
     close() {
         clearTimeout(this.retry);
         if (this.source) {
@@ -213,6 +227,9 @@ export class Live {
 
     open() {
         this.close();
+        if (this.resting) {
+            return;
+        }
         const source = new EventSource(this.url);
         this.source = source;
         this.openedAt = performance.now();
@@ -305,9 +322,9 @@ export class Live {
     look() {
         const period = this.state ? this.state.period_ms : 1000;
         const silent = performance.now() - Math.max(this.lastAt, this.openedAt || 0);
-        if (this.url && silent > (this.broken ? 4000 : Math.max(4000, 3 * period))) {
+        if (this.url && !this.resting && silent > (this.broken ? 4000 : Math.max(4000, 3 * period))) {
             if (this.lostAt === null) {
-                this.lostAt = Date.now() - silent;
+                this.lostAt = now() - silent;
             }
             this.changed();
         }

@@ -2,11 +2,11 @@
  * subscriptions.js - all subscriptions, and one of them.
  */
 import {h} from './dom.js';
-import {age, atLeast, cell, inert, number, plural, rate, sentence, time} from './format.js';
+import {age, atLeast, DASH, figure, inert, number, plural, rate, sentence, time, word} from './format.js';
 import {chart} from './charts.js';
 import * as dialogs from './dialogs.js';
-import {pager} from './lists.js';
 import {get, post, send} from './server.js';
+import {firstOf, pager, table} from './tables.js';
 import {emptySubscriptions, howToStart, reasonOf, stateWord, subscriptionTable, troubleList} from './overview.js';
 
 const PAGE = 100;
@@ -133,19 +133,22 @@ function history(page, row) {
             style: waits > 60 && !row.paused_at ? 'bad' : ''}));
 }
 
-export function facts(list) {
-    return h('dl', {}, list.filter(Boolean).map(([term, ...value]) => [h('dt', {}, term), h('dd', {}, value)]));
+/* Terms and what they are, beside each other; style 'facts' in two columns where there is room. */
+export function facts(list, style = 'facts') {
+    return h('dl', {class: style}, list.filter(Boolean).map(([term, ...value]) => [h('dt', {}, term), h('dd', {}, value)]));
 }
 
 function partitionTable(partitions) {
-    return h('section', {}, h('h2', {}, 'Partitions'), h('div', {class: 'scroll'}, h('table', {},
-        h('thead', {}, h('tr', {}, ['Number', 'Owner', 'State'].map((t) => h('th', {scope: 'col'}, t)),
-            ['Lag', 'Retrying', 'Held', 'Blocked', 'Standby'].map((t) => h('th', {scope: 'col', class: 'n'}, t)))),
-        h('tbody', {}, partitions.map((one) => h('tr', {key: one.partition},
-            h('td', {}, one.partition), h('td', {class: 'mono'}, one.owner ? inert(one.owner) : '–'),
-            h('td', {}, one.owner && !one.owner_alive ? 'owner is dead' : one.state),
-            cell(number(one.lag)), cell(number(one.retrying)), cell(number(one.held)), cell(number(one.blocked), 'bad'),
-            cell(number(one.standby))))))));
+    return h('section', {}, h('h2', {}, 'Partitions'), table([
+        ['Number', (one) => one.partition],
+        ['Owner', (one) => one.owner ? word(one.owner) : DASH, 'mono'],
+        ['State', (one) => one.owner && !one.owner_alive ? h('span', {class: 'bad'}, 'owner is dead') : one.state],
+        ['Lag', (one) => figure(number(one.lag)), 'n'],
+        ['Retrying', (one) => figure(number(one.retrying)), 'n wide'],
+        ['Held', (one) => figure(number(one.held)), 'n wide'],
+        ['Blocked', (one) => figure(number(one.blocked), 'bad'), 'n wide'],
+        ['Standby', (one) => figure(number(one.standby)), 'n wide'],
+    ], partitions, {key: (one) => one.partition}));
 }
 
 function leaseTable(page, name, leases) {
@@ -156,24 +159,26 @@ function leaseTable(page, name, leases) {
                 `leases/${encodeURIComponent(name)}/${encodeURIComponent(lease.lease)}`);
             page.reload();
         });
-    return h('section', {}, h('h2', {}, 'In hand'), h('div', {class: 'scroll'}, h('table', {},
-        h('thead', {}, h('tr', {}, ['Who', 'Since', 'Until'].map((t) => h('th', {scope: 'col'}, t)),
-            h('th', {scope: 'col', class: 'n'}, 'Events'), h('th', {}))),
-        h('tbody', {}, leases.map((lease) => h('tr', {key: lease.lease},
-            h('td', {class: 'mono'}, inert(lease.node || '–')), h('td', {}, time(lease.claimed_at)),
-            h('td', {}, time(lease.expires_at), lease.ended && ' (ended)'), cell(number(lease.count)),
-            h('td', {class: 'n'}, page.may('operator') && h('button', {on: {click: () => revoke(lease)}}, 'Take away…'))))))));
+    return h('section', {}, h('h2', {}, 'In hand'), table([
+        ['Who', (lease) => lease.node ? word(lease.node) : DASH, 'mono'],
+        ['Since', (lease) => time(lease.claimed_at)],
+        ['Until', (lease) => [time(lease.expires_at), lease.ended && h('span', {class: 'slow'}, ' ended')]],
+        ['Events', (lease) => figure(number(lease.count)), 'n'],
+        ['', (lease) => page.may('operator') && h('button', {on: {click: () => revoke(lease)}}, 'Take away…'), 'do'],
+    ], leases, {key: (lease) => lease.lease}));
 }
 
-function blockedTable(page, keys) {
-    return h('section', {}, h('h2', {}, 'Blocked keys'), h('div', {class: 'scroll'}, h('table', {},
-        h('thead', {}, h('tr', {}, ['Key', 'Event', 'Since'].map((t) => h('th', {scope: 'col'}, t)),
-            h('th', {scope: 'col', class: 'n'}, 'Held'), h('th', {}))),
-        h('tbody', {}, keys.map((one) => h('tr', {key: one.position},
-            h('td', {class: 'mono wrap'}, one.key === null ? '–' : inert(one.key)),
-            h('td', {}, one.event_id ? h('a', {href: page.link('event', one.event_id)}, inert(one.type || one.event_id)) : '–'),
-            h('td', {}, time(one.since)), cell(number(one.held)),
-            h('td', {class: 'n'}, one.dead_id && h('a', {class: 'button', href: page.link('dead', one.dead_id)}, 'Dead letter'))))))));
+const BLOCKED_SHOWN = 10;
+
+function blockedTable(page, keys, total) {
+    const [shown, more] = firstOf(page, 'allBlocked', keys, BLOCKED_SHOWN, total);
+    return h('section', {}, h('h2', {}, 'Blocked keys'), table([
+        ['Key', (one) => one.key === null ? DASH : word(one.key), 'mono wrap'],
+        ['Dead event', (one) => one.event_id ? h('a', {href: page.link('event', one.event_id)}, word(one.type || one.event_id)) : DASH, 'wrap'],
+        ['Since', (one) => time(one.since)],
+        ['Held behind it', (one) => figure(number(one.held)), 'n'],
+        ['', (one) => one.dead_id && h('a', {class: 'button', href: page.link('dead', one.dead_id)}, 'Dead letter'), 'do'],
+    ], shown, {key: (one) => one.position}), more);
 }
 
 function optionList(options) {
@@ -192,43 +197,53 @@ export const subscription = {
         return {one, leases};
     },
     render(page) {
-        const {one, leases} = page.data;
-        const row = page.state.subscription || {...one, state: one.paused_at ? 'paused' : 'moving', now_rate: null,
-            mode: one.options.mode};
-        const live = {...row, paused_at: one.paused_at, paused_by: one.paused_by, paused_reason: one.paused_reason,
-            state: one.paused_at ? 'paused' : row.state === 'paused' ? 'moving' : row.state, patterns: one.patterns};
-        const shared = one.options.mode === 'shared';
+        const {leases} = page.data;
+        const one = newest(page);
         const trouble = page.state.trouble.filter((item) => item.subscription === page.id ||
             item.row && item.row.name === page.id && item.count === 1);
-        const reason = reasonOf(live) || one.not_moving && sentence(one.not_moving);
+        const reason = reasonOf(one) || one.not_moving && sentence(one.not_moving);
         return [
             h('p', {class: 'path'}, h('a', {href: page.link('subscriptions')}, 'Subscriptions')),
-            h('h1', {}, inert(page.id)),
-            h('p', {class: 'sub'}, stateWord(live), !trouble.length && reason && [': ', reason]),
+            h('h1', {}, word(page.id)),
+            h('p', {class: 'sub'}, stateWord(one), !trouble.length && reason && [': ', reason]),
             troubleList(trouble, trouble.length, page),
-            actions(page, live, page.id),
-            history(page, row),
-            facts([
-                ['Takes', one.patterns.map((pattern) => h('code', {}, inert(pattern)))],
-                ['Mode', one.options.mode],
-                [shared ? 'Settled' : 'Position', `up to ${number(one.checkpoint)} of ${number(one.head)}`,
-                    one.lag ? `, ${plural(one.lag, 'position')} behind` : ''],
-                shared && ['Handed out', `up to ${number(one.cursor)}`],
-                ['Waiting', atLeast(one.pending, one.pending_more)],
-                one.owner && ['Owner', h('code', {}, inert(one.owner)), one.owner_alive ? '' : ', which is dead'],
-                ['In hand', number(one.in_flight), one.lease_ended ? `, and ${number(one.lease_ended)} whose lease has ended` : ''],
-                ['Retrying', number(one.retrying)],
-                one.held > 0 && ['Held', `${number(one.held)} behind an earlier event of their key`],
-                ['Dead letters', one.dead ? h('a', {href: page.link('dead', '', {subscription: page.id})}, number(one.dead)) : '0'],
-                one.breaker && ['Breaker', inert(one.breaker).replace('_', ' '),
-                    one.breaker_until ? [' until ', time(one.breaker_until)] : ''],
-                one.dropped > 0 && ['Dropped', `${plural(one.dropped, 'position')} by retention`],
-                ['Made', time(one.created_at)],
-            ]),
+            actions(page, one, page.id),
+            history(page, one),
+            subscriptionFacts(page, one),
             leases.length > 0 && leaseTable(page, page.id, leases),
             one.partitions.length > 0 && partitionTable(one.partitions),
-            one.blocked_keys.length > 0 && blockedTable(page, one.blocked_keys),
+            one.blocked_keys.length > 0 && blockedTable(page, one.blocked_keys, Math.max(one.blocked, one.blocked_keys.length)),
             optionList(one.options),
         ];
     },
 };
+
+/* What the API and the newest sample say, as one: each number once, the sample's where it has one. A pause is taken
+ * from the API, which is asked at once after a button. */
+function newest(page) {
+    const {one} = page.data;
+    const row = page.state.subscription || {state: 'moving', now_rate: null, mode: one.options.mode};
+    const {paused_at, paused_by, paused_reason, patterns} = one;
+    const state = paused_at ? 'paused' : row.state === 'paused' ? 'moving' : row.state;
+    return {...one, ...row, state, paused_at, paused_by, paused_reason, patterns, head: row.lag === undefined ? one.head : row.checkpoint + row.lag};
+}
+
+function subscriptionFacts(page, one) {
+    const shared = one.mode === 'shared';
+    return facts([
+        ['Takes', one.patterns.map((pattern) => h('code', {}, inert(pattern)))],
+        ['Mode', one.mode],
+        [shared ? 'Settled' : 'Position', `up to ${number(one.checkpoint)} of ${number(one.head)}`,
+            one.lag ? `, ${plural(one.lag, 'position')} behind` : ''],
+        shared && ['Handed out', `up to ${number(one.cursor)}`],
+        one.owner && ['Owner', h('code', {}, inert(one.owner)), one.owner_alive ? '' : ', which is dead'],
+        ['In hand', number(one.in_flight), one.lease_ended ? `, and ${number(one.lease_ended)} whose lease has ended` : ''],
+        ['Retrying', number(one.retrying)],
+        one.held > 0 && ['Held', `${number(one.held)} behind an earlier event of their key`],
+        ['Dead letters', one.dead ? h('a', {href: page.link('dead', '', {subscription: page.id})}, number(one.dead)) : '0'],
+        one.breaker && ['Breaker', inert(one.breaker).replace('_', ' '),
+            one.breaker_until ? [' until ', time(one.breaker_until)] : ''],
+        one.dropped > 0 && ['Dropped', `${plural(one.dropped, 'position')} by retention`],
+        ['Made', time(one.created_at)],
+    ]);
+}

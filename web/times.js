@@ -2,11 +2,11 @@
  * times.js - what happens by the clock (events for later, schedules), and the processes.
  */
 import {h} from './dom.js';
-import {age, ageOf, bytes, cell, DASH, inert, number, plural, quote, time} from './format.js';
+import {age, ageOf, bytes, DASH, inert, number, plural, quote, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
-import {moreButton, readList} from './lists.js';
 import {get, post, send} from './server.js';
 import {facts} from './subscriptions.js';
+import {moreButton, readList, table} from './tables.js';
 
 const kinds = {fired: 'fired', by_hand: 'run by hand', skipped: 'missed'};
 
@@ -44,26 +44,36 @@ function scheduleActions(page, one) {
 }
 
 function scheduleTable(page, schedules) {
-    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-        ['Name', 'When', 'Next'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'wide'}, 'Event'), h('th', {}))),
-    h('tbody', {}, schedules.map((one) => h('tr', {key: one.name},
-        h('td', {class: 'name'}, h('a', {href: page.link('schedule', one.name)}, inert(one.name))),
-        h('td', {}, h('code', {}, inert(one.expression)), h('span', {class: 'why'}, inert(one.zone || 'UTC'))),
-        h('td', {}, one.paused_at
-            ? [h('span', {class: 'dot paused'}), 'paused', h('span', {class: 'why'}, 'by ', inert(one.paused_by || 'an unnamed user'),
-                one.paused_reason ? `: ${quote(one.paused_reason)}` : '')]
-            : [time(one.next_at), h('span', {class: 'why'}, inFuture(one.next_at))]),
-        h('td', {class: 'wide mono'}, inert(one.type)), h('td', {class: 'n'}, scheduleActions(page, one)))))));
+    return table([
+        ['Name', (one) => h('a', {class: 'more', href: page.link('schedule', one.name)}, word(one.name)), 'name'],
+        ['When', (one) => [h('code', {}, inert(one.expression)), h('span', {class: 'why'}, inert(one.zone || 'UTC'))]],
+        ['Next', (one) => one.paused_at
+            ? [h('span', {class: 'dot paused', 'aria-hidden': 'true'}), 'paused', h('span', {class: 'why'}, pausedBy(one))]
+            : [time(one.next_at), h('span', {class: 'why'}, inFuture(one.next_at))], 'wrap'],
+        ['Event', (one) => word(one.type), 'wide mono wrap'],
+        ['', (one) => scheduleActions(page, one), 'do'],
+    ], schedules, {key: (one) => one.name});
 }
+
+const pausedBy = (one) => ['by ', inert(one.paused_by || 'an unnamed user'), one.paused_reason ? `: ${quote(one.paused_reason)}` : ''];
 
 /* The next times; behind them the first one at which the clocks are changed, if it is not among them. */
 function comingTable(coming) {
-    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-        ['When', 'In its zone', ''].map((t) => h('th', {scope: 'col'}, t)))),
-    h('tbody', {}, coming.map((one) => h('tr', {key: one.at},
-        h('td', {}, time(one.at), h('span', {class: 'why'}, inFuture(one.at))),
-        h('td', {}, `${one.local.slice(0, 10)} ${one.local.slice(11, 19)} ${inert(one.abbreviation)}`),
-        h('td', {class: 'wrap'}, one.note && [h('span', {class: 'dot slow', 'aria-hidden': 'true'}), inert(one.note)]))))));
+    return table([
+        ['When', (one) => [time(one.at), h('span', {class: 'why'}, inFuture(one.at))]],
+        ['In its zone', (one) => `${one.local.slice(0, 10)} ${one.local.slice(11, 19)} ${inert(one.abbreviation)}`],
+        ['', (one) => one.note && [h('span', {class: 'dot slow', 'aria-hidden': 'true'}), inert(one.note)], 'wrap'],
+    ], coming, {key: (one) => one.at});
+}
+
+function runTable(page, runs) {
+    return table([
+        ['Planned', (run) => [time(run.planned_at), run.until_at && run.kind === 'skipped' ? [' to ', time(run.until_at)] : '']],
+        ['What', (run) => h('span', {class: run.kind === 'skipped' && 'slow'}, kinds[run.kind] || run.kind)],
+        ['When', (run) => time(run.fired_at)],
+        ['Event', (run) => run.position ? h('a', {href: page.link('event', run.event_id || run.position)}, number(run.position)) : DASH, 'n'],
+        ['By', (run) => word(run.node || DASH), 'mono wide'],
+    ], runs);
 }
 
 export const schedule = {
@@ -85,22 +95,13 @@ export const schedule = {
                 page.may('admin') && h('button', {class: 'quiet', on: {click: remove}}, 'Remove…')),
             facts([
                 ['When', h('code', {}, inert(one.expression)), ' ', inert(one.zone || 'UTC')],
-                one.paused_at && ['Paused', time(one.paused_at), ` by ${inert(one.paused_by || 'an unnamed user')}`,
-                    one.paused_reason ? `: ${quote(one.paused_reason)}` : ''],
+                one.paused_at && ['Paused', time(one.paused_at), ' ', pausedBy(one)],
                 ['Event', h('code', {}, inert(one.type))],
                 ['Payload', h('code', {}, inert(one.payload ?? DASH).slice(0, 2000))],
                 ['Missed times', {skip: 'are skipped', once: 'fire once', all: `fire, up to ${number(one.misfire_cap)}`}[one.misfire]],
             ]),
             !one.paused_at && one.coming.length > 0 && h('section', {}, h('h2', {}, 'Next times'), comingTable(one.coming)),
-            h('section', {}, h('h2', {}, 'What became of its times'), one.runs.length
-                ? h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-                    ['Planned', 'What', 'When', 'Event', 'By'].map((t) => h('th', {scope: 'col'}, t)))),
-                h('tbody', {}, one.runs.map((run, i) => h('tr', {key: i},
-                    h('td', {}, time(run.planned_at), run.until_at && run.kind === 'skipped' ? [' to ', time(run.until_at)] : ''),
-                    h('td', {class: run.kind === 'skipped' ? 'slow' : ''}, kinds[run.kind] || run.kind),
-                    h('td', {}, time(run.fired_at)),
-                    h('td', {}, run.position ? h('a', {href: page.link('event', run.event_id || run.position)}, number(run.position)) : DASH),
-                    h('td', {class: 'mono'}, inert(run.node || DASH)))))))
+            h('section', {}, h('h2', {}, 'What became of its times'), one.runs.length ? runTable(page, one.runs)
                 : h('p', {class: 'soft'}, 'It has not fired yet.')),
         ];
     },
@@ -122,13 +123,14 @@ function laterTable(page, items) {
             await send('DELETE', page.namespace, `later/${encodeURIComponent(one.id)}`);
             page.reload();
         });
-    return h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-        ['Due', 'Type', 'Key'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'n wide'}, 'Size'), h('th', {}))),
-    h('tbody', {}, items.map((one) => h('tr', {key: one.id},
-        h('td', {}, time(one.due_at), h('span', {class: 'why'}, inFuture(one.due_at))), h('td', {class: 'name'}, inert(one.type)),
-        h('td', {class: 'mono wrap'}, one.key === null ? DASH : inert(one.key)), h('td', {class: 'n wide'}, bytes(one.payload_bytes)),
-        h('td', {class: 'n'}, page.may('operator') && [h('button', {on: {click: () => move(one)}}, 'Move…'), ' ',
-            h('button', {on: {click: () => cancel(one)}}, 'Take away…')]))))));
+    return table([
+        ['Due', (one) => [time(one.due_at), h('span', {class: 'why'}, inFuture(one.due_at))]],
+        ['Type', (one) => word(one.type), 'name'],
+        ['Key', (one) => one.key === null ? DASH : h('span', {class: 'more'}, word(one.key)), 'mono wrap'],
+        ['Size', (one) => bytes(one.payload_bytes), 'n wide'],
+        ['', (one) => page.may('operator') && [h('button', {on: {click: () => move(one)}}, 'Move…'), ' ',
+            h('button', {on: {click: () => cancel(one)}}, 'Take away…')], 'do'],
+    ], items, {key: (one) => one.id});
 }
 
 export const later = {
@@ -158,7 +160,14 @@ export const later = {
 
 /* ---- Nodes ------------------------------------------------------------------------------------- */
 
-const nodeStyles = {live: 'good', stale: 'bad', gone: 'paused'};
+const nodeStyles = {live: 'good', stale: 'slow', gone: 'paused'};
+
+function nodeWord(node) {
+    if (node.state === 'gone') {
+        return node.stopped_at ? 'stopped' : 'gone without a word';
+    }
+    return node.state === 'stale' ? 'no sign of life' : 'live';
+}
 
 export const nodes = {
     title: 'Nodes',
@@ -172,16 +181,15 @@ export const nodes = {
         return [
             h('h1', {}, 'Nodes'),
             h('p', {class: 'sub'}, `${plural(live, 'process has', 'processes have')} the namespace open.`),
-            h('div', {class: 'scroll'}, h('table', {}, h('thead', {}, h('tr', {},
-                ['Node', 'State', 'Host'].map((t) => h('th', {scope: 'col'}, t)), h('th', {scope: 'col', class: 'n'}, 'Process'),
-                h('th', {scope: 'col', class: 'wide'}, 'Version'), h('th', {scope: 'col', class: 'wide'}, 'Since'), h('th', {scope: 'col'}, 'Seen'))),
-            h('tbody', {}, list.map((node) => h('tr', {key: node.node_id},
-                h('td', {class: 'name'}, inert(node.name || node.node_id), node.description && h('span', {class: 'why'}, inert(node.description))),
-                h('td', {}, h('span', {class: `dot ${nodeStyles[node.state]}`, 'aria-hidden': 'true'}),
-                    node.state === 'gone' ? node.stopped_at ? 'stopped' : 'gone' : node.state === 'stale' ? 'no sign of life' : 'live'),
-                h('td', {class: 'mono'}, inert(node.host || DASH)), cell(node.pid === null ? DASH : String(node.pid)),
-                h('td', {class: 'wide'}, inert(node.version || DASH)), h('td', {class: 'wide'}, time(node.started_at)),
-                h('td', {}, time(node.seen_at))))))),
+            table([
+                ['Node', (node) => [word(node.name || node.node_id), node.description && h('span', {class: 'why'}, word(node.description))], 'name'],
+                ['State', (node) => [h('span', {class: `dot ${nodeStyles[node.state]}`, 'aria-hidden': 'true'}), nodeWord(node)]],
+                ['Host', (node) => word(node.host || DASH), 'mono wide'],
+                ['Process', (node) => node.pid === null ? DASH : String(node.pid), 'mono wide'],
+                ['Version', (node) => inert(node.version || DASH), 'wide'],
+                ['Since', (node) => time(node.started_at)],
+                ['Seen', (node) => time(node.seen_at)],
+            ], list, {key: (node) => node.node_id}),
         ];
     },
 };

@@ -231,12 +231,12 @@ await claim('a lease is taken away from the worker that has it', async () => {
     await page.getByRole('button', {name: 'Take it away'}).click();
     await page.getByRole('heading', {name: 'In hand'}).waitFor({state: 'detached'});
 });
-await claim('a dead letter without an error is named by its reason, and can be retried', async () => {
+await claim('a dead letter that no handler was for says so, and can be retried', async () => {
     const {position} = JSON.parse((await call(open, 'POST', '/v1/events', {type: 'odd.type'})).text);
     await call(open, 'PUT', '/v1/subscriptions/picky', {patterns: ['user.*'], from: position - 1, on_unhandled: 'dead_letter'});
     run('work', 'picky', '--on', 'user.*', '--on-unhandled', 'dead_letter', '--exec', 'true', '--until-empty');
     await go('');
-    const line = page.locator('.trouble li', {hasText: 'picky has 1 dead letter without an error: no pattern matched'});
+    const line = page.locator('.trouble li', {hasText: 'picky has 1 dead letter: no pattern of the subscription matches'});
     await line.getByRole('button', {name: 'Retry 1…'}).click();
     await page.getByRole('dialog').getByRole('button', {name: 'Retry 1'}).waitFor();
     await page.keyboard.press('Escape');

@@ -12,7 +12,6 @@ void flow_init(struct flow *flow)
 {
     memset(flow, 0, sizeof *flow);
     flow->cursor = -1;
-    flow->begun = -1;
 }
 
 /* ---- Counting -------------------------------------------------------------------------------- */
@@ -34,6 +33,7 @@ static void advance(struct flow *flow, int64_t second)
     }
     while (flow->newest < second) {
         flow->newest++;
+        flow->cursors[flow->newest % FLOW_SECONDS] = flow->cursor;
         for (size_t i = 0; i < FLOW_TYPES; i++) {
             forget_second(&flow->types[i], flow->newest);
         }
@@ -94,28 +94,48 @@ static int see_event(const hf_event *event, void *ctx)
     struct flow *flow = reading->flow;
     int64_t second = event->entered_at_us / SECOND_US;
 
-    if (flow->begun < 0) {
-        flow->begun = second < flow->newest ? second : flow->newest;
-    }
     count_event(flow, event->type, second, reading->weight);
     reading->bytes += event->payload_bytes;
     return reading->bytes > FLOW_READ_BYTES_MAX;
 }
 
-hf_status flow_read(struct flow *flow, hf_bus *bus, int64_t head, int64_t now_us)
+/* Counts from the newest events on. Types keep their places: the bits of sets stay theirs. */
+static void begin(struct flow *flow, int64_t head, int64_t second)
 {
+    for (size_t i = 0; i <= FLOW_TYPES; i++) {
+        struct flow_type *type = i < FLOW_TYPES ? &flow->types[i] : &flow->others;
+        memset(type->counts, 0, sizeof type->counts);
+        type->total = 0;
+    }
+    flow->newest = second - FLOW_SECONDS;
+    flow->cursor = head > FLOW_READ_MAX ? head - FLOW_READ_MAX : 0;
+    for (size_t i = 0; i < FLOW_SECONDS; i++) {
+        flow->cursors[i] = flow->cursor;
+    }
+}
+
+/* Whether so many have come in so long that it is not known when. */
+static bool has_lost_track(const struct flow *flow, int64_t head, int64_t now_us)
+{
+    return head - flow->cursor > FLOW_READ_MAX &&
+           now_us - flow->read_us > FLOW_GAP_SECONDS * SECOND_US;
+}
+
+hf_status flow_read(struct flow *flow, hf_bus *bus, const hf_stats *stats, int64_t now_us)
+{
+    int64_t head = stats->head;
     struct reading reading = {.flow = flow, .weight = 1};
-    int64_t behind = flow->cursor < 0 ? 0 : head - flow->cursor;
     int64_t second = now_us / SECOND_US;
+    int64_t behind;
     hf_status status;
 
-    if (flow->cursor < 0) {
-        flow->cursor = head > FLOW_READ_MAX ? head - FLOW_READ_MAX : 0;
-        flow->newest = second - FLOW_SECONDS;
-        flow->begun = flow->cursor > 0 ? -1 : flow->newest; /* the whole log is read, or its end */
-        behind = head - flow->cursor;
+    if (flow->cursor < 0 || has_lost_track(flow, head, now_us)) {
+        begin(flow, head, second);
     }
+    flow->read_us = now_us;
+    flow->rate = stats->rate;
     advance(flow, second);
+    behind = head - flow->cursor;
     if (behind <= 0) {
         return HF_OK;
     }
@@ -132,28 +152,22 @@ hf_status flow_read(struct flow *flow, hf_bus *bus, int64_t head, int64_t now_us
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static double seconds_of(const struct flow *flow)
+static double count_all(const struct flow *flow)
 {
-    int64_t seconds = flow->newest - flow->begun;
+    double all = flow->others.total;
 
-    return seconds < 1 ? 1 : seconds > FLOW_SECONDS ? FLOW_SECONDS : (double)seconds;
+    for (size_t i = 0; i < FLOW_TYPES; i++) {
+        all += flow->types[i].total;
+    }
+    return all;
 }
 
 double flow_rate(const struct flow *flow, size_t type)
 {
     const struct flow_type *of = type < FLOW_TYPES ? &flow->types[type] : &flow->others;
+    double all = count_all(flow);
 
-    return of->total / seconds_of(flow);
-}
-
-double flow_total(const struct flow *flow)
-{
-    double total = flow->others.total;
-
-    for (size_t i = 0; i < FLOW_TYPES; i++) {
-        total += flow->types[i].total;
-    }
-    return total / seconds_of(flow);
+    return flow->rate < 0 ? -1 : all > 0 ? flow->rate * of->total / all : 0;
 }
 
 uint64_t flow_match(const struct flow *flow, const char *const *patterns, size_t count,
@@ -174,14 +188,14 @@ uint64_t flow_match(const struct flow *flow, const char *const *patterns, size_t
     return types;
 }
 
-double flow_share(const struct flow *flow, uint64_t types)
+double flow_share(const struct flow *flow, uint64_t types, int64_t position)
 {
-    double all = flow->others.total;
+    int64_t first = flow->cursors[(flow->newest + 1) % FLOW_SECONDS];
+    double all = count_all(flow);
     double of = 0;
 
     for (size_t i = 0; i < FLOW_TYPES; i++) {
-        all += flow->types[i].total;
         of += types & (UINT64_C(1) << i) ? flow->types[i].total : 0;
     }
-    return all > 0 ? of / all : 1;
+    return all > 0 && position >= first ? of / all : -1;
 }

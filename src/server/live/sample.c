@@ -353,17 +353,33 @@ static double smooth(double before, double now, double seconds)
     return value < 0.005 ? 0 : value;
 }
 
-static void follow_one(struct live_subscription *one, struct live_subscription *before,
-                       double seconds, double share)
+/* Whether every event is for it. */
+static bool takes_all(const hf_subscription_info *info)
 {
-    int64_t steps = passed(&one->info) - passed(&before->info);
+    for (size_t i = 0; i < info->pattern_count; i++) {
+        if (strcmp(info->patterns[i], "**") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How many of the events that it has passed were for it is not known of those that came before the
+ * counts of types. */
+static void follow_one(struct live_subscription *one, struct live_subscription *before,
+                       double seconds, const struct flow *flow)
+{
+    int64_t from = passed(&before->info);
+    int64_t steps = passed(&one->info) - from;
+    double share = takes_all(&one->info) || steps == 0 ? 1 : flow_share(flow, one->types, from);
 
     one->history = before->history;
     before->history = NULL;
     if (steps < 0 || one->info.start_position != before->info.start_position) {
         return; /* it was sought */
     }
-    one->rate = smooth(before->rate, (double)steps * share / seconds, seconds);
+    one->rate = share < 0 ? -1 : smooth(before->rate, (double)steps * share / seconds, seconds);
+    one->moves_unseen = share < 0;
     if (one->info.lag > 0) {
         double nearer = (double)(before->info.lag - one->info.lag) / seconds;
         one->nearer = before->nearer + (nearer - before->nearer) * (1 - exp(-seconds / 30));
@@ -451,12 +467,13 @@ void sample_follow(struct sample *sample, struct sample *before, struct flow *fl
         one->types = flow_match(flow, one->info.patterns, one->info.pattern_count, old ? known : 0,
                                 old ? old->types : 0);
         if (old && seconds > 0) {
-            follow_one(one, old, seconds, flow_share(flow, one->types));
+            follow_one(one, old, seconds, flow);
         }
         note_movement(one);
         note_stillness(one, old, sample->at_us);
         keep_history(one, i, sample->at_us);
         note_oldest(sample, one);
+        sample->delivered_more = sample->delivered_more || one->moves_unseen;
         if (one->rate >= 0) {
             sample->delivered = one->rate + (sample->delivered < 0 ? 0 : sample->delivered);
         }

@@ -3,8 +3,8 @@
  * from the sample before.
  *
  * Rates are how far a subscription has come since the sample before, in positions, times the part
- * of the log's events that are for it. So they begin with the second sample, and a subscription
- * that passes over old events has the mix of types of the newest minute.
+ * of the newest minute's events that are for it. So they begin with the second sample, and of a
+ * subscription that passes over older events there is none, unless all events are for it.
  */
 #ifndef HF_SERVER_LIVE_SAMPLE_H
 #define HF_SERVER_LIVE_SAMPLE_H
@@ -43,6 +43,7 @@ struct live_subscription {
     char *texts;
     enum live_state state;
     double rate;             /* events a second; negative: not known */
+    bool moves_unseen;       /* it moves, and the rate is not known */
     double nearer;           /* positions a second that it comes nearer to the end; 0: none */
     int64_t still_since_us;  /* since when it was seen not to move; -1: it moves */
     uint64_t types;          /* bits: those of the flow that are for it */
@@ -109,6 +110,7 @@ struct sample {
     hf_stats stats;
     double published; /* events a second; negative: not known */
     double delivered;
+    bool delivered_more; /* there are subscriptions that move at a rate that is not known */
     double died;
     const struct live_subscription *oldest;  /* whose oldest event waits longest, of those that are
                                                not paused; NULL: nothing waits */

@@ -247,7 +247,7 @@ static hf_status take(struct sampler *sampler, struct watch *watch, struct sampl
     }
     status = sample_take(bus, watch->sample, clock_wall_us(), &sample);
     if (!status) {
-        status = flow_read(&watch->flow, bus, sample->stats.head, sample->at_us);
+        status = flow_read(&watch->flow, bus, &sample->stats, sample->at_us);
     }
     buses_put(sampler->buses, bus);
     if (status) {

@@ -63,6 +63,7 @@ static void show_totals(struct json_out *json, const struct sample *sample)
     show_stats(json, &sample->stats);
     show_decimal(json, "published", sample->published);
     show_decimal(json, "delivered", sample->delivered);
+    show_bool(json, "delivered_more", sample->delivered_more);
     show_decimal(json, "died", sample->died);
     show_int(json, "paused", sample->paused);
     show_int(json, "live_nodes", sample->nodes.live);
