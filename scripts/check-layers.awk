@@ -17,9 +17,10 @@ BEGIN {
     allow("store/postgres/read", "store/postgres/wire")
     allow("store/postgres/keeper", "store/postgres/wire")
     below = "base base/text base/time store store/common"
-    rooms = " bus/deliver/turn bus/deliver/window bus/deliver/work"
+    rooms = " bus/deliver/turn bus/deliver/window bus/deliver/work bus/deliver/tail"
     allow("bus", below rooms " bus/deliver bus/deliver/ordered")
     allow("bus/deliver/window", below)
+    allow("bus/deliver/tail", below " bus/deliver/turn")
     allow("bus/deliver/turn", below rooms " bus bus/deliver")
     allow("bus/deliver/work", below rooms " bus bus/deliver")
     allow("bus/deliver", below rooms " bus")

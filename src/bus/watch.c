@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/thread.h"
-#include "bus/deliver/tail.h"
+#include "bus/deliver/tail/tail.h"
 #include "bus/subscription.h"
 
 #define WATCH_MS_MAX 1000

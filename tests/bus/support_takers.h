@@ -6,7 +6,7 @@
 #define HF_TESTS_BUS_SUPPORT_TAKERS_H
 
 #include "base/set64.h"
-#include "bus/deliver/tail.h"
+#include "bus/deliver/tail/tail.h"
 #include "support/make.h"
 
 struct taker {

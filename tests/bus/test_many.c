@@ -13,7 +13,7 @@
 
 #include "base/point.h"
 #include "bus/bus.h"
-#include "bus/deliver/tail.h"
+#include "bus/deliver/tail/tail.h"
 
 #define NAMES 40      /* of each mode */
 #define THREADS_MAX 8 /* of the whole process, while no handler runs */
@@ -188,28 +188,55 @@ static bool all_rest(void *ctx)
     return tail_resting(scene->bus->tail) == NAMES;
 }
 
-/* The others do not get a turn for it. */
-static void an_event_is_looked_at_only_by_those_that_it_is_for(void **state)
+/* Publishes events for one of many subscriptions of this mode, one after the other, and answers how
+ * often this point was hit meanwhile. */
+static int64_t hits_for_one_of_many(struct scene *scene, hf_mode mode, const char *point)
 {
-    struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
     hf_handler_id ids[2 * NAMES];
 
     assert_ok(hf_start(scene->bus));
-    subscribe_many(scene, recorder, HF_MODE_ORDERED, ids);
+    subscribe_many(scene, recorder, mode, ids);
     for (int i = 0; i < 3; i++) { /* until then they look by themselves */
         publish(scene->bus, "all", NULL, "1");
         assert_true(recorder_wait(recorder, (i + 1) * NAMES));
     }
+    settle_many(scene, mode); /* calls them all once more */
     assert_true(wait_until(all_rest, scene));
-    int64_t turns = point_hits("dispatch_taken");
+    int64_t hits = point_hits(point);
     for (int i = 0; i < ALONE; i++) {
         publish(scene->bus, "own.7", NULL, "1");
         assert_true(recorder_wait(recorder, 3 * NAMES + i + 1));
     }
-    turns = point_hits("dispatch_taken") - turns;
-    print_message("# %lld turns\n", (long long)turns);
+    hits = point_hits(point) - hits;
+    print_message("# %s: %lld\n", point, (long long)hits);
+    return hits;
+}
+
+static void an_event_is_looked_at_only_by_those_that_it_is_for(void **state)
+{
+    int64_t turns = hits_for_one_of_many(*state, HF_MODE_ORDERED, "dispatch_taken");
     assert_true(turns < ALONE * NAMES / 2);
+}
+
+static bool has_no_lag(void *ctx)
+{
+    struct scene *scene = ctx;
+    int64_t lag = 0;
+    for (int i = 0; i < NAMES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%d-%d", (int)HF_MODE_SHARED, i);
+        lag += info_of(scene->bus, name).lag;
+    }
+    return lag == 0;
+}
+
+/* The others claim after a while, once for many events, so that their cursors move. */
+static void an_event_is_claimed_only_by_those_that_it_is_for(void **state)
+{
+    int64_t claims = hits_for_one_of_many(*state, HF_MODE_SHARED, "after_claim");
+    assert_true(claims < ALONE * NAMES / 2);
+    assert_true(wait_until(has_no_lag, *state));
 }
 
 /* ---- Starting -------------------------------------------------------------------------------- */
@@ -382,6 +409,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(many_subscriptions_have_few_threads),
     scene_test(a_stop_ends_the_threads_of_all_subscriptions),
     scene_test(an_event_is_looked_at_only_by_those_that_it_is_for),
+    scene_test(an_event_is_claimed_only_by_those_that_it_is_for),
     trouble_test(many_ordered_subscriptions_start_with_few_threads),
     trouble_test(many_shared_subscriptions_start_with_few_threads),
     scene_test(many_subscriptions_start_with_few_threads_at_full_speed),

@@ -1,6 +1,7 @@
 /*
  * Tests of resting: a follower that has taken everything is not called for what it does not want,
- * is called for what it wants, and gets every event once all the same.
+ * is called for what it wants, and gets every event once all the same. The same for followers of
+ * subscriptions that claim, which rest and take nothing.
  */
 #include "bus/support_takers.h"
 
@@ -13,7 +14,8 @@
 #define GUESTS 6
 #define SEEDS 8
 #define STEPS 300
-#define PATIENCE 1000 /* looks, a few milliseconds apart */
+#define CLAIMERS 5
+#define LOOKS_MAX 1000 /* a few milliseconds apart */
 
 /* The owner of a follower. Its seat is never queued: a turn of it is being taken all the time, so a
  * call is noted, and no thread comes. */
@@ -54,8 +56,8 @@ static void inn_open(struct inn *inn, struct store *store)
         struct guest *guest = &inn->guests[i];
         guest->taker = taker_of(inn->tail, pattern_of(i), i % 2 == 1);
         atomic_store(&guest->seat.state, SEAT_RUNNING);
-        follower_own(guest->taker.follower,
-                     (struct follower_owner){&guest->seat, note_look, guest, &guest->rests});
+        follower_own(guest->taker.follower, (struct follower_owner){&guest->seat, note_look, guest,
+                                                                    &guest->rests, TAIL_PASSED_US});
     }
 }
 
@@ -84,7 +86,7 @@ static void pause_a_little(void)
 /* All have taken everything, and rest. News may come late. */
 static void all_rest(struct inn *inn)
 {
-    for (int i = 0; tail_resting(inn->tail) < GUESTS && i < PATIENCE; i++) {
+    for (int i = 0; tail_resting(inn->tail) < GUESTS && i < LOOKS_MAX; i++) {
         for (int j = 0; j < GUESTS; j++) {
             taker_drain(&inn->guests[j].taker, 100);
         }
@@ -155,7 +157,7 @@ static void those_that_rest_get_every_event_once(void **state)
                                               chance_percent(&chance, 5), &more));
             }
         }
-        for (int i = 0; i < PATIENCE && tail_resting(inn.tail) < GUESTS; i++) {
+        for (int i = 0; i < LOOKS_MAX && tail_resting(inn.tail) < GUESTS; i++) {
             tell(&inn);
             for (int j = 0; j < GUESTS; j++) {
                 if (!atomic_load(&inn.guests[j].rests)) {
@@ -237,6 +239,172 @@ static void one_that_events_have_passed_is_called_after_a_while(void **state)
     fixture_close(*state, store);
 }
 
+/* ---- Subscriptions that claim ---------------------------------------------------------------- */
+
+/* Its claims are stood for by the newest position that they see. */
+struct claimer {
+    struct guest guest; /* without its taker */
+    struct follower *follower;
+    struct text pattern;
+    int64_t claimed;
+};
+
+static void claimers_open(struct inn *inn, struct claimer *claimers)
+{
+    for (int i = 0; i < CLAIMERS; i++) {
+        struct guest *guest = &claimers[i].guest;
+        claimers[i].pattern = text_of(pattern_of(i));
+        atomic_store(&guest->seat.state, SEAT_RUNNING);
+        must_answer(HF_OK, follower_open(inn->tail, 0, false, 0, &claimers[i].follower));
+        follower_own(claimers[i].follower, (struct follower_owner){&guest->seat, note_look, guest,
+                                                                   &guest->rests, TAIL_PASSED_US});
+    }
+}
+
+static void claimers_close(struct claimer *claimers)
+{
+    for (int i = 0; i < CLAIMERS; i++) {
+        follower_close(claimers[i].follower);
+    }
+}
+
+/* What comes between the claim and the rest. */
+static void claim_with(struct claimer *claimer, struct store *store, const char *type)
+{
+    struct filter filter = {.patterns = &claimer->pattern, .count = 1};
+    follower_mark(claimer->follower);
+    must_answer(HF_OK, store_last(store, &claimer->claimed));
+    if (type) {
+        append_count(store, type, 1);
+    }
+    follower_rest(claimer->follower, &filter);
+}
+
+static void claim(struct claimer *claimer, struct store *store)
+{
+    claim_with(claimer, store, NULL);
+}
+
+/* News may come late. */
+static void all_claim_and_rest(struct claimer *claimers, struct store *store)
+{
+    for (int i = 0; i < CLAIMERS; i++) {
+        for (int j = 0; !atomic_load(&claimers[i].guest.rests) && j < LOOKS_MAX; j++) {
+            claim(&claimers[i], store);
+            pause_a_little();
+        }
+        must_hold(atomic_load(&claimers[i].guest.rests));
+        claimers[i].guest.looks = 0;
+    }
+}
+
+/* An inn without guests. */
+static void hall_open(struct inn *inn, struct store *store)
+{
+    *inn = (struct inn){.store = store};
+    must_answer(HF_OK, dispatchers_init(&inn->dispatchers, (struct dispatchers_owner){0}));
+    must_answer(HF_OK, tail_new(store, &inn->dispatchers, &inn->tail));
+}
+
+static void hall_close(struct inn *inn)
+{
+    must_equal(0, tail_resting(inn->tail));
+    tail_free(inn->tail);
+    dispatchers_release(&inn->dispatchers);
+}
+
+static void one_that_claims_is_only_called_for_events_that_it_wants(void **state)
+{
+    struct store *store = fixture_open(*state, "one");
+    struct claimer claimers[CLAIMERS] = {0};
+    struct inn inn;
+    append_count(store, "a", 2); /* before the tail begins */
+    hall_open(&inn, store);
+    claimers_open(&inn, claimers);
+    all_claim_and_rest(claimers, store);
+    append_count(store, "a", 1);
+    tell(&inn);
+    for (int i = 0; i < CLAIMERS; i++) {
+        must_equal(wants(i, 'a'), claimers[i].guest.looks);
+        must_equal(!wants(i, 'a'), atomic_load(&claimers[i].guest.rests));
+    }
+    claimers_close(claimers);
+    hall_close(&inn);
+    fixture_close(*state, store);
+}
+
+static void one_that_claims_does_not_rest_if_an_event_for_it_came_after_its_claim(void **state)
+{
+    struct store *store = fixture_open(*state, "one");
+    struct claimer claimers[CLAIMERS] = {0};
+    struct inn inn;
+    hall_open(&inn, store);
+    claimers_open(&inn, claimers);
+    all_claim_and_rest(claimers, store);
+    claim_with(&claimers[0], store, "a");
+    must_hold(!atomic_load(&claimers[0].guest.rests));
+    all_claim_and_rest(claimers, store);
+    claim_with(&claimers[0], store, "b");
+    must_hold(claimers[0].guest.looks == 0);
+    all_claim_and_rest(claimers, store);
+    claimers_close(claimers);
+    hall_close(&inn);
+    fixture_close(*state, store);
+}
+
+/* Events come, are read and are claimed in any order; at the end none that rests has left an event
+ * that it wants unclaimed. */
+static void those_that_claim_and_rest_leave_no_event_unclaimed(void **state)
+{
+    int64_t looks = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct claimer claimers[CLAIMERS] = {0};
+        struct chance chance;
+        struct inn inn;
+        int64_t newest[2] = {0};
+        chance_seed(&chance, seed);
+        struct store *store = fixture_open(*state, "one");
+        hall_open(&inn, store);
+        claimers_open(&inn, claimers);
+        all_claim_and_rest(claimers, store);
+        for (int step = 0; step < STEPS; step++) {
+            bool b = chance_percent(&chance, 50);
+            struct claimer *claimer = &claimers[chance_below(&chance, CLAIMERS)];
+            if (chance_percent(&chance, 20)) {
+                append_count(store, b ? "b" : "a", 1 + chance_below(&chance, 20));
+                must_answer(HF_OK, store_last(store, &newest[b]));
+            }
+            if (chance_percent(&chance, 30)) {
+                tell(&inn);
+            }
+            if (!atomic_load(&claimer->guest.rests) || chance_percent(&chance, 10)) {
+                bool beside = chance_percent(&chance, 20);
+                claim_with(claimer, store, beside ? "a" : NULL);
+                must_answer(HF_OK, beside ? store_last(store, &newest[0]) : HF_OK);
+            }
+        }
+        for (int i = 0; i < LOOKS_MAX && tail_resting(inn.tail) < CLAIMERS; i++) {
+            tell(&inn);
+            for (int j = 0; j < CLAIMERS; j++) {
+                if (!atomic_load(&claimers[j].guest.rests)) {
+                    claim(&claimers[j], store);
+                }
+            }
+            pause_a_little();
+        }
+        must_equal(CLAIMERS, tail_resting(inn.tail));
+        for (int i = 0; i < CLAIMERS; i++) {
+            must_hold(!wants(i, 'b') || claimers[i].claimed >= newest[1]);
+            must_hold(!wants(i, 'a') || claimers[i].claimed >= newest[0]);
+            looks += claimers[i].guest.looks;
+        }
+        claimers_close(claimers);
+        hall_close(&inn);
+        fixture_close(*state, store);
+    }
+    must_hold(looks > 0); /* or the test shows nothing */
+}
+
 #ifdef HF_FAULTS
 
 static void all_are_called_when_the_tail_cannot_be_read(void **state)
@@ -272,6 +440,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(one_that_rests_can_be_closed),
     CLAIM(those_that_are_left_are_called_when_the_tail_ends),
     CLAIM(one_that_events_have_passed_is_called_after_a_while),
+    CLAIM(one_that_claims_is_only_called_for_events_that_it_wants),
+    CLAIM(one_that_claims_does_not_rest_if_an_event_for_it_came_after_its_claim),
+    CLAIM(those_that_claim_and_rest_leave_no_event_unclaimed),
 #ifdef HF_FAULTS
     CLAIM(all_are_called_when_the_tail_cannot_be_read),
 #endif

@@ -32,7 +32,7 @@
 #include "bus/api/definition_cache.h"
 #include "bus/api/node.h"
 #include "bus/deliver/runner.h"
-#include "bus/deliver/tail.h"
+#include "bus/deliver/tail/tail.h"
 #include "bus/deliver/work/attempt.h"
 #include "bus/subscription.h"
 #include "bus/timers/retention.h"

@@ -32,7 +32,7 @@
 #include "base/point.h"
 #include "base/text/glob.h"
 #include "bus/deliver/runner.h"
-#include "bus/deliver/tail.h"
+#include "bus/deliver/tail/tail.h"
 #include "bus/options.h"
 #include "bus/watch.h"
 

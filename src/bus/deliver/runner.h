@@ -106,7 +106,7 @@ struct runner {
     int32_t idle;                  /* workers that wait for work, or are about to look for it */
     bool present;                  /* it has turns, or will have: its seat is not AWAY */
     _Atomic uint32_t needs;        /* enum need; see plan.h */
-    atomic_bool rests;             /* ordered: it rests at the tail (tail.h) */
+    atomic_bool rests;             /* its follower rests at the tail (tail.h) */
     uint32_t bars;                 /* enum bar, those that were raised; runner_bars has all */
     enum course course;            /* BAR_STOPPING, unless it is to work */
     struct deadline stop_deadline; /* then running handlers are given up */

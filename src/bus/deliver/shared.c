@@ -29,6 +29,7 @@
 #include "base/uuid.h"
 #include "bus/deliver/runner.h"
 #include "bus/deliver/settlement.h"
+#include "bus/deliver/tail/tail.h"
 #include "bus/deliver/work/verdict.h"
 #include "bus/options.h"
 #include "bus/watch.h"
@@ -55,6 +56,7 @@ struct shared {
     uint64_t losses;     /* store_losses, when it was last asked */
     uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
     size_t parted_count;          /* ever; the place of the next is modulo PARTED_MAX */
+    struct follower *follower;    /* see rest; NULL: it has not claimed yet */
     struct settlement settlement; /* one flush, of one lease */
 };
 
@@ -99,6 +101,7 @@ void shared_free(struct shared *shared)
     while (shared->leases) {
         lease_free(shared, shared->leases);
     }
+    follower_close(shared->follower);
     settlement_release(&shared->settlement);
     mem_free(shared);
 }
@@ -417,6 +420,40 @@ static bool wants_more(struct runner *runner)
     return room && low;
 }
 
+/* The follower rested, and an event has come that the subscription is for; or some have passed that
+ * it is not for, and the cursor is to move over them. */
+static void look_at_log(void *ctx)
+{
+    struct runner *runner = ctx;
+    pthread_mutex_lock(&runner->mutex);
+    runner_need(runner, NEED_LOG | NEED_TURN);
+    pthread_mutex_unlock(&runner->mutex);
+}
+
+/* Before a claim. Without a follower the subscription claims whenever there is news. */
+static void mark(struct runner *runner)
+{
+    struct shared *shared = runner->shared;
+    if (!shared->follower &&
+        follower_open(runner->bus->tail, 0, false, 0, &shared->follower) == HF_OK) {
+        follower_own(shared->follower, (struct follower_owner){&runner->seat, look_at_log, runner,
+                                                               &runner->rests, TAIL_CLAIM_US});
+    }
+    if (shared->follower) {
+        follower_mark(shared->follower);
+    }
+}
+
+/* A claim has left nothing that could be claimed now: what comes later is new events, of which the
+ * tail calls for those that match; times, which the claim has named; and what other processes do,
+ * which is other news. */
+static void rest(struct runner *runner, const struct claim *claim)
+{
+    if (runner->shared->follower && !claim->ret_more && !claim->ret_paused) {
+        follower_rest(runner->shared->follower, &claim->filter);
+    }
+}
+
 /* What the store says of a claim that it has taken. */
 static void note_claimed(struct runner *runner, const struct claim *claim, struct turn *turn)
 {
@@ -475,12 +512,14 @@ static void claim(struct runner *runner, struct turn *turn)
     random_bytes(change.lease, sizeof change.lease);
     memcpy(lease->token, change.lease, sizeof lease->token);
     runner_take(runner, NEED_LOG); /* what comes from now on is for the next claim */
+    mark(runner);
     hf_status status = runner_run(runner, &change.change);
     HF_POINT("after_claim");
     if (status) {
         not_claimed(runner, status);
     } else {
         note_claimed(runner, &change, turn);
+        rest(runner, &change);
     }
     lease->doubtful = status == HF_UNKNOWN || status == HF_IO;
     if (lease->doubtful || (!status && event_batch->batch.count > 0)) {
@@ -601,6 +640,8 @@ static hf_status shared_finish(struct runner *runner, int64_t now_us)
         lease->doubtful = true;
     }
     runner->shared->claim_at_us = 0;
+    follower_close(runner->shared->follower);
+    runner->shared->follower = NULL;
     return runner->shared->leases
                ? fail(HF_TIMEOUT, "%s: what was claimed could not be given back", runner->name)
                : HF_OK;

@@ -9,7 +9,7 @@
 #include "base/ranges.h"
 #include "bus/deliver/runner.h"
 #include "bus/deliver/settlement.h"
-#include "bus/deliver/tail.h"
+#include "bus/deliver/tail/tail.h"
 
 #define STRICT_LANE 1 /* strict order makes all events one lane */
 

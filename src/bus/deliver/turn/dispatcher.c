@@ -24,7 +24,7 @@
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "bus/deliver/runner.h"
-#include "bus/deliver/tail.h"
+#include "bus/deliver/tail/tail.h"
 #include "bus/options.h"
 #include "store/membership.h"
 

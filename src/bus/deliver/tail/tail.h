@@ -5,9 +5,12 @@
  * others. The tail reads them once and keeps them for a while; a follower takes from there what its
  * filter lets through. A follower whose next events the tail does not have, because it is still far
  * behind or was slow, reads the log with a reader of its own until it is at the tail again.
+ *
+ * A shared subscription takes its events from the store, by claims. Its follower takes nothing and
+ * only rests, so that the subscription need not claim when events come that are not for it.
  */
-#ifndef HF_BUS_DELIVER_TAIL_H
-#define HF_BUS_DELIVER_TAIL_H
+#ifndef HF_BUS_DELIVER_TAIL_TAIL_H
+#define HF_BUS_DELIVER_TAIL_TAIL_H
 
 #include <stdatomic.h>
 
@@ -15,7 +18,8 @@
 #include "store/store.h"
 
 #define TAIL_FOLLOWERS_MIN 4   /* fewer read alone: the store then sends only what they want */
-#define TAIL_PASSED_US 2000000 /* see tail_sweep */
+#define TAIL_PASSED_US 2000000 /* see passed_us; its owner then stores the checkpoint in time ... */
+#define TAIL_CLAIM_US 10000000 /* and this one at once, by a claim, which costs more */
 #define TAIL_SWEPT_MAX 256     /* so many are called at once */
 
 struct tail;
@@ -54,9 +58,18 @@ struct follower_owner {
     void (*look)(void *ctx);
     void *ctx;
     atomic_bool *rests; /* false: it is to be called for news as before */
+    int64_t passed_us;  /* when it has rested so long, and events have passed it, it is called, so
+                           that its checkpoint can move */
 };
 /* Before the first follower_next. The owner is there until the follower is closed. */
 void follower_own(struct follower *follower, struct follower_owner owner);
+
+/* For one that claims, instead of follower_next. Before a claim: its rest ends, and what the tail
+ * brings from now on is compared when it rests again. */
+void follower_mark(struct follower *follower);
+/* After a claim that has left nothing: it rests, if nothing that the filter lets through has come
+ * since the mark, and all that has come is known. */
+void follower_rest(struct follower *follower, const struct filter *filter);
 
 /* There is news: one of those that rest gets a turn, if any does, to read the tail for all. */
 void tail_news(struct tail *tail);
@@ -64,9 +77,8 @@ void tail_news(struct tail *tail);
 int32_t tail_resting(const struct tail *tail);
 /* At the begin of a turn: reads the tail if that is wanted. Costs one load if not. */
 void tail_serve(struct tail *tail);
-/* Calls those that have rested for TAIL_PASSED_US and that events have passed, so that their
- * checkpoints can move: as many as TAIL_SWEPT_MAX. To be called every second or so; does not wait
- * for the store. */
+/* Calls those whose passed_us is over: as many as TAIL_SWEPT_MAX. To be called every second or so;
+ * does not wait for the store. */
 void tail_sweep(struct tail *tail);
 
 /* Does it take its events from the tail at the moment? For tests. */
