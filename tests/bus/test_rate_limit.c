@@ -5,6 +5,7 @@
  * The long tests last SECONDS, or what HOLDFAST_TEST_RATE_SECONDS says (tests/torture/run).
  */
 #include "support_actor.h"
+#include "support_tables.h"
 
 #include <signal.h>
 
@@ -135,6 +136,96 @@ static void a_rate_can_be_changed_and_taken_away(void **state)
     assert_int_equal(claim(scene->bus, 0), 49);
 }
 
+/* As after a second in which nothing began: a second's worth may begin at once. */
+static void fill_bucket(struct scene *scene)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             scene->path ? "INSERT INTO holdfast_rates SELECT id, %lld FROM holdfast_subscriptions"
+                         : "INSERT INTO holdfast_private.rates SELECT id, to_timestamp(%lld / 1e6) "
+                           "FROM holdfast_private.subscriptions",
+             (long long)(wall_us() - 1000000));
+    tables_run(scene, sql);
+}
+
+static void a_process_takes_a_tenth_of_a_second_of_the_rate_at_once(void **state)
+{
+    struct scene *scene = *state;
+    const char *pattern = "job";
+    hf_subscription_options options = limited(HF_MODE_SHARED, RATE, 1000);
+    hf_claim_options most = HF_CLAIM_OPTIONS_INIT;
+    hf_batch *batch = NULL;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    recorder->door = scene_door(scene);
+    publish_jobs(scene->bus, 3 * RATE);
+    assert_ok(hf_subscription_create(scene->bus, "s", &pattern, 1, &options, NULL));
+    fill_bucket(scene);
+    subscribe(scene->bus, "s", "job", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    most.max = 2 * RATE;
+    assert_ok(hf_claim(scene_open(scene, NULL), "s", &most, &batch));
+    size_t left = hf_batch_count(batch);
+    hf_batch_free(batch);
+    assert_in_range(left, RATE * 8 / 10, RATE);
+    door_open(recorder->door);
+}
+
+static void a_process_claims_what_begins_in_a_second_and_leaves_the_rest_to_others(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = limited(HF_MODE_SHARED, 5, 1000);
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    recorder->door = scene_door(scene);
+    publish_jobs(scene->bus, 50);
+    subscribe(scene->bus, "s", "job", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    assert_in_range(info_of(scene->bus, "s").in_flight, 1, 10);
+    door_open(recorder->door);
+}
+
+/* When each unit began. */
+static struct {
+    pthread_mutex_t mutex;
+    int64_t at_us[8];
+    size_t count;
+} begun = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static hf_verdict note_unit(const hf_event *const *events, size_t count, hf_delivery *delivery,
+                            void *ctx)
+{
+    (void)events, (void)count, (void)delivery, (void)ctx;
+    pthread_mutex_lock(&begun.mutex);
+    if (begun.count < COUNTED(begun.at_us)) {
+        begun.at_us[begun.count++] = mono_us();
+    }
+    pthread_mutex_unlock(&begun.mutex);
+    return HF_ACK;
+}
+
+static bool have_two_begun(void *ctx)
+{
+    (void)ctx;
+    pthread_mutex_lock(&begun.mutex);
+    bool have = begun.count >= 2;
+    pthread_mutex_unlock(&begun.mutex);
+    return have;
+}
+
+static void a_batch_is_delivered_whole_and_the_next_waits_for_its_share(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = limited(HF_MODE_ORDERED, 20, 1000);
+    options.batch = 20;
+    begun.count = 0;
+    publish_jobs(scene->bus, 40);
+    assert_ok(hf_subscribe_batch(scene->bus, "s", "job", note_unit, NULL, &options, NULL));
+    assert_ok(hf_start(scene->bus));
+    assert_true(wait_until(have_two_begun, NULL));
+    assert_true(begun.at_us[1] - begun.at_us[0] >= 900000); /* 19 too many, at 50 ms each */
+}
+
 /* ---- Several processes ----------------------------------------------------------------------- */
 
 static const char *diary_of_part;
@@ -253,6 +344,9 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_claim_gets_what_the_rate_allows_and_waits_for_more),
     scene_test(waiting_claims_get_events_as_fast_as_the_rate_allows),
     scene_test(a_rate_can_be_changed_and_taken_away),
+    scene_test(a_process_takes_a_tenth_of_a_second_of_the_rate_at_once),
+    scene_test(a_process_claims_what_begins_in_a_second_and_leaves_the_rest_to_others),
+    scene_test(a_batch_is_delivered_whole_and_the_next_waits_for_its_share),
     scene_test(four_processes_with_handlers_keep_to_the_rate_and_one_is_killed),
     scene_test(handlers_and_claims_keep_to_one_rate_and_one_is_killed),
 };

@@ -260,6 +260,22 @@ static void waiting_counts_dead_and_unmatched_events_as_settled(void **state)
     assert_status(hf_wait(scene->bus, "s", -1, 0), HF_TIMEOUT);
 }
 
+static void waiting_for_everything_includes_what_is_held_behind_a_blocked_key(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+    struct recorder *recorder = scene_recorder(scene, fail_always);
+    options.attempts_max = 1;
+    options.on_poison = HF_POISON_BLOCK_KEY;
+    subscribe(scene->bus, "s", "a.*", recorder, &options);
+    publish(scene->bus, "a.b", "k", NULL);
+    publish(scene->bus, "a.b", "k", NULL);
+    assert_ok(hf_start(scene->bus));
+    assert_ok(hf_wait(scene->bus, "s", 1, DEADLINE_MS)); /* a dead letter */
+    assert_status(hf_wait(scene->bus, "s", -1, 500), HF_TIMEOUT);
+    assert_int_equal(recorder_count(recorder), 1);
+}
+
 static void waiting_without_subscriptions_returns_at_once(void **state)
 {
     struct scene *scene = *state;
@@ -356,6 +372,7 @@ int main(void)
         scene_test(waiting_for_everything_includes_retries),
         scene_test(waiting_for_one_event_does_not_wait_for_later_ones),
         scene_test(waiting_counts_dead_and_unmatched_events_as_settled),
+        scene_test(waiting_for_everything_includes_what_is_held_behind_a_blocked_key),
         scene_test(waiting_without_subscriptions_returns_at_once),
         scene_test(a_position_that_is_not_published_yet_is_waited_for),
         scene_test(removing_a_subscription_ends_a_wait_for_it),

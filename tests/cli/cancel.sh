@@ -81,6 +81,9 @@ hf claim jobs --json
 hf bury jobs "$(field out 1 '$.lease')"
 exits 4 "event cancel of a dead letter exits with a conflict" event cancel 5 -s jobs
 has "the conflict of a dead letter names dlq resolve" err 'dead letter [0-9]+ .*dlq resolve'
+exits 0 "setup: the dead letter is retried" dlq retry --all
+exits 0 "event cancel succeeds for a dead letter that is retried" event cancel 5 -s jobs
+is "a cancelled event that was a dead letter leaves no copy" "$(rows copies)" 0
 
 # --- Ordered, with a worker ---
 hf sub create line --on 'line.*' --from start --retry-base 1h --retry-max 1h

@@ -148,6 +148,9 @@ exits 0 "check exits with 0 if an event for later is due for some seconds" check
 is "check --json counts events for later that are due" \
     "$(field out 1 '$.later_due') $(field out 1 '$.problems')" "1 []"
 hf tick
+hf publish note.later '{}' --at "$(date -u -d '-70 seconds' +%FT%TZ)"
+exits 2 "an event for later is overdue after a minute" check
+hf tick
 hf publish mail.later '{}' --at $past
 exits 2 "an event for later that is overdue is critical" check
 has "check says that no process is there to bring the overdue event" out \

@@ -516,6 +516,21 @@ static void a_new_timer_rings(void **state)
     must_hold(store_wait(a, seen, DEADLINE_MS) != seen);
 }
 
+/* The thread that fires has nothing else to go by: its own commits are not foreign to it. */
+static void what_is_kept_for_later_and_moved_is_news_to_its_own_store(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct new_event event = event_of("t", NULL);
+    uint64_t seen = store_timers_news(store);
+    must_answer(HF_OK, delay_event(store, &event, T0 + 1000));
+    must_hold(store_timers_news(store) != seen);
+    struct later_move move = {.change = {.kind = CHANGE_LATER_MOVE, .now_us = T0}, .due_us = T0};
+    memcpy(move.id, event.id, sizeof move.id);
+    seen = store_timers_news(store);
+    must_answer(HF_OK, RUN(store, &move));
+    must_hold(store_timers_news(store) != seen);
+}
+
 /* ---- Several processes ----------------------------------------------------------------------- */
 
 #define PROCESSES 8
@@ -595,6 +610,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_delayed_event_outlives_its_process),
     CLAIM(an_id_is_published_once_delayed_or_not),
     CLAIM(a_new_timer_rings),
+    CLAIM(what_is_kept_for_later_and_moved_is_news_to_its_own_store),
     CLAIM(eight_processes_with_kills_fire_each_planned_time_once),
 };
 

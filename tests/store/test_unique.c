@@ -16,6 +16,7 @@
 #define HOUR (3600 * SECOND)
 #define CROWD 32
 #define ROUNDS 40
+#define MOVED 9
 
 static struct new_event unique_event(const char *key, int64_t unique_us)
 {
@@ -510,6 +511,34 @@ static void retention_deletes_no_unique_key_that_counts(void **state)
     must_be_stored(&second);
 }
 
+/* More of them than one publish looks at, and all of them past the time that they had first. */
+static void a_delayed_event_that_was_moved_keeps_its_unique_key(void **state)
+{
+    static const char *const keys[MOVED] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    struct store *store = fixture_open(*state, "a");
+    struct new_event kept[MOVED];
+    int64_t due_us = clock_wall_us() + SECOND / 5;
+    for (int i = 0; i < MOVED; i++) {
+        kept[i] = keep(store, keys[i], 1, due_us - clock_wall_us(), false);
+    }
+    for (int i = 0; i < MOVED; i++) {
+        int64_t now_us = clock_wall_us();
+        struct later_move move = {.change = {.kind = CHANGE_LATER_MOVE, .now_us = now_us},
+                                  .due_us = store_time(store, now_us) + HOUR};
+        memcpy(move.id, kept[i].id, sizeof move.id);
+        must_answer(HF_OK, RUN(store, &move));
+    }
+    while (clock_wall_us() <= due_us) {
+        usleep(10000);
+    }
+    publish(store, "another", HOUR);
+    retain(store);
+    for (int i = 0; i < MOVED; i++) {
+        struct new_event second = publish(store, keys[i], HOUR);
+        must_be_second(&second, &kept[i], 0);
+    }
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(within_its_time_a_unique_key_returns_the_first_event),
     CLAIM(after_its_time_a_unique_key_stores_the_next_event),
@@ -533,6 +562,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(an_event_in_the_log_is_not_replaced_by_its_unique_key),
     CLAIM(a_delayed_event_enters_the_log_or_is_replaced_and_never_both),
     CLAIM(retention_deletes_no_unique_key_that_counts),
+    CLAIM(a_delayed_event_that_was_moved_keeps_its_unique_key),
 };
 
 static const struct role roles[] = {

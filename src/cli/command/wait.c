@@ -107,7 +107,7 @@ static hf_status wait_for_entry(struct cli *cli, const char *word, struct deadli
         hf_tick_info info = {.size = sizeof info};
         hf_status status = hf_tick(cli->bus, &info);
 
-        if (status && status != HF_DENIED) {
+        if (status) {
             return status;
         }
         waits = hf_later_get(cli->bus, word, see_later, NULL) == HF_OK;
