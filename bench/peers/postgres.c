@@ -85,11 +85,11 @@ static const struct dialect dialects[] = {
      .call = "PERFORM graphile_worker.add_job('bench', p)"},
     {.name = "holdfast-sql",
      .by_library = true,
-     .one = "SELECT position FROM holdfast.publish('default', 'bench.event', $1::json)",
+     .one = "SELECT holdfast.publish('default', 'bench.event', $1::json)",
      .many = "SELECT count(*) FROM holdfast.publish_many('default', "
              "array_fill('bench.event'::text, ARRAY[cardinality($1::text[])]), "
              "$1::text[]::json[])",
-     .call = "PERFORM position FROM holdfast.publish('default', 'bench.event', p)"},
+     .call = "PERFORM holdfast.publish('default', 'bench.event', p)"},
 };
 
 #define DIALECTS (sizeof dialects / sizeof dialects[0])

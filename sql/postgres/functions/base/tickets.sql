@@ -56,6 +56,19 @@ CREATE OR REPLACE FUNCTION holdfast.knows_secret() RETURNS boolean
     RETURN NOT row_security_active('holdfast_private.secret'::regclass)
         AND has_table_privilege('holdfast_private.secret'::regclass, 'SELECT');
 
+-- secret_value, secret_digest: the secret, and what may be seen of it. It is written once, when the
+-- schema is made, so they are called immutable: a session reads it once, when it makes the plan of
+-- an expression that has one of them. Every role can have the plans shown that are made for it
+-- (debug_print_plan), also those of functions that run with their owner's rights. So only what the
+-- caller itself runs has secret_value.
+CREATE OR REPLACE FUNCTION holdfast_private.secret_value() RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    RETURN (SELECT s.secret FROM holdfast_private.secret s);
+
+CREATE OR REPLACE FUNCTION holdfast_private.secret_digest() RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    RETURN (SELECT sha256(s.secret) FROM holdfast_private.secret s);
+
 -- ticket: the default of p_ticket. A caller that knows the secret has the secret itself for a
 -- ticket, which costs less. It has no search_path of its own, which would cost as much again as all
 -- of it: every name has its schema, and there are no operators.
@@ -64,7 +77,7 @@ CREATE OR REPLACE FUNCTION holdfast.ticket() RETURNS bytea
 AS $$
 BEGIN
     IF holdfast.knows_secret() THEN
-        RETURN (SELECT s.secret FROM holdfast_private.secret s);
+        RETURN holdfast_private.secret_value();
     END IF;
     RETURN (SELECT t FROM holdfast.read_tickets() t);
 END

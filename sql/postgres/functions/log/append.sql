@@ -373,6 +373,20 @@ BEGIN
 END
 $$;
 
+-- contents_of: content_of each event of arrays; those of what is optional may be NULL.
+CREATE OR REPLACE FUNCTION holdfast_private.contents_of(
+    p_ids uuid[], p_emitted_at timestamptz[], p_types text[], p_keys text[], p_tenants text[],
+    p_metadata json[], p_producers text[], p_payloads json[])
+    RETURNS bigint[]
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT array_agg(holdfast_private.content_of(u.id, u.emitted_at, u.type, u.key, u.tenant,
+                                                 u.metadata, u.producer, NULL, u.payload)
+                     ORDER BY u.i)
+    FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY
+        u (id, emitted_at, type, key, tenant, metadata, producer, payload, i);
+END;
+
 -- append_<id>: the plain way for C, of the namespace of that number: many events that nothing but
 -- the log's own index has to guard, by one statement. Every namespace has this function for itself,
 -- as it has claim_<id> (claims.sql), so that the server keeps the plan. This is its text;
@@ -381,7 +395,8 @@ $$;
 -- guard_at is the time inside the id. If one is not of that kind by the server's clock it gets no
 -- guard_at, and so the statement fails. An array that is NULL stands for as many NULLs as there are
 -- events. Of a caller that passes by all policies it is believed that the events are good, because
--- C has checked them, and that p_contents has content_of each; for others it is computed.
+-- C has checked them, and that p_contents has content_of each; for others it is computed. (Not in
+-- the INSERT: what an expression there has is prepared in every call, also if it is not computed.)
 --
 -- The arrays are unnested in a select list, not in FROM: there every row would be written into a
 -- temporary store and read again before the first one is inserted. Rows come in the order of the
@@ -398,20 +413,23 @@ CREATE OR REPLACE FUNCTION holdfast.append_{namespace}(
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 BEGIN
-    IF admit(p_ticket, {namespace}, 'publish into', 'publisher', 'owner') IS NOT NULL THEN
+    IF is_secret(p_ticket) IS NOT TRUE THEN
+        PERFORM admit(p_ticket, {namespace}, 'publish into', 'publisher', 'owner');
         PERFORM events_check({namespace}, p_ids, p_types, p_payloads, p_keys, p_tenants, p_metadata,
                              p_producers, p_emitted_at, p_guard_at, p_hashes);
-        p_contents := NULL;
+        p_contents := contents_of(p_ids, p_emitted_at, p_types, p_keys, p_tenants, p_metadata,
+                                  p_producers, p_payloads);
+        p_ticket := (SELECT s.secret FROM secret s);
     END IF;
-    PERFORM publishing({namespace});
+    IF NOT publishing_try(p_ticket, {namespace}, 0) THEN
+        PERFORM publishing(p_ticket, {namespace});
+    END IF;
     RETURN QUERY
     INSERT INTO events_{namespace}
         (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type,
          producer, key, tenant, metadata, payload)
-    SELECT e.position, e.hash,
-           checksum_of(coalesce(e.content, content_of(e.id, e.emitted_at, e.type, e.key, e.tenant,
-                                                      e.metadata, e.producer, NULL, e.payload)),
-                       e.hash, e.position, e.entered_at, NULL), e.emitted_at, e.entered_at,
+    SELECT e.position, e.hash, checksum_of(e.content, e.hash, e.position, e.entered_at, NULL),
+           e.emitted_at, e.entered_at,
            CASE WHEN e.guard_at > now() - interval '23 hours'
                  AND e.guard_at < now() + interval '23 hours'
                  AND e.guard_at > (SELECT n.ids_until FROM namespaces n WHERE n.id = {namespace})

@@ -117,6 +117,12 @@ CREATE OR REPLACE FUNCTION holdfast.wake(p_namespace_id integer) RETURNS void
     LANGUAGE sql VOLATILE
     RETURN CASE WHEN holdfast.bell_works() THEN pg_notify('holdfast_' || $1::text, '') END;
 
+-- publish_ring: wakes the consumers of a namespace, one of which sleeps, unless the transaction
+-- asks for silence.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_ring(p_namespace_id integer) RETURNS void
+    LANGUAGE sql VOLATILE
+    RETURN CASE WHEN NOT holdfast.is_quiet() THEN holdfast.wake($1) END;
+
 -- ring: notifies the consumers of a namespace, if one of them has declared itself asleep. To be
 -- called after what they are to see was written: the NOTIFY goes out with the commit. (Notifying
 -- always would serialise the commits of the whole cluster.)

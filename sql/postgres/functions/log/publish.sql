@@ -63,35 +63,47 @@ BEGIN
 END
 $$;
 
+-- has_many_brackets: whether JSON may be nested too deep. It is inlined.
+CREATE OR REPLACE FUNCTION holdfast_private.has_many_brackets(p_json text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN octet_length($1) - octet_length(replace(replace($1, '[', ''), '{', ''))
+           > HF_JSON_DEPTH_MAX;
+
+-- is_deep: whether JSON is nested too deep. It is not inlined, because for short texts the caller
+-- knows. As publish it has a schema before every name in place of a search_path.
+CREATE OR REPLACE FUNCTION holdfast_private.is_deep(p_json json) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+AS $$
+BEGIN
+    RETURN holdfast_private.has_many_brackets(p_json::pg_catalog.text)
+        AND holdfast_private.json_too_deep(p_json::pg_catalog.text);
+END
+$$;
+
 -- is_ordinary: true if an event is within its limits, which the greater part of all events can be
--- seen to be without a look at each character, if nothing rare is asked for, and if its commit will
--- be durable. p_guard: the time inside its id. It is inlined; so are those that follow.
+-- seen to be without a look at each character, if nothing rare is asked for (p_rare is 0), and if
+-- its commit will be durable. p_bytes: the payload as it is sent to the client, whose encoding has
+-- to be that of the database. Names are long if they are so together. It is inlined; so are those
+-- that follow.
 CREATE OR REPLACE FUNCTION holdfast_private.is_ordinary(
-    p_type text, p_payload text, p_bytes_max integer, p_key text, p_tenant text, p_producer text,
-    p_metadata json, p_expected_version bigint, p_emitted_at timestamptz, p_unique text,
-    p_unique_for interval, p_guard timestamptz, p_now timestamptz)
+    p_type text, p_payload json, p_bytes bytea, p_bytes_max integer, p_key text, p_tenant text,
+    p_producer text, p_rare integer)
     RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN $7 IS NULL AND $8 IS NULL AND $9 IS NULL AND $10 IS NULL AND $11 IS NULL
+    RETURN $8 = 0
         AND octet_length($1) <= HF_TYPE_BYTES_MAX
         AND $1 COLLATE "C" ~ holdfast_private.type_regex()
-        AND (octet_length($2) <= 128
-             OR octet_length($2) <= $3
-                AND (octet_length($2) - octet_length(replace(replace($2, '[', ''), '{', ''))
-                     <= HF_JSON_DEPTH_MAX
-                     OR NOT holdfast_private.json_too_deep($2)))
-        AND strpos($2, E'\\u') = 0
-        AND ($4 IS NULL OR octet_length($4) <= HF_KEY_BYTES_MAX)
-        AND ($5 IS NULL OR octet_length($5) <= HF_KEY_BYTES_MAX)
-        AND ($6 IS NULL OR octet_length($6) <= HF_PRODUCER_BYTES_MAX)
-        AND $12 > $13 - interval '23 hours' AND $12 < $13 + interval '23 hours'
-        AND current_setting('synchronous_commit') IN ('on', 'remote_apply');
+        AND (octet_length($3) <= 128
+             OR octet_length($3) <= $4 AND NOT holdfast_private.is_deep($2))
+        AND position('\x5c75'::bytea IN $3) = 0 -- \u
+        AND octet_length(concat($5, $6, $7)) <= HF_PRODUCER_BYTES_MAX
+        AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
+        AND pg_client_encoding() = 'UTF8';
 
--- is_secret: whether a ticket is the secret itself; NULL: the secret was not read.
-CREATE OR REPLACE FUNCTION holdfast_private.is_secret(p_ticket bytea, p_secret bytea)
-    RETURNS boolean
+-- is_secret: whether a ticket is the secret itself.
+CREATE OR REPLACE FUNCTION holdfast_private.is_secret(p_ticket bytea) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN $1 = $2;
+    RETURN sha256($1) = holdfast_private.secret_digest();
 
 -- is_json_type: whether JSON may be given in this type.
 CREATE OR REPLACE FUNCTION holdfast_private.is_json_type(p_type regtype) RETURNS boolean
@@ -103,18 +115,57 @@ CREATE OR REPLACE FUNCTION holdfast_private.is_awaited(p_sleep regclass) RETURNS
     LANGUAGE sql VOLATILE
     RETURN pg_sequence_last_value($1) > date_part('epoch', clock_timestamp()) * 1000000;
 
--- publish_place: the namespace of this name and the secret, if publishing an id with this time into
--- it is ordinary.
+-- publish_guard: guard_at of an id that was given, if it is the time inside it and that is near.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_guard(p_id uuid, p_now timestamptz)
+    RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE WHEN holdfast.id_time($1) > $2 - interval '23 hours'
+                    AND holdfast.id_time($1) < $2 + interval '23 hours'
+        THEN holdfast.id_time($1) END;
+
+-- publish_place: the namespace of this name, if publishing an id with this time into it is
+-- ordinary.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_place(p_name text, p_guard timestamptz)
-    RETURNS TABLE (secret bytea, id integer, sequence regclass, sleep regclass, bytes_max integer)
+    RETURNS TABLE (id integer, sequence regclass, sleep regclass, bytes_max integer)
     LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT (SELECT s.secret FROM holdfast_private.secret s), n.id, n.sequence, n.sleep,
-           least(65536, n.payload_bytes_max)
+    SELECT n.id, n.sequence, n.sleep, least(65536, n.payload_bytes_max)
     FROM holdfast_private.namespaces n
     WHERE n.name = $1 AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
         AND $2 > n.ids_until AND $2 >= n.months_from AND $2 < n.months_to;
 END;
+
+-- publish_draw: the next position, after it was declared that the transaction publishes; NULL:
+-- another session has the first key for that (publishing_try).
+CREATE OR REPLACE FUNCTION holdfast_private.publish_draw(p_secret bytea, p_namespace_id integer,
+                                                         p_sequence regclass)
+    RETURNS bigint
+    LANGUAGE sql VOLATILE
+    RETURN CASE WHEN holdfast_private.publishing_try($1, $2, 0) THEN nextval($3) END;
+
+-- publish_content: content_of an event without metadata and schedule, for a client whose encoding
+-- is that of the database. p_bytes: its payload.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_content(
+    p_id uuid, p_emitted_at timestamptz, p_type text, p_key text, p_tenant text, p_producer text,
+    p_bytes bytea)
+    RETURNS bigint
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN ('x' || md5(
+        uuid_send($1) || timestamptz_send($2)
+        || substr(array_send(ARRAY[$3, $4, $5, NULL, $6, NULL]), 21) || $7))::bit(64)::bigint;
+
+-- publish_enter: what a caller has to pass that is not the owner of the schema, or gives JSON in
+-- another type. Answers the secret.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_enter(p_ticket bytea, p_namespace text)
+    RETURNS bytea
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    PERFORM enter(p_ticket, p_namespace, 'publish into', 'publisher', 'owner');
+    RETURN (SELECT s.secret FROM secret s);
+END
+$$;
 
 -- publish_once: stores an event of publish whose id was given. False: its id is in the log.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_once(
@@ -145,109 +196,102 @@ $$;
 -- An ordinary event is checked by one expression and written by one statement. Whatever is not
 -- ordinary (the expression is not true, or the id exists) goes the long way.
 --
--- Expressions are prepared anew in every transaction, so they are few, and what they call is
--- inlined. The function has no search_path of its own, which would cost as much as all checks:
--- every name has its schema, types that are no keywords too, and there are no operators, nor what
--- the server makes of them (NULLIF, IN, CASE with a value). An id that is made here is in no log,
--- so that INSERT need not be prepared for a conflict, which is a sixth of its cost. None has
--- RETURNING: a role that may only publish may not see what is in the log.
+-- Expressions are prepared anew in every transaction, each constant and call of them, so they are
+-- few and short, and what they call is inlined. The function has no search_path of its own, which
+-- would cost as much as all checks: every name has its schema, types that are no keywords too, and
+-- there are no operators, nor what the server makes of them (NULLIF, IN, CASE with a value). It
+-- answers a type that has a name, because columns of parameters are looked up in every call. An id
+-- that is made here is in no log, so that INSERT need not be prepared for a conflict, which is a
+-- sixth of its cost. None has RETURNING: a role that may only publish may not see what is in the
+-- log.
 CREATE OR REPLACE FUNCTION holdfast.publish(
-    namespace text, type text, payload anycompatible DEFAULT 'null', INOUT id uuid DEFAULT NULL,
+    namespace text, type text, payload anycompatible DEFAULT 'null', id uuid DEFAULT NULL,
     key text DEFAULT NULL, tenant text DEFAULT NULL, metadata anycompatible DEFAULT NULL,
     producer text DEFAULT NULL, expected_version bigint DEFAULT NULL,
     emitted_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL,
-    unique_for interval DEFAULT NULL, OUT "position" bigint, OUT duplicate boolean,
-    OUT key_version bigint, p_ticket bytea DEFAULT holdfast.ticket())
+    unique_for interval DEFAULT NULL, p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS holdfast.published
     LANGUAGE plpgsql SECURITY DEFINER
 AS $$
 DECLARE
     v_now       timestamp with time zone := pg_catalog.clock_timestamp();
+    v_id        pg_catalog.uuid;
     v_payload   pg_catalog.json;
-    v_text      pg_catalog.text;
+    v_bytes     pg_catalog.bytea;
     v_metadata  pg_catalog.json;
-    v_made      boolean := publish.id IS NULL;
     v_guard     timestamp with time zone;
     v_enter     timestamp with time zone;
     v_hash      bigint;
     v_checksum  bigint;
-    v_secret    pg_catalog.bytea;
     v_namespace integer; -- NULL: publishing into it is not ordinary
     v_sequence  pg_catalog.regclass;
     v_sleep     pg_catalog.regclass;
     v_bytes_max integer;
-    v_stored    boolean := true;
+    v_position  bigint;
+    v_known     boolean; -- true: the id is in the log
     v_done      record;
 BEGIN
-    IF v_made THEN
-        publish.id := holdfast_private.new_id(v_now);
+    IF publish.id IS NULL THEN
+        v_id := holdfast_private.new_id(v_now);
         v_guard := pg_catalog.date_trunc('milliseconds', v_now);
     ELSE
-        v_guard := holdfast.id_time(publish.id);
+        v_id := publish.id;
+        v_guard := holdfast_private.publish_guard(publish.id, v_now);
     END IF;
-    SELECT p.secret, p.id, p.sequence, p.sleep, p.bytes_max
-        INTO v_secret, v_namespace, v_sequence, v_sleep, v_bytes_max
+    SELECT p.id, p.sequence, p.sleep, p.bytes_max
+        INTO v_namespace, v_sequence, v_sleep, v_bytes_max
         FROM holdfast_private.publish_place(publish.namespace, v_guard) p;
-    IF holdfast_private.is_secret(p_ticket, v_secret) IS NOT TRUE THEN
-        PERFORM holdfast_private.enter(p_ticket, publish.namespace, 'publish into', 'publisher',
-                                       'owner');
-    END IF;
-    IF NOT holdfast_private.is_json_type(pg_catalog.pg_typeof(publish.payload)) THEN
+    IF (holdfast_private.is_secret(p_ticket)
+        AND holdfast_private.is_json_type(pg_catalog.pg_typeof(publish.payload))) IS NOT TRUE THEN
+        p_ticket := holdfast_private.publish_enter(p_ticket, publish.namespace);
         PERFORM holdfast_private.json_check('payload', publish.payload);
-    END IF;
+    END IF; -- from here on the ticket is the secret
     v_payload := publish.payload;
-    v_metadata := publish.metadata;
-    v_text := v_payload;
+    v_bytes := pg_catalog.json_send(v_payload);
     IF v_namespace IS NOT NULL AND holdfast_private.is_ordinary(
-            publish.type, v_text, v_bytes_max, publish.key, publish.tenant, publish.producer,
-            v_metadata, publish.expected_version, publish.emitted_at, publish.unique_key,
-            publish.unique_for, v_guard, v_now) THEN
-        IF NOT holdfast_private.publishing_try(v_secret, v_namespace, 0) THEN
-            PERFORM holdfast_private.publishing(v_secret, v_namespace);
-        END IF;
-        publish."position" := pg_catalog.nextval(v_sequence);
+            publish.type, v_payload, v_bytes, v_bytes_max, publish.key, publish.tenant,
+            publish.producer, pg_catalog.num_nonnulls(publish.metadata, publish.expected_version,
+                publish.emitted_at, publish.unique_key, publish.unique_for)) THEN
+        v_position := coalesce(
+            holdfast_private.publish_draw(p_ticket, v_namespace, v_sequence),
+            holdfast_private.draw(v_namespace));
         v_enter := pg_catalog.clock_timestamp();
         v_hash := holdfast_private.hash_of(coalesce(publish.tenant, publish.key,
-                                                    publish.id::pg_catalog.text));
+                                                    v_id::pg_catalog.text));
         v_checksum := holdfast_private.checksum_of(
-            holdfast_private.content_of(publish.id, v_now, publish.type, publish.key,
-                                        publish.tenant, NULL, publish.producer, NULL, v_payload),
-            v_hash, publish."position", v_enter, NULL);
-        IF v_made THEN
+            holdfast_private.publish_content(v_id, v_now, publish.type, publish.key,
+                                             publish.tenant, publish.producer, v_bytes),
+            v_hash, v_position, v_enter, NULL);
+        IF publish.id IS NULL THEN
             INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at,
                                                  guard_at, id, namespace_id, type, producer, key,
                                                  tenant, payload)
-                VALUES (publish."position", v_hash, v_checksum, v_now, v_enter, v_guard, publish.id,
-                        v_namespace, publish.type, publish.producer, publish.key, publish.tenant,
-                        v_payload);
+                VALUES (v_position, v_hash, v_checksum, v_now, v_enter, v_guard, v_id, v_namespace,
+                        publish.type, publish.producer, publish.key, publish.tenant, v_payload);
         ELSE
-            v_stored := holdfast_private.publish_once(publish."position", v_hash, v_checksum, v_now,
-                v_enter, v_guard, publish.id, v_namespace, publish.type, publish.producer,
-                publish.key, publish.tenant, v_payload);
+            v_known := NOT holdfast_private.publish_once(v_position, v_hash, v_checksum, v_now,
+                v_enter, v_guard, v_id, v_namespace, publish.type, publish.producer, publish.key,
+                publish.tenant, v_payload);
         END IF;
-        IF v_stored THEN
-            publish.duplicate := false;
-            IF holdfast_private.is_awaited(v_sleep) AND NOT holdfast.is_quiet() THEN
-                PERFORM holdfast.wake(v_namespace);
+        IF v_known IS NOT TRUE THEN
+            IF holdfast_private.is_awaited(v_sleep) THEN
+                PERFORM holdfast_private.publish_ring(v_namespace);
             END IF;
-            RETURN;
+            RETURN ROW(v_id, v_position, false, NULL)::holdfast.published;
         END IF;
-        v_done := holdfast_private.append_find(v_namespace, publish.id);
+        v_done := holdfast_private.append_find(v_namespace, v_id);
         IF v_done.duplicate THEN
-            publish."position" := v_done."position";
-            publish.key_version := v_done.key_version;
-            publish.duplicate := true;
-            RETURN;
+            RETURN ROW(v_id, v_done."position", true, v_done.key_version)::holdfast.published;
         END IF;
     END IF;
-    v_done := holdfast_private.publish_checked(publish.namespace, publish.type, v_payload,
-                                               publish.id, publish.key, publish.tenant,
-                                               v_metadata, publish.producer,
-                                               publish.expected_version, publish.emitted_at,
-                                               publish.unique_key, publish.unique_for);
-    publish.id := coalesce(v_done.first, publish.id);
-    publish."position" := v_done."position";
-    publish.duplicate := v_done.duplicate;
-    publish.key_version := v_done.key_version;
+    v_metadata := publish.metadata;
+    v_done := holdfast_private.publish_checked(publish.namespace, publish.type, v_payload, v_id,
+                                               publish.key, publish.tenant, v_metadata,
+                                               publish.producer, publish.expected_version,
+                                               publish.emitted_at, publish.unique_key,
+                                               publish.unique_for);
+    RETURN ROW(coalesce(v_done.first, v_id), v_done."position", v_done.duplicate,
+               v_done.key_version)::holdfast.published;
 END
 $$;
 
