@@ -9,13 +9,12 @@
 #ifndef HF_BASE_HASH_H
 #define HF_BASE_HASH_H
 
+#include "base/md5.h"
 #include "base/text/text.h"
 
 #include <stdint.h>
 
-#define HASH_MD5_BYTES 16
-
-void hash_md5(const void *bytes, size_t length, uint8_t out[HASH_MD5_BYTES]);
+void hash_md5(const void *bytes, size_t length, uint8_t out[MD5_BYTES]);
 
 /* 0 .. INT64_MAX. */
 int64_t hash_partition(struct text text);
@@ -58,6 +57,32 @@ int64_t hash_content(const struct hash_content *content);
 
 /* hash_content and hash_event of a new event, in less time than one after the other. */
 void hash_new(const struct hash_content *content, int64_t *ret_content, int64_t *ret_hash);
+
+/*
+ * The hashes of many events, in a third of the time: they are collected, and computed side by side
+ * (md5.h) when the set is full, and when it is finished. An answer is there then and not before.
+ */
+#define HASH_SET_MESSAGES 64
+#define HASH_SET_BLOCKS 192
+
+struct hash_set {
+    size_t count;
+    size_t used; /* blocks */
+    struct md5_message messages[HASH_SET_MESSAGES];
+    uint64_t *answers[HASH_SET_MESSAGES];
+    uint64_t masks[HASH_SET_MESSAGES]; /* the bits that are wanted */
+    uint8_t blocks[HASH_SET_BLOCKS * MD5_BLOCK_BYTES];
+};
+
+void hash_set_init(struct hash_set *set);
+void hash_set_content(struct hash_set *set, const struct hash_content *content,
+                      int64_t *ret_content);
+void hash_set_event(struct hash_set *set, struct text tenant, struct text key, const uint8_t id[16],
+                    int64_t *ret_hash);
+void hash_set_lane(struct hash_set *set, struct text tenant, struct text key, const uint8_t id[16],
+                   uint64_t *ret_lane);
+/* Computes what is left; the set is empty again. */
+void hash_set_finish(struct hash_set *set);
 
 /*
  * The checksum that is stored with an event: the content's hash XOR the partition hash XOR what the

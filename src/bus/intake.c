@@ -190,8 +190,9 @@ static hf_status check_later(const hf_new_event *given)
     return HF_OK;
 }
 
-hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
-                             struct new_event *ret, int64_t *ret_deliver_at_us)
+/* All but the checksum. */
+static hf_status check(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
+                       struct new_event *ret, int64_t *ret_deliver_at_us)
 {
     hf_new_event own = HF_NEW_EVENT_INIT;
     hf_status status = bus_read_options(&own, sizeof own, offsetof(hf_new_event, expected_version),
@@ -215,8 +216,29 @@ hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64
         status = check_unique(&own, ret);
     }
     if (!status) {
-        checksum_seal(ret);
         *ret_deliver_at_us = own.deliver_at_us;
+    }
+    return status;
+}
+
+/* The same for an event that enters the log now. */
+static hf_status check_now(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
+                           struct new_event *ret)
+{
+    int64_t deliver_at_us = -1;
+    hf_status status = check(bus, event, now_us, ret, &deliver_at_us);
+    if (!status && deliver_at_us != -1) {
+        status = fail(HF_INVALID, "deliver_at_us is only for hf_publish outside of transactions");
+    }
+    return status;
+}
+
+hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
+                             struct new_event *ret, int64_t *ret_deliver_at_us)
+{
+    hf_status status = check(bus, event, now_us, ret, ret_deliver_at_us);
+    if (!status) {
+        checksum_seal(ret);
     }
     return status;
 }
@@ -224,10 +246,28 @@ hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64
 hf_status intake_check(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
                        struct new_event *ret)
 {
-    int64_t deliver_at_us = -1;
-    hf_status status = intake_check_later(bus, event, now_us, ret, &deliver_at_us);
-    if (!status && deliver_at_us != -1) {
-        status = fail(HF_INVALID, "deliver_at_us is only for hf_publish outside of transactions");
+    hf_status status = check_now(bus, event, now_us, ret);
+    if (!status) {
+        checksum_seal(ret);
     }
     return status;
+}
+
+hf_status intake_check_all(const hf_bus *bus, const hf_new_event *events, size_t count,
+                           int64_t now_us, struct new_event *ret)
+{
+    const char *at = (const char *)events;
+    size_t step = events->size;
+    for (size_t i = 0; i < count; i++, at += step) {
+        const hf_new_event *event = (const hf_new_event *)(const void *)at;
+        hf_status status = event->size == step
+                               ? check_now(bus, event, now_us, &ret[i])
+                               : fail(HF_INVALID, "size is %zu; that of the first event is %zu",
+                                      event->size, step);
+        if (status) {
+            return fail(status, "event %zu: %s", i, err_message());
+        }
+    }
+    checksum_seal_all(ret, count);
+    return HF_OK;
 }

@@ -12,6 +12,12 @@
 hf_status intake_check(const hf_bus *bus, const hf_new_event *event, int64_t now_us,
                        struct new_event *ret);
 
+/* The same for an array of `count` (at least 1), in less time. The caller may have been compiled
+ * against a struct of another size: the array has steps of that size, which every element says. The
+ * sentence begins with the number of the event. */
+hf_status intake_check_all(const hf_bus *bus, const hf_new_event *events, size_t count,
+                           int64_t now_us, struct new_event *ret);
+
 /* The same for an event that may be for later: ret_deliver_at_us is -1 if it is not. intake_check
  * refuses such an event. */
 hf_status intake_check_later(const hf_bus *bus, const hf_new_event *event, int64_t now_us,

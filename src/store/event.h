@@ -49,8 +49,9 @@ struct new_event {
 struct entry {
     hf_event event;
     uint8_t id[16];
-    uint64_t lane;             /* hash_lane(): the unit of order */
+    uint64_t lane;             /* hash_lane(): the unit of order; checksum_check() sets it */
     int64_t hash;              /* as stored at publish; decides the partition */
+    int64_t checksum;          /* as stored */
     int32_t attempts;          /* recorded failed attempts; 0 for what comes from the log */
     int32_t uncounted;         /* failed attempts that did not count */
     int32_t handed;            /* how often it was handed out before; -1: not known. Of an ordered
@@ -61,7 +62,8 @@ struct entry {
     bool waited;               /* it has a row in retries (it came from there) */
     bool certain;              /* `handed` is right even if its partition has doubts */
     bool unhandled;            /* outside the patterns; only if the filter asked for those */
-    bool damaged; /* its checksum does not match: it must not be handed out as an event */
+    bool damaged; /* its checksum does not match, or was not looked at: it must not be handed out
+                     as an event */
 };
 
 /* Entries and the memory of their texts. batch_init / batch_clear / batch_release in batch.h. */

@@ -83,7 +83,7 @@ hf_copy_report copy_all(const char *from, const char *to)
 
 static void add(struct content *content, const void *bytes, size_t length)
 {
-    uint8_t md5[HASH_MD5_BYTES];
+    uint8_t md5[MD5_BYTES];
     uint64_t part;
 
     hash_md5(bytes, length, md5);

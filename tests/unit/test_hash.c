@@ -21,11 +21,11 @@ static void md5_equals_the_vectors_of_rfc_1321(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
-        uint8_t digest[HASH_MD5_BYTES];
-        char hex[2 * HASH_MD5_BYTES + 1];
+        uint8_t digest[MD5_BYTES];
+        char hex[2 * MD5_BYTES + 1];
 
         hash_md5(table[i].text, strlen(table[i].text), digest);
-        for (int b = 0; b < HASH_MD5_BYTES; b++) {
+        for (int b = 0; b < MD5_BYTES; b++) {
             snprintf(hex + 2 * b, 3, "%02x", digest[b]);
         }
         assert_string_equal(hex, table[i].digest);
@@ -35,9 +35,9 @@ static void md5_equals_the_vectors_of_rfc_1321(void **state)
 /* One digest over the digests of all lengths from 0 to 299 pins every way to pad a block. */
 static void md5_is_right_at_every_length_around_a_block(void **state)
 {
-    uint8_t all[300][HASH_MD5_BYTES], digest[HASH_MD5_BYTES];
+    uint8_t all[300][MD5_BYTES], digest[MD5_BYTES];
     char bytes[300];
-    static const uint8_t expected[HASH_MD5_BYTES] = {
+    static const uint8_t expected[MD5_BYTES] = {
         0x07, 0xe3, 0x8d, 0x09, 0x26, 0x75, 0xaf, 0xb4,
         0xbc, 0x77, 0x42, 0xd3, 0x88, 0xf7, 0x7d, 0xda,
     };
@@ -50,7 +50,7 @@ static void md5_is_right_at_every_length_around_a_block(void **state)
         hash_md5(bytes, length, all[length]);
     }
     hash_md5(all, sizeof all, digest);
-    assert_memory_equal(digest, expected, HASH_MD5_BYTES);
+    assert_memory_equal(digest, expected, MD5_BYTES);
 }
 
 static void the_partition_hash_is_what_postgresql_computes(void **state)
@@ -241,6 +241,50 @@ static void hashes_of_a_new_event_are_those_of_one_after_the_other(void **state)
     }
 }
 
+#define SET_MAX 200
+
+/* Sets of all sizes, which are full several times, with messages of all lengths; one is too long
+ * for a set. */
+static void hashes_of_a_set_are_those_of_one_after_the_other(void **state)
+{
+    static char bytes[20000];
+    struct hash_set set;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (char)('a' + i % 26);
+    }
+    hash_set_init(&set);
+    for (size_t count = 0; count < SET_MAX; count++) {
+        int64_t contents[SET_MAX], hashes[SET_MAX];
+        uint64_t lanes[SET_MAX];
+        struct hash_content given[SET_MAX];
+
+        for (size_t i = 0; i < count; i++) {
+            size_t length = i == 77 ? sizeof bytes : (i * 37 + count) % 400;
+            struct hash_content *content = &given[i];
+
+            *content = (struct hash_content){.id = some_id,
+                                             .emitted_at_us = 1700000000000000 + (int64_t)i,
+                                             .type = TEXT_LITERAL("a.b"),
+                                             .payload = {bytes, length}};
+            content->key = i % 3 ? (struct text){bytes + 1, length / 3} : TEXT_ABSENT;
+            content->tenant = i % 5 ? TEXT_ABSENT : (struct text){bytes + 2, length / 7};
+            hash_set_content(&set, content, &contents[i]);
+            hash_set_event(&set, content->tenant, content->key, some_id, &hashes[i]);
+            hash_set_lane(&set, content->tenant, content->key, some_id, &lanes[i]);
+        }
+        hash_set_finish(&set);
+        for (size_t i = 0; i < count; i++) {
+            struct text tenant = given[i].tenant, key = given[i].key;
+
+            assert_true(contents[i] == hash_content(&given[i]));
+            assert_true(hashes[i] == hash_event(tenant, key, some_id));
+            assert_true(lanes[i] == hash_lane(tenant, key, some_id));
+        }
+    }
+}
+
 static void mix_changes_about_half_of_the_bits(void **state)
 {
     (void)state;
@@ -265,6 +309,7 @@ int main(void)
         cmocka_unit_test(lanes_of_different_pairs_differ),
         cmocka_unit_test(a_lane_depends_on_the_id_only_without_tenant_and_key),
         cmocka_unit_test(hashes_of_a_new_event_are_those_of_one_after_the_other),
+        cmocka_unit_test(hashes_of_a_set_are_those_of_one_after_the_other),
         cmocka_unit_test(mix_changes_about_half_of_the_bits),
     };
 

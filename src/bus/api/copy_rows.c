@@ -82,7 +82,7 @@ static bool is_left_out(enum transfer_table table, int column)
 
 hf_status digest_add(struct digest *digest, const struct transfer_value *values, int columns)
 {
-    uint8_t md5[HASH_MD5_BYTES];
+    uint8_t md5[MD5_BYTES];
     uint64_t hash;
     buf_clear(&digest->row);
     for (int i = 0; i < columns; i++) {

@@ -79,7 +79,7 @@ static void sanitise(const char *given, char out[HF_NODE_ID_BYTES_MAX + 1])
     size_t length = copy_id(from, out, HF_NODE_ID_BYTES_MAX, &same);
     out[length] = '\0';
     if (!same) {
-        uint8_t hash[HASH_MD5_BYTES];
+        uint8_t hash[MD5_BYTES];
         size_t room = HF_NODE_ID_BYTES_MAX - MARK_DIGITS - 1;
         hash_md5(from.bytes, from.length, hash);
         length = length < room ? length : room;

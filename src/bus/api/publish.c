@@ -125,26 +125,6 @@ hf_status publish_one(hf_bus *bus, const hf_new_event *event, carry_fn carrier, 
     return receipt_of(carrier(bus, ctx, &append), &checked, ret_receipt);
 }
 
-/* The caller may have been compiled against a struct of another size: its array has steps of that
- * size, which every element says. */
-static hf_status check_all(const hf_bus *bus, const hf_new_event *events, size_t count,
-                           int64_t now_us, struct new_event *ret_checked)
-{
-    const char *at = (const char *)events;
-    size_t step = events->size;
-    for (size_t i = 0; i < count; i++, at += step) {
-        const hf_new_event *event = (const hf_new_event *)(const void *)at;
-        hf_status status = event->size == step
-                               ? intake_check(bus, event, now_us, &ret_checked[i])
-                               : fail(HF_INVALID, "size is %zu; that of the first event is %zu",
-                                      event->size, step);
-        if (status) {
-            return fail(status, "event %zu: %s", i, err_message());
-        }
-    }
-    return HF_OK;
-}
-
 static hf_status publish_checked(hf_bus *bus, struct append *append, carry_fn carrier, void *ctx,
                                  hf_receipt *ret_receipts)
 {
@@ -182,7 +162,7 @@ hf_status publish_many(hf_bus *bus, const hf_new_event *events, size_t count, ca
         return fail(HF_NOMEM, "out of memory for %zu events", count);
     }
     int64_t now_us = clock_wall_us();
-    status = check_all(bus, events, count, now_us, checked);
+    status = intake_check_all(bus, events, count, now_us, checked);
     if (!status) {
         struct append append = append_of(checked, count, now_us);
         status = publish_checked(bus, &append, carrier, ctx, ret_receipts);

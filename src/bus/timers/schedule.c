@@ -366,7 +366,7 @@ void schedule_event_id(const uint8_t schedule_id[UUID_BYTES], int64_t planned_us
                        uint8_t out[UUID_BYTES])
 {
     uint8_t source[UUID_BYTES + 8];
-    uint8_t digest[HASH_MD5_BYTES];
+    uint8_t digest[MD5_BYTES];
     uint64_t ms = (uint64_t)(planned_us / 1000);
     memcpy(source, schedule_id, UUID_BYTES);
     for (int i = 0; i < 8; i++) {

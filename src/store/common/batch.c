@@ -7,7 +7,6 @@
 #include "store/common/batch.h"
 
 #include "base/err.h"
-#include "base/hash.h"
 #include "base/mem.h"
 #include "base/uuid.h"
 
@@ -47,7 +46,7 @@ struct entry *batch_push(struct batch *batch)
         batch->capacity = capacity;
     }
     struct entry *entry = &batch->entries[batch->count++];
-    *entry = (struct entry){0};
+    *entry = (struct entry){.damaged = true};
     return entry;
 }
 
@@ -65,7 +64,6 @@ hf_status batch_identify(struct batch *batch, struct entry *entry, const uint8_t
     uuid_format(id, text);
     memcpy(entry->id, id, sizeof entry->id);
     entry->event.id = text;
-    entry->lane = hash_lane(text_of(entry->event.tenant), text_of(entry->event.key), id);
     return HF_OK;
 }
 

@@ -13,11 +13,11 @@ void batch_init(struct batch *batch);
 void batch_clear(struct batch *batch);
 void batch_release(struct batch *batch);
 
-/* A new zeroed entry at the end; NULL without memory. */
+/* A new zeroed entry at the end, damaged until checksum_check; NULL without memory. */
 struct entry *batch_push(struct batch *batch);
 /* True if the batch holds STORE_BATCH_BYTES_MAX or more. */
 bool batch_full(const struct batch *batch);
-/* Sets id, its text and the lane of an entry whose event.key and event.tenant are set. */
+/* Sets the id of an entry, and its text. */
 hf_status batch_identify(struct batch *batch, struct entry *entry, const uint8_t id[16]);
 /* A copy of an entry of another batch at the end; NULL without memory. */
 struct entry *batch_copy(struct batch *batch, const struct entry *entry);

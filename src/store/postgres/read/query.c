@@ -13,6 +13,7 @@
  */
 #include "base/err.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/pg_lookup.h"
 #include "store/postgres/wire/row.h"
@@ -27,8 +28,10 @@ hf_status postgres_event_find(struct engine *engine, const uint8_t id[16], struc
     param_uuid(params, id);
     if (pg_lookup_run(&lookup)) {
         struct entry *entry;
+        size_t first = batch->count;
         lookup.status = lookup.rows > 0 ? event_push(batch, lookup.result, 0, 0, &entry)
                                         : fail(HF_NOTFOUND, "no event with this id is in the log");
+        checksum_check(batch, first);
     }
     return pg_lookup_end(&lookup);
 }
@@ -116,6 +119,7 @@ static hf_status push_all_due(struct batch *batch, const PGresult *result)
     if (status) {
         batch->count = first;
     }
+    checksum_check(batch, first);
     return status;
 }
 
@@ -197,6 +201,7 @@ static hf_status push_lease(struct batch *batch, const PGresult *result)
     if (status) {
         batch->count = first;
     }
+    checksum_check(batch, first);
     return status;
 }
 

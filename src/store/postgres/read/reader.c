@@ -41,6 +41,7 @@
 #include "base/mem.h"
 #include "base/time/clock.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/common/filter.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/read/fetch.h"
@@ -616,6 +617,7 @@ static hf_status hand_up(struct postgres_reader *reader, const struct filter *fi
         entry->unhandled = !wanted;
     }
     queue_drop(&reader->queue, done);
+    checksum_check(batch, first);
     return HF_OK;
 }
 

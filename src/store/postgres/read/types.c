@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/common/filter.h"
 #include "store/namespace.h"
 #include "store/postgres/verbs.h"
@@ -66,6 +67,7 @@ static hf_status push_events(const PGresult *result, const struct filter *filter
     if (status) {
         batch->count = first;
     }
+    checksum_check(batch, first);
     return status;
 }
 

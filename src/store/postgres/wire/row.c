@@ -213,13 +213,10 @@ static hf_status event_copy(struct batch *batch, const PGresult *result, int row
     event->emitted_at_us = result_time(result, row, first + EVENT_EMITTED_AT, 0);
     event->entered_at_us = result_time(result, row, first + EVENT_ENTERED_AT, 0);
     entry->hash = result_int8(result, row, first + EVENT_HASH, 0);
+    entry->checksum = result_int8(result, row, first + EVENT_CHECKSUM, 0);
     status = arena_status(&batch->arena);
     if (!status && (!event->type || !event->payload)) {
         status = bad_row(event->position);
-    }
-    if (!status) {
-        entry->damaged = checksum_of_event(event, id, entry->hash) !=
-                         result_int8(result, row, first + EVENT_CHECKSUM, 0);
     }
     return status;
 }

@@ -20,6 +20,7 @@
 #include "base/point.h"
 #include "base/uuid.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/postgres/verbs.h"
 #include "store/postgres/wire/row.h"
 #include "store/postgres/write/lease.h"
@@ -176,6 +177,7 @@ static hf_status events_read(struct postgres_engine *engine, struct change *chan
         /* The server has leased what we cannot take. */
         return fail(HF_UNKNOWN, "claimed events got lost on their way: %s", err_message());
     }
+    checksum_check(batch, before);
     mark_unhandled(batch, before, first);
     signs_claimed(engine, rows);
     return HF_OK;

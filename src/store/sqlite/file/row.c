@@ -69,6 +69,7 @@ hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_e
         event->emitted_at_us = sqlite3_column_int64(stmt, ROW_EMITTED_AT);
         event->entered_at_us = sqlite3_column_int64(stmt, ROW_ENTERED_AT);
         entry->hash = sqlite3_column_int64(stmt, ROW_HASH);
+        entry->checksum = row_stored(stmt);
         status = arena_status(&batch->arena);
     }
     if (!status && (!event->type || !event->payload)) {
@@ -79,7 +80,6 @@ hf_status row_push(struct batch *batch, sqlite3_stmt *stmt, struct entry **ret_e
         batch->count--;
         return status;
     }
-    entry->damaged = checksum_of_event(event, entry->id, entry->hash) != row_stored(stmt);
     *ret_entry = entry;
     return HF_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/sqlite/file/lookup.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"
@@ -22,6 +23,7 @@
 hf_status sqlite_event_find(struct engine *engine, const uint8_t id[16], struct batch *batch)
 {
     struct lookup lookup;
+    size_t first = batch->count;
     if (lookup_begin(&lookup, engine, SQLITE_QUERY_EVENT_FIND)) {
         bind_blob(lookup.stmt, 1, id, 16);
         bind_int(lookup.stmt, 2, lookup.engine->namespace_id);
@@ -29,6 +31,7 @@ hf_status sqlite_event_find(struct engine *engine, const uint8_t id[16], struct 
     if (lookup_next(&lookup)) {
         struct entry *entry;
         lookup.status = row_push(batch, lookup.stmt, &entry);
+        checksum_check(batch, first);
     } else if (!lookup.status) {
         lookup.status = fail(HF_NOTFOUND, "no event with this id is in the log");
     }
@@ -289,6 +292,7 @@ hf_status sqlite_retries_due(struct engine *engine, const struct due_query *quer
         batch->count = first;
         return status;
     }
+    checksum_check(batch, first);
     *ret_next_us = next_us;
     return HF_OK;
 }
@@ -356,5 +360,6 @@ hf_status sqlite_lease_read(struct engine *engine, int64_t subscription_id,
     if (status) {
         batch->count = first;
     }
+    checksum_check(batch, first);
     return status;
 }

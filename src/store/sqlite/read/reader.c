@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/common/filter.h"
 #include "store/sqlite/core.h"
 #include "store/sqlite/file/row.h"
@@ -182,6 +183,7 @@ hf_status sqlite_reader_next(struct reader *base, const struct filter *filter, i
     reader->sparse =
         more && filter_is_sparse(filter, after - reader->after, (int64_t)(batch->count - first));
     reader->after = after;
+    checksum_check(batch, first);
     *ret_floor = after;
     *ret_more = more;
     return HF_OK;

@@ -38,6 +38,7 @@
 #include "base/point.h"
 #include "base/uuid.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/common/filter.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"
@@ -540,5 +541,6 @@ hf_status sqlite_claim(struct sqlite_engine *engine, struct conn *conn, struct c
     if (status) {
         claim->batch->count = work.first;
     }
+    checksum_check(claim->batch, work.first);
     return status;
 }

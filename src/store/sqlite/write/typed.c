@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/text/glob.h"
 #include "store/common/batch.h"
+#include "store/common/checksum.h"
 #include "store/sqlite/file/row.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/verbs.h"
@@ -259,6 +260,7 @@ hf_status sqlite_read_types(struct engine *base, const struct filter *filter, in
         batch->count = first;
         return status;
     }
+    checksum_check(batch, first);
     *ret_used = used;
     *ret_through = used ? typed.through : *ret_through;
     return HF_OK;
