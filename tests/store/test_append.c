@@ -3,6 +3,7 @@
  */
 #include "base/hash.h"
 #include "base/uuid.h"
+#include "store/common/batch.h"
 #include "support/crowd.h"
 #include "support/make.h"
 #include "support/puppet.h"
@@ -142,6 +143,66 @@ static void two_equal_ids_in_one_append_are_one_event(void **state)
     must_equal(true, events[2].duplicate);
     must_follow(store, events[1].position, events[3].position);
     must_equal(events[3].position, last_of(store));
+}
+
+static int64_t position_with(struct store *store, const uint8_t id[16])
+{
+    struct batch batch;
+    batch_init(&batch);
+    must_answer(HF_OK, store_event_find(store, id, &batch));
+    int64_t position = batch.entries[0].event.position;
+    batch_release(&batch);
+    return position;
+}
+
+/* What a repeat is, by the bits of a number: of an event of an earlier append, or of this one. */
+static struct new_event new_or_repeated(const struct new_event *old, struct new_event *events,
+                                        int i, uint32_t bits)
+{
+    bool of_old = bits >> i % 32 & 1;
+    bool of_own = i > 0 && bits >> (i + 7) % 32 & bits >> (i + 13) % 32 & 1;
+    struct new_event event = event_of("t", NULL);
+    if (of_old || of_own) {
+        memcpy(event.id, of_old ? old[i].id : events[i / 2].id, sizeof event.id);
+    }
+    return event;
+}
+
+/* Each event has the position of the one that has its id, and new ones have the next. */
+static void check_repeats(struct store *store, struct new_event *events, int count, int64_t head)
+{
+    for (int i = 0; i < count; i++) {
+        must_hold(events[i].duplicate == (events[i].position <= head));
+        if (!events[i].duplicate) {
+            must_follow(store, head, events[i].position);
+            head = events[i].position;
+        }
+    }
+}
+
+static void repeats_at_any_place_of_a_long_append_are_found(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    struct new_event old[40];
+    struct new_event events[40];
+    for (int i = 0; i < 40; i++) {
+        old[i] = event_of("t", NULL);
+    }
+    struct append append = append_of(old, 40);
+    must_answer(HF_OK, RUN(store, &append));
+    for (uint32_t round = 0; round < 60; round++) {
+        uint32_t bits = round < 32 ? UINT32_C(1) << round : (uint32_t)hash_mix(round);
+        for (int i = 0; i < 40; i++) {
+            events[i] = new_or_repeated(old, events, i, bits);
+        }
+        int64_t head = last_of(store);
+        append = append_of(events, 40);
+        must_answer(HF_OK, RUN(store, &append));
+        check_repeats(store, events, 40, head);
+        for (int i = 0; i < 40; i++) {
+            must_equal(events[i].position, position_with(store, events[i].id));
+        }
+    }
 }
 
 static void an_append_of_duplicates_alone_moves_nothing(void **state)
@@ -593,6 +654,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(an_id_in_the_log_answers_the_first_position_as_duplicate),
     CLAIM(a_duplicate_answers_the_firsts_version_and_its_own_is_not_looked_at),
     CLAIM(two_equal_ids_in_one_append_are_one_event),
+    CLAIM(repeats_at_any_place_of_a_long_append_are_found),
     CLAIM(an_append_of_duplicates_alone_moves_nothing),
     CLAIM(a_fresh_event_clears_the_duplicate_mark),
     CLAIM(an_id_of_another_process_is_a_duplicate),

@@ -37,6 +37,7 @@ static struct slot *put(struct scene *scene, int64_t position, uint64_t lane, co
     entry->event.payload = text.bytes;
     entry->event.payload_bytes = text.length;
     entry->lane = lane;
+    entry->damaged = false;
     struct slot *slot = window_put(&scene->window, &scene->window.log, event_batch, entry);
     slot_set(slot, TRAIT_FROM_LOG, true);
     batch_pool_return(&scene->batch_pool, event_batch);

@@ -153,11 +153,8 @@ static inline bool column_is_null(sqlite3_stmt *stmt, int at)
 /* NUL-terminated; absent if NULL; valid until the next step or reset. */
 static inline struct text column_text(sqlite3_stmt *stmt, int at)
 {
-    if (column_is_null(stmt, at)) {
-        return TEXT_ABSENT;
-    }
     const char *bytes = (const char *)sqlite3_column_text(stmt, at);
-    return (struct text){bytes, (size_t)sqlite3_column_bytes(stmt, at)};
+    return bytes ? (struct text){bytes, (size_t)sqlite3_column_bytes(stmt, at)} : TEXT_ABSENT;
 }
 
 /* `otherwise` if NULL. */

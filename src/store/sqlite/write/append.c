@@ -1,10 +1,10 @@
 /*
  * append.c - the log's writing end. See append.h.
  *
- * One INSERT per event, nothing else: the unique index on the id tells a repeat. Only when it
- * refuses is the first event looked up. So an ordinary publish pays nothing for being idempotent,
- * and the rule "the id is looked at before the version and the unique key" costs a lookup only
- * where there is one of them.
+ * One INSERT per event, or for APPEND_ROWS of them, nothing else: the unique index on the id tells
+ * a repeat. Only when it refuses is the first event looked up. So an ordinary publish pays nothing
+ * for being idempotent, and the rule "the id is looked at before the version and the unique key"
+ * costs a lookup only where there is one of them.
  *
  * The head is not stored, it is where the log ends (but for what retention took, see the schema).
  * It is read once per transaction and counted in memory. If an append fails, its caller undoes the
@@ -20,6 +20,9 @@
 #include "store/common/checksum.h"
 #include "store/sqlite/file/statement.h"
 #include "store/sqlite/write/unique.h"
+
+#define APPEND_COLUMNS 14 /* of a row of append_event and append_events */
+#define APPEND_ROWS 8     /* of append_events */
 
 hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
 {
@@ -130,6 +133,64 @@ static hf_status append_version(struct sqlite_engine *engine, struct conn *conn,
     return status;
 }
 
+/* Binds the event, which is to have this position, as one row of the statement. */
+static void append_bind(struct sqlite_engine *engine, sqlite3_stmt *stmt, int row,
+                        const struct new_event *event, int64_t position, int64_t now_us)
+{
+    int before = row * APPEND_COLUMNS;
+    bind_int(stmt, before + 1, place_of(engine, position));
+    bind_blob(stmt, before + 2, event->id, sizeof event->id);
+    bind_text(stmt, before + 3, event->type);
+    bind_text(stmt, before + 4, event->payload);
+    bind_text(stmt, before + 5, event->key);
+    bind_text(stmt, before + 6, event->tenant);
+    bind_text(stmt, before + 7, event->metadata);
+    bind_text(stmt, before + 8, event->producer);
+    if (event->key_version >= 0) {
+        bind_int(stmt, before + 9, event->key_version);
+    }
+    bind_int(stmt, before + 10, event->hash);
+    bind_int(stmt, before + 11, event->emitted_at_us);
+    bind_int(stmt, before + 12, now_us);
+    bind_text(stmt, before + 13, event->schedule_id);
+    bind_int(stmt, before + 14, checksum_of_new(event, position, now_us));
+}
+
+/* Runs the statement. *ret_refused: one of its rows was not stored, because its id is in the log
+ * already. */
+static hf_status append_step(struct conn *conn, sqlite3_stmt *stmt, bool *ret_refused)
+{
+    int code = sqlite3_step(stmt);
+    hf_status status = HF_OK;
+    if (code != SQLITE_DONE) {
+        code = sqlite3_extended_errcode(conn->db);
+        *ret_refused = code == SQLITE_CONSTRAINT_UNIQUE;
+        status = *ret_refused ? HF_OK : conn_fail_code(conn, code, "append an event");
+    }
+    sqlite3_reset(stmt);
+    return status;
+}
+
+/* The event is in the log, behind all others. */
+static hf_status append_stored(struct sqlite_engine *engine, struct conn *conn,
+                               struct new_event *event)
+{
+    event->position = ++conn->head;
+    return conn->typed ? append_type(engine, conn, event) : HF_OK;
+}
+
+/* The event was refused: its id is in the log. */
+static hf_status append_repeat(struct sqlite_engine *engine, struct conn *conn,
+                               struct new_event *event)
+{
+    bool found = false;
+    hf_status status = append_find(engine, conn, event, &found);
+    if (!status && !found) {
+        status = fail(HF_CORRUPT, "the index of event ids names an event that is not in the log");
+    }
+    return status;
+}
+
 static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
                                struct new_event *event, int64_t now_us)
 {
@@ -140,40 +201,37 @@ static hf_status append_insert(struct sqlite_engine *engine, struct conn *conn,
     if (conn->head >= PLACE_POSITION_MAX) {
         return fail(HF_NOSPACE, "namespace %s has used all its positions", engine->namespace_name);
     }
-    bind_int(stmt, 1, place_of(engine, conn->head + 1));
-    bind_blob(stmt, 2, event->id, sizeof event->id);
-    bind_text(stmt, 3, event->type);
-    bind_text(stmt, 4, event->payload);
-    bind_text(stmt, 5, event->key);
-    bind_text(stmt, 6, event->tenant);
-    bind_text(stmt, 7, event->metadata);
-    bind_text(stmt, 8, event->producer);
-    if (event->key_version >= 0) {
-        bind_int(stmt, 9, event->key_version);
-    }
-    bind_int(stmt, 10, event->hash);
-    bind_int(stmt, 11, event->emitted_at_us);
-    bind_int(stmt, 12, now_us);
-    bind_text(stmt, 13, event->schedule_id);
-    bind_int(stmt, 14, checksum_of_new(event, conn->head + 1, now_us));
-    int code = sqlite3_step(stmt);
-    if (code == SQLITE_DONE) {
-        sqlite3_reset(stmt);
-        conn->head++;
-        event->position = conn->head;
-        return conn->typed ? append_type(engine, conn, event) : HF_OK;
-    }
-    code = sqlite3_extended_errcode(conn->db);
-    hf_status status = conn_fail_code(conn, code, "append an event");
-    sqlite3_reset(stmt);
-    if (code != SQLITE_CONSTRAINT_UNIQUE) {
+    append_bind(engine, stmt, 0, event, conn->head + 1, now_us);
+    bool refused = false;
+    hf_status status = append_step(conn, stmt, &refused);
+    if (status) {
         return status;
     }
-    bool found = false;
-    status = append_find(engine, conn, event, &found);
-    if (!status && !found) {
-        status = fail(HF_CORRUPT, "the index of event ids names an event that is not in the log");
+    return refused ? append_repeat(engine, conn, event) : append_stored(engine, conn, event);
+}
+
+/* Appends the next APPEND_ROWS events, which are plain, or of them those up to the first whose id
+ * is in the log already, with that one. */
+static hf_status append_rows(struct sqlite_engine *engine, struct conn *conn,
+                             struct new_event *events, int64_t now_us, size_t *ret_done)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_APPEND_EVENTS);
+    if (!stmt) {
+        return conn_error(conn);
     }
+    for (int i = 0; i < APPEND_ROWS; i++) {
+        append_bind(engine, stmt, i, &events[i], conn->head + 1 + i, now_us);
+    }
+    bool refused = false;
+    hf_status status = append_step(conn, stmt, &refused);
+    size_t stored = refused ? (size_t)conn_changes(conn) : APPEND_ROWS;
+    for (size_t i = 0; !status && i < stored; i++) {
+        status = append_stored(engine, conn, &events[i]);
+    }
+    if (!status && refused) {
+        status = append_repeat(engine, conn, &events[stored]);
+    }
+    *ret_done = stored + (refused ? 1 : 0);
     return status;
 }
 
@@ -191,14 +249,25 @@ static hf_status append_new(struct sqlite_engine *engine, struct conn *conn,
     return status;
 }
 
+/* Whether nothing but its id decides about the event. */
+static bool is_plain(const struct new_event *event)
+{
+    return event->expected_version < 0 && text_is_absent(event->unique);
+}
+
+static void clear_answer(struct new_event *event)
+{
+    event->duplicate = false;
+    event->is_second = false;
+    event->key_version = -1;
+}
+
 static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
                             struct new_event *event, int64_t now_us)
 {
     bool has_unique = !text_is_absent(event->unique);
-    event->duplicate = false;
-    event->is_second = false;
-    event->key_version = -1;
-    if (event->expected_version < 0 && !has_unique) {
+    clear_answer(event);
+    if (is_plain(event)) {
         return append_insert(engine, conn, event, now_us);
     }
     bool found = false;
@@ -208,6 +277,22 @@ static hf_status append_one(struct sqlite_engine *engine, struct conn *conn,
         status = unique_take(engine, conn, event, false, now_us, &is_free);
     }
     return status || found || !is_free ? status : append_new(engine, conn, event, now_us);
+}
+
+/* Appends one event of the list, or as many as one statement takes. */
+static hf_status append_some(struct sqlite_engine *engine, struct conn *conn,
+                             struct new_event *events, size_t count, int64_t now_us,
+                             size_t *ret_done)
+{
+    size_t plain = 0;
+    while (plain < count && plain < APPEND_ROWS && is_plain(&events[plain])) {
+        clear_answer(&events[plain++]);
+    }
+    if (plain == APPEND_ROWS && conn->head <= PLACE_POSITION_MAX - APPEND_ROWS) {
+        return append_rows(engine, conn, events, now_us, ret_done);
+    }
+    *ret_done = 1;
+    return append_one(engine, conn, events, now_us);
 }
 
 hf_status append_now(struct sqlite_engine *engine, struct conn *conn, struct append *append)
@@ -236,8 +321,10 @@ hf_status sqlite_append(struct sqlite_engine *engine, struct conn *conn, struct 
     int64_t head = 0;
     append->failed_index = SIZE_MAX;
     hf_status status = append_head(engine, conn, &head);
-    for (size_t i = 0; i < append->count && !status; i++) {
-        status = append_one(engine, conn, &append->events[i], append->change.now_us);
+    size_t done = 0;
+    for (size_t i = 0; i < append->count && !status; i += done) {
+        status = append_some(engine, conn, &append->events[i], append->count - i,
+                             append->change.now_us, &done);
         if (status) {
             append->failed_index = status == HF_CONFLICT ? i : SIZE_MAX;
         }
