@@ -56,25 +56,31 @@ static uint8_t *add_number(struct message *message, size_t bytes)
     return number;
 }
 
-static void add_big_endian(struct message *message, uint64_t number, size_t bytes)
+/* Big-endian; compilers make one store of it. */
+static void add_uint32(struct message *message, uint32_t number)
 {
-    uint8_t *out = add_number(message, bytes);
-    for (size_t i = 0; i < bytes; i++) {
-        out[i] = (uint8_t)(number >> 8 * (bytes - 1 - i));
-    }
+    uint8_t *out = add_number(message, 4);
+
+    out[0] = (uint8_t)(number >> 24);
+    out[1] = (uint8_t)(number >> 16);
+    out[2] = (uint8_t)(number >> 8);
+    out[3] = (uint8_t)number;
 }
 
 static void add_content_text(struct message *message, struct text text)
 {
-    add_big_endian(message, text_is_absent(text) ? UINT32_MAX : text.length, 4);
+    add_uint32(message, text_is_absent(text) ? UINT32_MAX : (uint32_t)text.length);
     add(message, text.bytes, text.length);
 }
 
 static void message_content(struct message *message, const struct hash_content *content)
 {
+    uint64_t emitted_at = (uint64_t)(content->emitted_at_us - EPOCH_2000_US);
+
     message_init(message);
     add(message, content->id, UUID_BYTES);
-    add_big_endian(message, (uint64_t)(content->emitted_at_us - EPOCH_2000_US), 8);
+    add_uint32(message, (uint32_t)(emitted_at >> 32));
+    add_uint32(message, (uint32_t)emitted_at);
     add_content_text(message, content->type);
     add_content_text(message, content->key);
     add_content_text(message, content->tenant);
@@ -126,14 +132,12 @@ static void md5_begin(struct md5 *md5, const struct message *message)
     }
 }
 
+/* Compilers make one load of it. */
 static uint64_t load_big_endian(const uint8_t *bytes)
 {
-    uint64_t value = 0;
-
-    for (int i = 0; i < 8; i++) {
-        value = value << 8 | bytes[i];
-    }
-    return value;
+    return (uint64_t)bytes[0] << 56 | (uint64_t)bytes[1] << 48 | (uint64_t)bytes[2] << 40 |
+           (uint64_t)bytes[3] << 32 | (uint64_t)bytes[4] << 24 | (uint64_t)bytes[5] << 16 |
+           (uint64_t)bytes[6] << 8 | (uint64_t)bytes[7];
 }
 
 static uint64_t hash_message(const struct message *message)

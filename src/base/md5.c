@@ -196,11 +196,14 @@ void md5_add(struct md5 *md5, const void *bytes, size_t length)
     }
 }
 
-/* Writes words little-endian. */
+/* Writes words little-endian; compilers make one store of each. */
 static void store_words(const uint32_t *words, int count, uint8_t *out)
 {
-    for (int i = 0; i < 4 * count; i++) {
-        out[i] = (uint8_t)(words[i / 4] >> 8 * (i % 4));
+    for (int i = 0; i < count; i++) {
+        out[4 * i] = (uint8_t)words[i];
+        out[4 * i + 1] = (uint8_t)(words[i] >> 8);
+        out[4 * i + 2] = (uint8_t)(words[i] >> 16);
+        out[4 * i + 3] = (uint8_t)(words[i] >> 24);
     }
 }
 
