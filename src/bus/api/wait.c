@@ -1,12 +1,12 @@
 /*
  * wait.c - hf_wait: until an event is settled, or everything is.
  *
- * The store is asked again and again; what decides is what it says, not what was heard. Between two
- * questions the thread waits for news (publishes and operators ring, runners of this process poke
- * when a checkpoint moved) but never longer than WAIT_POLL_MS, because progress of other processes
- * makes no sound. A look costs the store something, and runners poke for every batch, so each look
- * is followed by a rest several times as long: waiting must not slow down what is waited for. While
- * a thread waits (bus->waiters) runners store their checkpoints at once instead of once in a while.
+ * The store is asked again and again, and only its answers decide. Between two questions the thread
+ * waits for news (publishes and operators ring, runners of this process poke when a checkpoint
+ * moved) but never longer than WAIT_POLL_MS, because progress of other processes makes no sound. A
+ * look costs the store something, and runners poke for every batch, so each look is followed by a
+ * rest several times as long: waiting must not slow down what is waited for. While a thread waits
+ * (bus->waiters) runners store their checkpoints at once instead of once in a while.
  *
  * An event is settled in a subscription when its state there (inspect.c) is done, dead, cancelled
  * or not for it. "Everything published before the call" is settled when the checkpoint has reached

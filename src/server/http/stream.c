@@ -3,7 +3,7 @@
  *
  * libmicrohttpd asks for bytes by calling take_bytes on its one thread whenever the socket of a
  * connection takes some. If there are none, take_bytes suspends the connection under the lock of
- * the stream and notes that it is `parked`. While it is, nobody else writes to the socket, so the
+ * the stream and notes that it is `parked`. While it is, no other writes to the socket, so the
  * thread that flushes writes to it itself: one system call for all that waits. Going through
  * libmicrohttpd instead takes five for each connection, and a look at all that are suspended. Only
  * if the socket does not take everything the connection is resumed, and libmicrohttpd sends the

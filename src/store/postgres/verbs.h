@@ -9,8 +9,8 @@
  * events that the first has leased.) round.c stands between them: it sends many
  * at once, and one again (fill and all) that met a passing trouble. So fill must not change
  * anything, and read answers the status of the change, with its message; anything but HF_OK means
- * that the function has left no trace. *ret_ring is false before; read sets it if others should
- * hear of it.
+ * that the function has left no trace. *ret_ring is false before; read sets it if others are to
+ * be woken.
  *
  * Queries run by pg_lookup.h.
  */
@@ -107,7 +107,7 @@ hf_status prober_new(struct postgres_engine *engine, struct prober **ret_prober)
 void prober_free(struct prober *prober);
 
 /* Appends within the transaction that the session is in. If the answer is not HF_OK the transaction
- * goes on as if nothing had been tried. Sets *ret_ring if others should hear of it. (join.c) */
+ * goes on as if nothing had been tried. Sets *ret_ring if others are to be woken. (join.c) */
 hf_status postgres_append_within(struct session *session, struct append *append, bool *ret_ring);
 
 #endif

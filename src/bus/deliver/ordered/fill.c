@@ -18,10 +18,10 @@
  * with it. All of them are read again when the first unit is whole, or it turns out that the rest
  * of it is not there.
  *
- * Careful mode: if the store could not tell which handlers ran when the last owner died, the first
- * events are run one at a time, each recorded as a failed attempt before it runs (prerecord.h), so
- * that an event that kills the process every time still comes to an end. Such an event is a retry
- * from then on.
+ * Careful mode: if the store could not tell which handlers ran when the previous owner died, the
+ * first events are run one at a time, each recorded as a failed attempt before it runs
+ * (prerecord.h), so that an event that kills the process every time still comes to an end. Such an
+ * event is a retry from then on.
  */
 #include "bus/deliver/ordered/ordered.h"
 

@@ -204,7 +204,7 @@ static void tell_of_crash(struct runner *runner, const struct acquire *acquire)
     }
 }
 
-/* It is ours now. */
+/* Adds a partition that was acquired. */
 static hf_status part_add(struct runner *runner, const struct acquire *acquire)
 {
     struct ordered *ordered = runner->ordered;

@@ -65,24 +65,24 @@
 #include <stdint.h>
 
 enum need {
-    NEED_TURN = 1 << 0,       /* look at everything once more before waiting */
-    NEED_DEFINITION = 1 << 1, /* read the definition again */
-    NEED_STANDING = 1 << 2,   /* there was news: ask whether the definition has changed */
-    NEED_ADMISSION = 1 << 3,  /* find out whether the definition and the handlers allow work */
-    NEED_OWNERSHIP = 1 << 4,  /* ordered: ask whether what is in hand is still ours */
-    NEED_RESET = 1 << 5,      /* ordered: the log would be read differently, or more can be known
-                                   of the store: give all back and begin again. A bar, too */
-    NEED_MEMBERS =
-        1 << 6, /* ordered: something has happened to what is ours: refresh the members */
-    NEED_MEMBERS_SOON =
-        1 << 7, /* ordered: there was news, perhaps of a death: refresh the members soon */
-    NEED_RETRIES = 1 << 8,     /* ordered: retries may have become due */
-    NEED_LOG = 1 << 9,         /* there may be something in the log, or to claim */
-    NEED_LOG_REST = 1 << 10,   /* ordered: the last read stopped at a limit, so there is more */
-    NEED_READ_ON = 1 << 11,    /* ordered: a unit waits for that, as a worker has told */
-    NEED_CHECKPOINT = 1 << 12, /* ordered: something was done above a gap: when that ends there is
+    NEED_TURN = 1 << 0,         /* look at everything once more before waiting */
+    NEED_DEFINITION = 1 << 1,   /* read the definition again */
+    NEED_STANDING = 1 << 2,     /* there was news: ask whether the definition has changed */
+    NEED_ADMISSION = 1 << 3,    /* find out whether the definition and the handlers allow work */
+    NEED_OWNERSHIP = 1 << 4,    /* ordered: ask whether what is in hand is still ours */
+    NEED_RESET = 1 << 5,        /* ordered: the log would be read differently, or more can be known
+                                 of the store: give all back and begin again. A bar, too */
+    NEED_MEMBERS = 1 << 6,      /* ordered: something has happened to what is ours: refresh the
+                                 members */
+    NEED_MEMBERS_SOON = 1 << 7, /* ordered: there was news, perhaps of a death: refresh the members
+                                   soon */
+    NEED_RETRIES = 1 << 8,      /* ordered: retries may have become due */
+    NEED_LOG = 1 << 9,          /* there may be something in the log, or to claim */
+    NEED_LOG_REST = 1 << 10,    /* ordered: the last read stopped at a limit, so there is more */
+    NEED_READ_ON = 1 << 11,     /* ordered: a unit waits for that, as a worker has told */
+    NEED_CHECKPOINT = 1 << 12,  /* ordered: something was done above a gap: when that ends there is
                                    something to store, although nothing more is done */
-    NEED_BREAKER = 1 << 13,    /* store the breaker */
+    NEED_BREAKER = 1 << 13,     /* store the breaker */
 };
 
 /* What news in the store may be about. */

@@ -61,8 +61,8 @@ enum slot_trait {
     TRAIT_FORGOTTEN = 1 << 8, /* it was dropped, or its partition given up: it may come again */
     TRAIT_SPLITTING = 1 << 9, /* the unit of its mark is being halved */
     TRAIT_FOLLOWS = 1 << 10,  /* it is in hand behind the first of its unit */
-    TRAIT_RATED = 1 << 12,    /* it has begun, or is about to, and the rate was charged for it */
     TRAIT_FOLLOWED = 1 << 11, /* since it began to run its lane was found failing */
+    TRAIT_RATED = 1 << 12,    /* it has begun, or is about to, and the rate was charged for it */
 };
 
 struct slot {

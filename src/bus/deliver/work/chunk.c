@@ -6,12 +6,12 @@
  *
  *     units    0 . . . . index . . . . limit . . . . count as taken
  *              |  over   | the    behind | cut: given back, and
- *              |         | worker's      | READY for anybody
+ *              |         | worker's      | READY for others
  *
  *   worker     chunk_take sets (0, count), under the mutex; chunk_next makes (i, l) into (i + 1, l)
  *              without it, and chunk_stop (i, l) into (i, i): the one at the index has not run
  *              after all
- *   anybody    cut makes (i, l) into (i, i + 1); under the mutex
+ *   others     cut makes (i, l) into (i, i + 1); under the mutex
  *   runner     chunk_give_up makes (i, l) into TAKEN; under the mutex. It is the last change: the
  *              worker is stuck, and when its handler returns it ends (worker.c)
  *
@@ -34,8 +34,8 @@
  *                                            it. Cut first: the worker's CAS fails, and its next
  *                                            one keeps the limit: it stops before what is gone
  *   the worker moves on or stops, the        worker first: it has ended in time, and give_up
- *   runner's time is up                      answers so. Runner first: the worker hears that the
- *                                            turn is gone; what the handler said is dropped
+ *   runner's time is up                      answers so. Runner first: the worker finds its turn
+ *                                            gone; what the handler said is dropped
  *   another cuts, the runner's time is up    one after the other: both hold the mutex. What was cut
  *                                            is no longer in `count`, so it is not given back twice
  *   the worker stops in the middle (time,    what is between index and count is its own until it

@@ -323,8 +323,8 @@ static hf_status run_ring(struct postgres_engine *engine, struct session *sessio
     return status;
 }
 
-/* ret_done false: an open transaction is in the way. We do not wait for it: processes that hear
- * nothing from us take us for dead. */
+/* ret_done false: an open transaction is in the way. We do not wait for it: processes that get
+ * no sign of life from us take us for dead. */
 static hf_status make_months(struct postgres_engine *engine, bool *ret_done)
 {
     struct session *session = &engine->keeper.session;
@@ -389,7 +389,7 @@ static void plan_undeclared(const struct keeper *keeper, unsigned requests, int6
                             struct plan *plan)
 {
     bool crowded = is_crowded(keeper, now_us);
-    int64_t gap_ms = crowded ? CROWD_GLANCE_MS : keeper->heard >= FLOOD_COUNT ? DECLARE_MS : 0;
+    int64_t gap_ms = crowded ? CROWD_GLANCE_MS : keeper->notified >= FLOOD_COUNT ? DECLARE_MS : 0;
     int64_t next_us = keeper->seen_at_us + gap_ms * MS;
     plan->at_us = gap_ms > 0 && next_us > now_us ? next_us : now_us;
     plan->glance = crowded && !plan->beat && !(requests & REQUEST_EXPECT) && !keeper->expecting &&
@@ -481,33 +481,33 @@ static hf_status work(struct postgres_engine *engine, unsigned requests, int64_t
 
 /* Takes the notifications that have come, also those that came with the answers to statements. If
  * there were any there is no time to wait. */
-static hf_status hear(struct postgres_engine *engine, int64_t *ret_wait_us)
+static hf_status receive(struct postgres_engine *engine, int64_t *ret_wait_us)
 {
     struct keeper *keeper = &engine->keeper;
     PGconn *pg = keeper->session.pg;
-    int32_t heard = 0;
+    int32_t received = 0;
     if (!PQconsumeInput(pg)) {
         return fail(HF_UNAVAILABLE, "%s: the keeper's connection was lost", engine->place);
     }
     for (PGnotify *notify = PQnotifies(pg); notify; notify = PQnotifies(pg)) {
-        heard += notify->be_pid != PQbackendPID(pg);
+        received += notify->be_pid != PQbackendPID(pg);
         PQfreemem(notify);
     }
-    if (heard == 0) {
+    if (received == 0) {
         return HF_OK;
     }
     int64_t now_us = clock_real_us();
-    if (now_us - keeper->heard_at_us >= FLOOD_MS * MS) {
-        keeper->heard_at_us = now_us;
-        keeper->heard = 0;
+    if (now_us - keeper->notified_at_us >= FLOOD_MS * MS) {
+        keeper->notified_at_us = now_us;
+        keeper->notified = 0;
     }
-    keeper->heard += heard;
+    keeper->notified += received;
     int64_t mono_us = clock_mono_us();
     if (keeper->under_way >= CROWD_COUNT) {
         keeper->crowded_until_us = mono_us + CROWD_MS * MS;
     }
     bool declared = is_declared(keeper, mono_us);
-    bool flood = keeper->heard >= FLOOD_COUNT || is_crowded(keeper, mono_us);
+    bool flood = keeper->notified >= FLOOD_COUNT || is_crowded(keeper, mono_us);
     keeper->declared_until_us = 0;
     atomic_fetch_add(&keeper->other_news, 1); /* a notification does not say what it is about */
     keeper_wake(engine);
@@ -572,7 +572,7 @@ static void *keeper_main(void *ctx)
             status = work(engine, requests, &wait_us);
         }
         if (!status) {
-            status = hear(engine, &wait_us);
+            status = receive(engine, &wait_us);
         }
         if (status && !told) {
             log_about(engine->log, HF_LOG_WARN, NULL, "keeper: %s", err_message());
@@ -704,7 +704,7 @@ void keeper_stop(struct postgres_engine *engine)
     keeper_poke(keeper);
     pthread_join(keeper->thread, NULL);
     /* What was rung last, closing included, is still to be told. Publishers must not go on to
-     * notify a process that has gone; if others sleep too, they hear of it and declare anew. */
+     * notify a process that has gone; others that sleep are woken by it and declare anew. */
     unsigned requests = read_requests(keeper);
     bool declared = keeper->flag != 0;
     bool rings = requests & (REQUEST_RING | REQUEST_RING_APPENDS);

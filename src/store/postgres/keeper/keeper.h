@@ -55,7 +55,7 @@ struct keeper {
     bool listening;
     bool blind;                /* the server hides its locks: publishers are not known */
     bool expecting;            /* when they are over, others are to be notified */
-    int32_t heard;             /* notifications since heard_at_us */
+    int32_t notified;          /* notifications since notified_at_us */
     int64_t told;              /* the head when no publisher was under way: consumers were
                                   notified up to there; -1: not known */
     int64_t company;           /* a number that changes with definitions and other processes */
@@ -66,7 +66,7 @@ struct keeper {
     int64_t look_at_us;
     int64_t watch_at_us; /* when waiting for publishers began */
     int64_t rung_at_us;
-    int64_t heard_at_us;
+    int64_t notified_at_us;
     size_t under_way;         /* publishers at the last look */
     int64_t looked;           /* the newest position at the last look */
     int64_t seen;             /* the newest position at the last look or glance */
@@ -93,7 +93,7 @@ void keeper_stop(struct postgres_engine *engine);
 /* In a forked child: frees the memory and sends nothing to the server. */
 void keeper_abandon(struct keeper *keeper);
 
-/* Something was committed that others should hear of: wakes our own threads, and notifies all. */
+/* Something was committed that others are to look at: wakes our own threads, and notifies all. */
 void keeper_ring(struct postgres_engine *engine);
 /* The same after nothing but events: notifies those who have declared that they sleep. The others
  * will see the log's head when they do. */

@@ -163,13 +163,13 @@ static hf_status send_alone(struct round *round, const struct way *way)
 struct ending {
     hf_status status; /* HF_OK: it committed */
     bool open;        /* the refusal does not tell: it may have happened */
-    bool ring;        /* others should hear of it */
+    bool ring;        /* others are to be woken */
     char sqlstate[6]; /* of the refusal */
 };
 
 /* Notes a refusal; the first one counts. */
-static void hear(struct round *round, const PGresult *result, enum postgres_query query,
-                 struct ending *ending)
+static void note_refusal(struct round *round, const PGresult *result, enum postgres_query query,
+                         struct ending *ending)
 {
     ExecStatusType kind = PQresultStatus(result);
     if (kind == PGRES_TUPLES_OK || kind == PGRES_COMMAND_OK || kind == PGRES_PIPELINE_ABORTED ||
@@ -192,7 +192,7 @@ static hf_status read_settings(struct round *round, enum commit_mode mode, bool 
     PGresult *result;
     hf_status status = session_pipe_next(round->session, &result);
     if (!status) {
-        hear(round, result, POSTGRES_QUERY_TX_SETTINGS, ending);
+        note_refusal(round, result, POSTGRES_QUERY_TX_SETTINGS, ending);
         PQclear(result);
     }
     return status;
@@ -208,7 +208,7 @@ static hf_status read_second(struct round *round, struct change *change, const P
     if (status) {
         return status;
     }
-    hear(round, second, verb->query, ending);
+    note_refusal(round, second, verb->query, ending);
     if (PQresultStatus(second) == PGRES_TUPLES_OK && !ending->status && !change->draft) {
         change_draft(change, verb->read(round->engine, change, first, second));
     }
@@ -224,7 +224,7 @@ static hf_status read_call(struct round *round, struct change *change, struct en
     if (status) {
         return status;
     }
-    hear(round, result, verb_query(change), ending);
+    note_refusal(round, result, verb_query(change), ending);
     bool ring = false;
     if (PQresultStatus(result) == PGRES_TUPLES_OK) {
         change_draft(change, verb->read(round->engine, change, result, &ring));
@@ -254,7 +254,7 @@ static hf_status read_bundle(struct round *round, const struct bundle *bundle, s
     if (status) {
         return status;
     }
-    hear(round, result, bundle->query, ending);
+    note_refusal(round, result, bundle->query, ending);
     if (!ending->status) {
         bundle->take(result, walk_next, walk);
         for (struct change *at = walk_next(walk, NULL); at; at = walk_next(walk, at)) {
@@ -276,7 +276,7 @@ static hf_status read_sync(struct round *round, struct ending *ending)
         }
         sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
         if (!sync) {
-            hear(round, result, POSTGRES_QUERY_COMMIT, ending);
+            note_refusal(round, result, POSTGRES_QUERY_COMMIT, ending);
         }
         PQclear(result);
     }
