@@ -22,6 +22,7 @@ const details = {subscriptions: subscription, dead: deadLetter, event, schedule}
 const parents = {event: 'search', schedule: 'later'};
 const roles = ['none', 'viewer', 'operator', 'admin'];
 const OLD_MS = 10000; /* numbers that are older than this are not live */
+const LOAD_PART = 10; /* loading takes at most one part in so many of the time */
 const ranges = [[900, '15 min'], [3600, '1 hour']];
 
 const app = document.getElementById('app');
@@ -119,6 +120,7 @@ function makePage(kind, address) {
                 draw();
                 return;
             }
+            const began = performance.now();
             try {
                 const data = await kind.load(made);
                 if (made !== page) {
@@ -131,7 +133,8 @@ function makePage(kind, address) {
             }
             if (made === page) {
                 if (kind.every) {
-                    timer = setTimeout(() => document.hidden || made.reload(), kind.every);
+                    const wait = Math.max(kind.every, LOAD_PART * (performance.now() - began));
+                    timer = setTimeout(() => document.hidden || made.reload(), wait);
                 }
                 draw();
             }

@@ -50,7 +50,7 @@ export function indent(text) {
 
 /* ---- The timeline ------------------------------------------------------------------------------ */
 
-const endings = {not_for_it: 'not for it', pending: 'waits', processing: 'in hand', retrying: 'waits to try again',
+const endings = {pending: 'waits', processing: 'in hand', retrying: 'waits to try again',
     held: 'waits behind an earlier event of its key', done: 'done', dead: 'dead', cancelled: 'cancelled'};
 
 function attemptsOf(state) {
@@ -81,14 +81,14 @@ function wordsOf(state, page) {
 }
 
 const dots = {done: 'good', dead: 'bad', processing: 'accent', retrying: 'slow', held: 'slow', pending: 'slow',
-    cancelled: 'paused', not_for_it: 'paused'};
+    cancelled: 'paused'};
 
 const LANES = 40; /* that are shown at once */
 const order = ['dead', 'retrying', 'processing', 'held', 'pending', 'cancelled', 'done'];
 
-/* The subscriptions that it is for; if there are many, those first of which there is something to say. */
+/* The subscriptions that it is for; if they are many, those first of which there is something to say. */
 function lanesOf(event, page) {
-    const states = event.states.filter((state) => state.state !== 'not_for_it');
+    const {states} = event;
     if (states.length <= LANES || page.local.allLanes) {
         return {states, hidden: 0};
     }
@@ -188,7 +188,7 @@ export const event = {
     every: 3000,
     async load(page) {
         const path = `events/${encodeURIComponent(page.id)}`;
-        const [one, payload] = await Promise.all([get(page.namespace, path),
+        const [one, payload] = await Promise.all([get(page.namespace, `${path}?states=for_it`),
             page.data ? page.data.payload : getText(page.namespace, `${path}/payload`)]);
         await explain(page, one.states);
         return {one, payload};
@@ -209,7 +209,7 @@ export const event = {
                     one.metadata !== null && ['Metadata', h('code', {}, word(one.metadata.slice(0, 4000)))],
                 ], ''), payloadBox(page, payload)),
                 h('section', {}, h('h2', {class: 'first'}, 'Where it went'),
-                    one.states.some((s) => s.state !== 'not_for_it') ? timeline(one, page)
+                    one.states.length ? timeline(one, page)
                         : h('p', {class: 'soft'}, 'No subscription takes it.'))),
             failed.map((state) => h('section', {key: state.subscription},
                 h('h2', {}, `Failed attempts of ${inert(state.subscription)}`), attemptTable(state.attempts_json))),

@@ -128,7 +128,7 @@ function history(page, row) {
     return h('section', {class: 'charts three'},
         chart(column(0), {...common, key: 'rate', label: 'A second', value: rate(row.now_rate), unit: 'events', show: rate}),
         chart(column(1), {...common, key: 'waiting', label: 'Waiting', value: atLeast(row.pending, row.pending_more),
-            unit: 'events', show: number}),
+            unit: row.pending === 1 ? 'event' : 'events', show: number}),
         chart(column(2), {...common, key: 'oldest1', label: 'Oldest', value: age(waits), unit: '', show: age,
             style: waits > 60 && !row.paused_at ? 'bad' : ''}));
 }

@@ -122,6 +122,86 @@ for (const [path, title, words] of [['flow', 'Flow', 'order.placed'], ['subscrip
     });
 }
 
+/* ---- Numbers ------------------------------------------------------------------------------------- */
+
+/* What the command says; nothing works now, so both say the same until one of them is wrong. */
+const objectOf = (...args) => JSON.parse(run(...args, '--json').split('\n')[0]);
+const linesOf = (...args) => run(...args, '--json').trim().split('\n').map((line) => JSON.parse(line));
+const shown = (value, more) => value.toLocaleString('en') + (more ? '+' : '');
+const cellsOf = (row) => row.locator('td').allInnerTexts();
+const factsOf = () => page.evaluate(() => Object.fromEntries([...document.querySelectorAll('dl.facts dt')]
+    .map((term) => [term.textContent, term.nextElementSibling.textContent])));
+const differ = (what, seen, wanted) => String(seen) !== String(wanted) && `${what}: "${seen}" instead of "${wanted}"`;
+
+await claim('the numbers of the subscriptions are those of stats', async () => {
+    await go('subscriptions');
+    await heading('Subscriptions');
+    for (const one of objectOf('stats').by_subscription) {
+        const cells = await cellsOf(page.locator('tr', {has: page.getByRole('link', {name: one.name, exact: true})}));
+        const wrong = differ(`${one.name} waiting`, cells[2], shown(one.pending, one.pending_more)) ||
+            differ(`${one.name} in hand`, cells[6], shown(one.in_flight)) ||
+            differ(`${one.name} retrying`, cells[7], shown(one.retrying)) ||
+            differ(`${one.name} dead`, cells[8], shown(one.dead));
+        if (wrong) {
+            return wrong;
+        }
+    }
+});
+await claim('the numbers of one subscription are those of sub show', async () => {
+    for (const name of ['ledger', 'billing', 'mailer', 'audit']) {
+        const one = objectOf('sub', 'show', name);
+        await go(`subscriptions/${name}`);
+        await heading(name);
+        const facts = await factsOf();
+        const waiting = await page.locator('.chart', {hasText: 'Waiting'}).locator('.value').textContent();
+        const wrong = differ(`${name} position`, facts.Position, `up to ${shown(one.checkpoint)} of ${shown(one.head)}` +
+                (one.lag ? `, ${shown(one.lag)} position${one.lag === 1 ? '' : 's'} behind` : '')) ||
+            differ(`${name} waiting`, waiting, `${shown(one.pending, one.pending_more)} event${one.pending === 1 ? '' : 's'}`) ||
+            differ(`${name} in hand`, facts['In hand'], shown(one.in_flight)) ||
+            differ(`${name} retrying`, facts.Retrying, shown(one.retrying)) ||
+            differ(`${name} dead`, facts['Dead letters'], shown(one.dead)) ||
+            differ(`${name} partitions`, await page.locator('section', {hasText: 'Partitions'}).locator('tbody tr').count(), one.partitions.length);
+        if (wrong) {
+            return wrong;
+        }
+    }
+});
+await claim('dead letters are counted by each field as dlq list counts them', async () => {
+    await go('dead');
+    await heading(/dead letters?/);
+    for (const field of ['error', 'subscription', 'type', 'reason']) {
+        await page.getByLabel('Group by').selectOption(field);
+        const groups = linesOf('dlq', 'list', '--group-by', field);
+        const table = page.locator('section', {has: page.getByLabel('Group by')});
+        await table.getByRole('columnheader', {name: field}).waitFor();
+        const counts = await table.locator('tbody td:nth-child(2)').allInnerTexts();
+        const wrong = differ(`by ${field}`, counts, groups.map((group) => shown(group.count)));
+        if (wrong) {
+            return wrong;
+        }
+    }
+});
+await claim('the numbers of schedules, events for later and nodes are those of the command', async () => {
+    await go('later');
+    await heading('Later and schedules');
+    const words = `${linesOf('later', 'list').length} event waits for its time; ${linesOf('schedule', 'list').length} schedules.`;
+    await text(words);
+    await go('nodes');
+    await heading('Nodes');
+    const live = linesOf('node', 'list').filter((node) => node.state === 'live');
+    return differ('live nodes', await page.locator('tbody tr', {hasText: 'live'}).count(), live.length);
+});
+await claim('the flow shows as many events a second of a type as came in the last minute', async () => {
+    await go('flow');
+    await heading('Flow');
+    const rows = page.locator('tbody tr');
+    const sum = async () => (await rows.locator('td:nth-child(2)').allInnerTexts()).reduce((all, one) => all + Number(one), 0);
+    await rows.first().waitFor();
+    const {rate} = objectOf('stats');
+    const seen = await sum();
+    return Math.abs(seen - rate) > 0.1 + rate / 4 && `${seen} instead of ${rate}`;
+});
+
 /* ---- An event ------------------------------------------------------------------------------------ */
 
 await claim('an event shows where it went, and its payload byte for byte', async () => {
@@ -145,6 +225,40 @@ await claim('a payload of a megabyte is shown in part, and whole when asked for'
     await go(`event/${JSON.parse(made.text).id}`);
     await page.getByRole('button', {name: 'Show all 1.0 MB'}).click();
     await until(() => document.querySelector('pre.payload').textContent.length > 1000000);
+});
+await claim('a payload is indented on request, and its numbers and escapes stay as they are', async () => {
+    const payload = '{"big":12345678901234567890,"e":1e400,"half":"\\ud83d\\ude00","list":[1.10]}';
+    const made = await fetch(`${open}/v1/events`, {method: 'POST', body: `{"type":"stock.moved","payload":${payload}}`});
+    await go(`event/${(await made.json()).id}`);
+    await page.locator('pre.payload', {hasText: payload}).waitFor();
+    await page.getByRole('button', {name: 'Indented'}).click();
+    const wanted = '{\n  "big": 12345678901234567890,\n  "e": 1e400,\n  "half": "\\ud83d\\ude00",\n  "list": [\n    1.10\n  ]\n}';
+    return differ('indented', await page.locator('pre.payload').textContent(), wanted);
+});
+await claim('hostile names, keys, errors and notes are shown inert on every page', async () => {
+    const hostile = '<img src=x onerror=alert(1)>\u202egnp.exe';
+    const path = encodeURIComponent(hostile);
+    await call(open, 'PUT', `/v1/subscriptions/${path}`, {patterns: ['stock.*'], from: 'start', mode: 'shared', attempts_max: 1});
+    await call(open, 'PUT', `/v1/schedules/${path}`, {expression: '@yearly', type: 'stock.moved', payload: {a: hostile}, key: hostile});
+    await call(open, 'POST', `/v1/schedules/${path}/pause`, {reason: hostile});
+    await call(open, 'POST', '/v1/events', {type: 'stock.moved', key: hostile, tenant: hostile, metadata: {m: hostile}, deliver_at: '2100-01-01T00:00:00Z'});
+    const {id} = JSON.parse((await call(open, 'POST', '/v1/events', {type: 'stock.moved', key: hostile, tenant: hostile, metadata: {m: hostile}})).text);
+    const {lease} = JSON.parse((await call(open, 'POST', `/v1/subscriptions/${path}/claim`, {max: 100})).text);
+    await call(open, 'POST', `/v1/subscriptions/${path}/bury`, {lease, error: hostile});
+    await call(open, 'POST', `/v1/subscriptions/${path}/pause`, {reason: hostile});
+    const letter = JSON.parse((await call(open, 'GET', `/v1/dead-letters?subscription=${path}&limit=1`)).text).items[0];
+    for (const at of ['', 'flow', 'subscriptions', `subscriptions/${path}`, 'dead', `dead?subscription=${path}`, `dead/${letter.dead_id}`, 'later',
+        `schedule/${path}`, 'search', `event/${id}`]) {
+        await go(at);
+        await page.locator('main', {hasText: 'onerror=alert(1)>\\u202egnp.exe'}).waitFor();
+        if (await page.locator('main img').count() > 0 || dialogs > 0 || (await page.locator('body').innerText()).includes('\u202e')) {
+            return `not inert: ${at}`;
+        }
+    }
+    await call(open, 'POST', '/v1/dead-letters/purge', {subscription: hostile});
+    await call(open, 'DELETE', `/v1/subscriptions/${path}`);
+    await call(open, 'DELETE', `/v1/schedules/${path}`);
+    run('later', 'cancel', linesOf('later', 'list').find((one) => one.key === hostile).id);
 });
 await claim('a search by key finds the event', async () => {
     await go('search');
@@ -403,10 +517,14 @@ await claim('an admin may pause and resume a subscription', async () => {
     await page.getByRole('button', {name: 'Resume'}).click();
     await page.getByRole('button', {name: 'Pause…'}).waitFor();
 });
-await claim('the page of a session that has ended asks for a login', async () => {
+await claim('the page of a session that has ended asks for a login, also if a dialog is open', async () => {
+    await page.getByRole('button', {name: 'Pause…'}).click();
+    await page.getByRole('dialog').waitFor();
     const lines = readFileSync(tokens, 'utf8');
     writeFileSync(tokens, lines.replace(/^ada .*$/m, ''));
-    await page.getByLabel('Token').waitFor();
+    await page.getByLabel('Token').fill('see');
+    await page.keyboard.press('Enter');
+    await heading('ledger');
 });
 
 /* ---- What may happen meanwhile ------------------------------------------------------------------- */
@@ -424,6 +542,29 @@ await claim('the page says that its namespace was removed, and leads to others',
     await heading('That is not there.');
     await page.getByRole('link', {name: 'default'}).click();
     await heading(/need|well|watch/);
+});
+
+await claim('a page that is not seen has no connection, and goes on when it is seen', async () => {
+    await go('');
+    await page.locator('.pill.live').waitFor();
+    const hide = (hidden) => page.evaluate((value) => {
+        Object.defineProperty(document, 'hidden', {value, configurable: true});
+        document.dispatchEvent(new Event('visibilitychange'));
+    }, hidden);
+    const ended = page.waitForEvent('requestfailed', (request) => request.url().includes('/live?'));
+    await hide(true);
+    await ended;
+    const begins = page.waitForRequest((request) => request.url().includes('/live?'));
+    await hide(false);
+    await begins;
+    await page.locator('.pill.live').waitFor();
+});
+await claim('ages are by the clock of the server, not of the browser', async () => {
+    await page.evaluate(() => { const real = Date.now; Date.now = () => real() + 3600000; });
+    await call(open, 'POST', '/v1/events', {type: 'user.created'});
+    const waits = page.locator('tr', {hasText: 'mailer'}).locator('td:nth-child(4)');
+    await page.waitForTimeout(1200); /* until the next sample is drawn */
+    return /h|d/.test(await waits.innerText()) && await waits.innerText();
 });
 
 /* A server of its own that may go away; it comes back at the same address. */

@@ -79,6 +79,8 @@ answers 200 "GET events/ID answers an event" GET "/v1/events/$id"
 has "GET events/ID answers the payload byte for byte" out '"payload":\{"n": 1.10\}'
 answers 200 "GET events/POSITION answers an event" GET /v1/events/1
 is "GET events/POSITION answers the event of that position" "$(field out 1 '$.id')" "$id"
+answers 200 "GET events/ID takes which states" GET "/v1/events/$id?states=all"
+answers 400 "GET events/ID refuses an unknown choice of states" GET "/v1/events/$id?states=some"
 answers 200 "GET events/ID/payload answers a payload" GET "/v1/events/$id/payload"
 is "GET events/ID/payload answers the payload byte for byte" "$(cat out)" '{"n": 1.10}'
 answers 404 "GET events of an unknown position is 404" GET /v1/events/99
@@ -86,6 +88,13 @@ answers 404 "GET events of an unknown id is 404" GET /v1/events/0190c1f2-4c3a-7b
 answers 400 "GET events of what is neither id nor position is 400" GET /v1/events/x
 
 # --- Subscriptions ---
+hf sub create deaf --on nothing.at.all --from start
+hf sub create keen --on '**' --from start
+answers 200 "GET events/ID leaves out states on request" GET "/v1/events/$id?states=for_it"
+is "GET events/ID has the states of the subscriptions that the event is for" \
+    "$(field out 1 '$.states[0].subscription') $(field out 1 '$.states[1].subscription')" "keen "
+hf sub rm deaf --yes
+hf sub rm keen --yes
 answers 201 "PUT subscriptions makes a subscription" PUT /v1/subscriptions/jobs \
     '{"patterns":["*"],"from":"start","mode":"shared","attempts_max":1}'
 is "PUT subscriptions answers the new subscription" \

@@ -260,6 +260,7 @@ struct event_view {
     struct exchange *exchange;
     char id[HF_ID_BYTES];
     int64_t position;
+    int states; /* 0: of all subscriptions; 1: of those that it is for */
 };
 
 static void note_event(struct event_view *view, const hf_event *event)
@@ -304,6 +305,9 @@ static int view_state(const hf_event_state *state, void *ctx)
 {
     struct event_view *view = ctx;
 
+    if (view->states == 1 && state->state == HF_STATE_NOT_FOR_IT) {
+        return 0;
+    }
     json_object_begin(&view->json);
     show_event_state(&view->json, state);
     json_object_end(&view->json);
@@ -341,7 +345,12 @@ void events_show(struct exchange *exchange)
 {
     struct event_view view = {.exchange = exchange};
     bool cloudevent = exchange_accepts(exchange, CLOUDEVENT_TYPE);
-    hf_status status = find(&view, cloudevent ? view_cloudevent : view_event);
+    hf_status status;
+
+    if (!exchange_query_choice(exchange, "states", "all|for_it", &view.states)) {
+        return;
+    }
+    status = find(&view, cloudevent ? view_cloudevent : view_event);
 
     if (!status && !cloudevent) {
         json_key(&view.json, "states");
