@@ -142,6 +142,14 @@ is "check --nodes 1 is satisfied while a worker runs" "$rc" 0
 kill "$worker"
 wait "$worker"
 
+# --- A limit of less than a second ---
+hf sub create hasty --on 'haste.*' --from now --mode shared
+hf publish haste.now '{}'
+hf check hasty --max-wait 1ms
+has "check does not say that an event has waited for less than the limit" out \
+    '^CRITICAL: hasty: the oldest event has waited for [1-9][0-9a-z]*, the limit is 1ms;'
+hf sub rm hasty --yes
+
 # --- Overdue ---
 hf publish mail.later '{}' --at "$(date -u -d '-5 seconds' +%FT%TZ)"
 exits 0 "check exits with 0 if an event for later is due for some seconds" check --json

@@ -101,7 +101,8 @@ static void check_wait(struct findings *findings, const hf_subscription_info *in
     int64_t wait_ms = info->oldest_waiting_us < 0 ? -1 : (now_us - info->oldest_waiting_us) / 1000;
 
     if (wait_ms > findings->limits.max_wait_ms) {
-        wait_ms -= wait_ms % 1000;
+        int64_t whole_ms = wait_ms - wait_ms % 1000;
+        wait_ms = whole_ms > findings->limits.max_wait_ms ? whole_ms : wait_ms;
         buf_init(&cause, SENTENCE_BYTES);
         say_cause(info, now_us, &cause);
         report(findings, FINDING_CRITICAL, "wait", info->name,
