@@ -53,6 +53,12 @@ refused 400 "a request with two encodings is refused" \
     "${post}Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n"
 refused 400 "a request with a space behind the name of a header is refused" \
     "${post}Content-Length : 17\r\n\r\n"
+refused 400 "a length on a line of its own below its name is refused" \
+    "${post}Content-Length:\r\n 17\r\n\r\n"
+refused 400 "an encoding on a line of its own below its name is refused" \
+    "${post}Transfer-Encoding:\r\n chunked\r\nContent-Length: 4\r\n\r\n"
+refused 400 "a request of HTTP/1.0 with chunks is refused" \
+    "POST /v1/events HTTP/1.0\r\n${host}Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n"
 refused 400 "a request with two Hosts is refused" "$get${host}Host: evil.example\r\n\r\n"
 refused 400 "a request with two Origins is refused" \
     "$get${host}Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n"

@@ -2,7 +2,9 @@
  * head.c - see head.h.
  *
  * libmicrohttpd takes the first of several headers with one name, ignores a Content-Length beside
- * chunks, and reads a body to the end of the connection if it does not know its encoding.
+ * chunks, and reads a body to the end of the connection if it does not know its encoding. Before
+ * version 1.0 it puts a line that goes on with the header before it (obsolete since RFC 7230) behind
+ * the name of that header, and not behind its value: then the request has a "Content-Length17".
  */
 #include "server/http/head.h"
 
@@ -16,9 +18,13 @@ static const char *const single[] = {"Host",   "Content-Length", "Transfer-Encod
                                      "Origin", "Authorization",  "Last-Event-ID"};
 #define SINGLE_COUNT (sizeof single / sizeof single[0])
 
+/* Headers that say where a request ends. */
+static const char *const framing[] = {"Content-Length", "Transfer-Encoding"};
+
 struct head {
     size_t counts[SINGLE_COUNT]; /* of the headers above */
     bool has_bad_name;           /* a name of a header is no token */
+    bool has_folded;             /* a header that says where the request ends has two lines */
     bool has_bad_value;          /* a value has a control character */
     bool has_nul;                /* a parameter of the query has a NUL */
 };
@@ -50,6 +56,18 @@ static bool has_control(const char *value)
     return false;
 }
 
+/* More than the name of a header that says where the request ends. */
+static bool is_folded(const char *name)
+{
+    bool is_it = false;
+
+    for (size_t i = 0; i < sizeof framing / sizeof framing[0]; i++) {
+        size_t length = strlen(framing[i]);
+        is_it = is_it || (strncasecmp(name, framing[i], length) == 0 && name[length]);
+    }
+    return is_it;
+}
+
 static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char *name,
                                   const char *value)
 {
@@ -57,6 +75,7 @@ static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char
 
     (void)kind;
     head->has_bad_name = head->has_bad_name || !is_token(name);
+    head->has_folded = head->has_folded || is_folded(name);
     head->has_bad_value = head->has_bad_value || has_control(value);
     for (size_t i = 0; i < SINGLE_COUNT; i++) {
         head->counts[i] += strcasecmp(name, single[i]) == 0;
@@ -81,7 +100,7 @@ static bool refuse(struct exchange *exchange, int status, const char *why)
     return answer_problem(exchange, status, "%s", why);
 }
 
-bool head_check(struct exchange *exchange)
+bool head_check(struct exchange *exchange, const char *version)
 {
     const char *encoding = exchange_header(exchange, "Transfer-Encoding");
     struct head head = {.has_nul = false};
@@ -100,8 +119,13 @@ bool head_check(struct exchange *exchange)
                       head.has_nul ? "a parameter of the query has a NUL character"
                                    : "the name of a header has a character that none may have");
     }
-    if (head.has_bad_value) {
-        return refuse(exchange, MHD_HTTP_BAD_REQUEST, "a header has a control character");
+    if (head.has_bad_value || head.has_folded) {
+        return refuse(exchange, MHD_HTTP_BAD_REQUEST,
+                      head.has_folded ? "a header goes on in the next line"
+                                      : "a header has a control character");
+    }
+    if (encoding && strcmp(version, "HTTP/1.0") == 0) {
+        return refuse(exchange, MHD_HTTP_BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding");
     }
     if (encoding && exchange_header(exchange, "Content-Length")) {
         return refuse(exchange, MHD_HTTP_BAD_REQUEST,

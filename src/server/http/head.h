@@ -10,7 +10,8 @@
 
 #include "server/http/exchange.h"
 
-/* False after a refusal: 400, or 501 for a Transfer-Encoding other than chunked. */
-bool head_check(struct exchange *exchange);
+/* `version` is that of the request's line: "HTTP/1.1". False after a refusal: 400, or 501 for a
+ * Transfer-Encoding other than chunked. */
+bool head_check(struct exchange *exchange, const char *version);
 
 #endif

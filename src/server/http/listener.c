@@ -343,7 +343,8 @@ static enum MHD_Result refuse(struct exchange *exchange)
 }
 
 /* The headers are there. */
-static enum MHD_Result take_head(struct exchange *exchange, const char *method)
+static enum MHD_Result take_head(struct exchange *exchange, const char *method,
+                                 const char *version)
 {
     const struct listener *listener = exchange->listener;
     size_t bytes_max = exchange->body.bytes_max;
@@ -355,7 +356,7 @@ static enum MHD_Result take_head(struct exchange *exchange, const char *method)
     if (!exchange->path) {
         return MHD_NO;
     }
-    if (!head_check(exchange)) {
+    if (!head_check(exchange, version)) {
         return refuse(exchange);
     }
     if (length > bytes_max) {
@@ -434,13 +435,12 @@ static enum MHD_Result serve(void *ctx, struct MHD_Connection *connection, const
     (void)ctx;
     (void)connection;
     (void)url;
-    (void)version;
     if (!exchange) {
         return MHD_NO;
     }
     switch (exchange->phase) {
     case PHASE_HEAD:
-        return take_head(exchange, method);
+        return take_head(exchange, method, version);
     case PHASE_BODY:
         if (*upload_bytes == 0) {
             return give(exchange);
