@@ -270,6 +270,9 @@ is "a webhook that is sent again has the same webhook-id" \
 exits 2 "work --http refuses a URL with a user" work s --on x --from now --http http://u:p@h/
 hasnt "the refusal of a URL does not print its password" err 'u:p'
 exits 2 "work --http refuses a URL of another scheme" work s --on x --from now --http ftp://h/
+for url in http://host:80:90/ 'http://127.0.0.1%00.example/' http://host:99999/ 'http://[::1/'; do
+    exits 1 "work --http refuses $url, which is no URL" work s --on x --from now --http "$url"
+done
 exits 2 "work --allow-network refuses bits behind the mask" work s --on x --from now --http \
     http://h/ --allow-network 10.0.0.1/8
 exits 2 "work refuses --exec together with --http" \

@@ -56,14 +56,16 @@ struct transfer {
 static bool may_reach(struct transfer *transfer, const struct address *address)
 {
     char text[NETWORK_ADDRESS_BYTES];
+    const char *kind;
 
     if (network_rules_allow(&transfer->transfers->options.networks, address)) {
         return true;
     }
     transfer->refused = true;
     address_format(address, text);
-    snprintf(transfer->result->why, sizeof transfer->result->why, "%s, a %s address", text,
-             address_kind_name(address_kind(address)));
+    kind = address_kind_name(address_kind(address));
+    snprintf(transfer->result->why, sizeof transfer->result->why, "%s, %s %s address", text,
+             kind[0] == 'u' ? "an" : "a", kind);
     return false;
 }
 
@@ -372,6 +374,19 @@ static void init_curl(void)
     curl_code = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+/* The client would say so of each request. */
+static hf_status check_url(const char *url)
+{
+    CURLU *parts = curl_url();
+    CURLUcode code = parts ? curl_url_set(parts, CURLUPART_URL, url, 0) : CURLUE_OUT_OF_MEMORY;
+
+    curl_url_cleanup(parts);
+    if (code == CURLUE_OUT_OF_MEMORY) {
+        return fail(HF_NOMEM, "out of memory");
+    }
+    return code ? fail(HF_INVALID, "the URL of the webhook: %s", curl_url_strerror(code)) : HF_OK;
+}
+
 hf_status transfers_open(const struct webhook_options *options, struct transfers **ret_transfers)
 {
     struct transfers *transfers;
@@ -381,6 +396,10 @@ hf_status transfers_open(const struct webhook_options *options, struct transfers
     pthread_once(&curl_once, init_curl);
     if (curl_code) {
         return fail(HF_UNAVAILABLE, "the client of HTTP: %s", curl_easy_strerror(curl_code));
+    }
+    status = check_url(options->url);
+    if (status) {
+        return status;
     }
     if (options->ca_file && access(options->ca_file, R_OK) != 0) {
         return fail(HF_NOTFOUND, "the file of certificates %s cannot be read", options->ca_file);
