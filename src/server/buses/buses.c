@@ -13,6 +13,7 @@
 #include "base/time/clock.h"
 
 #define OPEN_MAX 64
+#define IDLE_MAX 8 /* of them, that no request uses: each has threads, files or sessions */
 
 enum bus_state { BUS_FREE, BUS_OPENING, BUS_OPEN, BUS_CLOSING };
 
@@ -47,22 +48,33 @@ static struct entry *find(struct buses *buses, const char *name)
     return NULL;
 }
 
-/* A free entry, or the one that was not used for the longest time; NULL: all are in use. */
-static struct entry *find_room(struct buses *buses)
+/* Of those that no request uses the one that was not used for the longest time; NULL: all are. */
+static struct entry *find_oldest(struct buses *buses, size_t *ret_idle)
 {
     struct entry *oldest = NULL;
 
+    *ret_idle = 0;
     for (size_t i = 0; i < OPEN_MAX; i++) {
         struct entry *entry = &buses->entries[i];
-        if (entry->state == BUS_FREE) {
-            return entry;
-        }
-        if (entry->state == BUS_OPEN && entry->users == 0 &&
-            (!oldest || entry->used_us < oldest->used_us)) {
-            oldest = entry;
+        if (entry->state == BUS_OPEN && entry->users == 0) {
+            oldest = !oldest || entry->used_us < oldest->used_us ? entry : oldest;
+            ++*ret_idle;
         }
     }
     return oldest;
+}
+
+/* A free entry, or the oldest; NULL: all are in use. */
+static struct entry *find_room(struct buses *buses)
+{
+    size_t idle;
+
+    for (size_t i = 0; i < OPEN_MAX; i++) {
+        if (buses->entries[i].state == BUS_FREE) {
+            return &buses->entries[i];
+        }
+    }
+    return find_oldest(buses, &idle);
 }
 
 /* Closes the bus of an entry that makes room. The mutex is held, and let go of meanwhile. */
@@ -147,6 +159,27 @@ hf_status buses_get(struct buses *buses, const char *namespace_name, hf_bus **re
     return status;
 }
 
+/* A bus has one user less. The mutex is held, and may be let go of meanwhile. */
+static void put_entry(struct buses *buses, struct entry *entry)
+{
+    struct entry *oldest;
+    size_t idle;
+
+    entry->users--;
+    entry->used_us = clock_mono_us();
+    if (entry->users > 0) {
+        return;
+    }
+    if (entry->left) {
+        close_entry(buses, entry);
+        return;
+    }
+    oldest = find_oldest(buses, &idle);
+    if (idle > IDLE_MAX) {
+        close_entry(buses, oldest);
+    }
+}
+
 void buses_put(struct buses *buses, hf_bus *bus)
 {
     if (bus == buses->own || bus == buses->whole) {
@@ -156,11 +189,7 @@ void buses_put(struct buses *buses, hf_bus *bus)
     for (size_t i = 0; i < OPEN_MAX; i++) {
         struct entry *entry = &buses->entries[i];
         if (entry->state == BUS_OPEN && entry->bus == bus) {
-            entry->users--;
-            entry->used_us = clock_mono_us();
-            if (entry->left && entry->users == 0) {
-                close_entry(buses, entry);
-            }
+            put_entry(buses, entry);
             break;
         }
     }
