@@ -43,12 +43,12 @@ struct keeper {
     _Atomic int64_t lease_ms;       /* the shortest that a thread asked for; INT64_MAX: none */
     _Atomic int64_t guard_until_us; /* monotonic: until then the end of others is looked for */
     pthread_t thread;
-    int32_t waiters;   /* threads in store_wait */
-    int wake_fd;       /* eventfd: ends the keeper's poll; -1: none */
-    unsigned requests; /* enum request */
-    enum keeper_life life;
-    int64_t open_us;   /* real time of keeper_init */
-    atomic_bool alive; /* store_alive was called since the last beat */
+    int32_t waiters;               /* threads in store_wait */
+    int wake_fd;                   /* eventfd: ends the keeper's poll; -1: none */
+    unsigned requests;             /* enum request */
+    _Atomic enum keeper_life life; /* read without the mutex, too */
+    int64_t open_us;               /* real time of keeper_init */
+    atomic_bool alive;             /* store_alive was called since the last beat */
 
     /* The keeper's thread's own. */
     bool locked; /* the advisory lock of this process is held */
