@@ -3,8 +3,9 @@
  *
  * libmicrohttpd takes the first of several headers with one name, ignores a Content-Length beside
  * chunks, and reads a body to the end of the connection if it does not know its encoding. Before
- * version 1.0 it puts a line that goes on with the header before it (obsolete since RFC 7230) behind
- * the name of that header, and not behind its value: then the request has a "Content-Length17".
+ * version 1.0 it puts a line that goes on with the header before it (out of use since RFC 7230)
+ * behind the name of that header, and not behind its value: then the request has a
+ * "Content-Length17".
  */
 #include "server/http/head.h"
 

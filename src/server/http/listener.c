@@ -343,8 +343,7 @@ static enum MHD_Result refuse(struct exchange *exchange)
 }
 
 /* The headers are there. */
-static enum MHD_Result take_head(struct exchange *exchange, const char *method,
-                                 const char *version)
+static enum MHD_Result take_head(struct exchange *exchange, const char *method, const char *version)
 {
     const struct listener *listener = exchange->listener;
     size_t bytes_max = exchange->body.bytes_max;
