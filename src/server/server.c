@@ -75,6 +75,11 @@ void exchange_ends_long(struct exchange *exchange)
     atomic_fetch_sub(&exchange->server->long_ones, 1);
 }
 
+bool exchange_has_own_bus(const struct exchange *exchange)
+{
+    return exchange->bus == buses_own(exchange->server->buses);
+}
+
 bool exchange_let_go_of(struct exchange *exchange, const char *namespace_name)
 {
     return buses_let_go_of(exchange->server->buses, namespace_name);

@@ -225,6 +225,7 @@ hf_status findings_look(struct findings *findings, hf_bus *bus)
     hf_status status = hf_stats_get(bus, &findings->stats);
 
     if (!status) {
+        findings->stats.nodes += findings->own_nodes;
         status = hf_subscription_list(bus, check_subscription, findings);
     }
     if (status) {

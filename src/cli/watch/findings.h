@@ -33,6 +33,7 @@ struct findings {
     int64_t now_us;
     const char *const *names; /* of the subscriptions that are looked at; none: all */
     size_t name_count;
+    int64_t own_nodes; /* 1: this process works for the namespace, too */
     int (*see)(const hf_subscription_info *info, void *ctx); /* called for each; may be NULL */
     void *ctx;
 

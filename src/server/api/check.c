@@ -27,6 +27,7 @@ void check_show(struct exchange *exchange)
 
     findings_init(&findings, clock_wall_us());
     findings.names = names;
+    findings.own_nodes = exchange_has_own_bus(exchange);
     if (exchange_query_words(exchange, "subscription", names, NAMES_MAX, &findings.name_count) &&
         take_limits(exchange, &findings.limits)) {
         status = findings_look(&findings, exchange->bus);

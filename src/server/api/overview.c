@@ -42,6 +42,7 @@ void stats_show(struct exchange *exchange)
 
     if (!status) {
         struct json_out json = answer_json(exchange, MHD_HTTP_OK);
+        stats.nodes += exchange_has_own_bus(exchange);
         json_object_begin(&json);
         show_stats(&json, &stats);
         json_key(&json, "by_subscription");

@@ -152,6 +152,9 @@ void exchange_ends_long(struct exchange *exchange);
 /* Whether the server is about to stop: who waits for events waits no longer. */
 bool exchange_is_stopping(const struct exchange *exchange);
 
+/* Whether it is about the namespace that the server works for: there it is a process itself. */
+bool exchange_has_own_bus(const struct exchange *exchange);
+
 /* The server is to keep no bus of a namespace that is about to be removed, as soon as no request
  * uses it. False: it is the namespace that the server works for. */
 bool exchange_let_go_of(struct exchange *exchange, const char *namespace_name);
