@@ -59,6 +59,10 @@ is "resolved_by is the role, or the name that is given" \
     "$resolve, ARRAY[8], resolved_by => 'ada'); SELECT resolved_by, resolved_note
     FROM holdfast.dead_letters WHERE resolved_at IS NOT NULL ORDER BY dead_id" \
     "1 holdfast|mailed by hand ada|"
+fails "resolve_dead_letters refuses a note of 2049 bytes, as the library does" \
+    "$resolve, ARRAY[9], note => repeat('n', 2049))" "HF001: note is 2049 bytes; *"
+fails "resolve_dead_letters refuses a resolved_by of 256 bytes, as the library does" \
+    "$resolve, ARRAY[9], resolved_by => repeat('b', 256))" "HF001: resolved_by is 256 bytes; *"
 fails "resolve_dead_letters of a resolved one is a conflict" \
     "$resolve, ARRAY[7])" "HF004: dead letter 7 is resolved already"
 fails "retry_dead_letters of a resolved one is a conflict" \
@@ -120,6 +124,25 @@ is "retry_dead_letters does not count dead letters of dropped subscriptions in m
 sql "SELECT holdfast.drop_subscription('default', 'kept')" >/dev/null
 fails "retry_dead_letters by number names the dropped subscription" "$retry, ARRAY[14])" \
     "HF003: dead letter 14 cannot be retried: there is no subscription jobs"
+
+# --- Limits of a call, and other namespaces ---
+sql "SELECT holdfast.create_namespace('before');
+     SELECT holdfast.create_subscription('before', 'kept', '{kept}', 'start', 'shared');
+     SELECT FROM holdfast.publish('before', 'kept');
+     SELECT holdfast.bury('before', 'kept', max(lease)) FROM holdfast.claim('before', 'kept');
+     SELECT holdfast.create_subscription('default', 'kept', '{kept}', 'now', 'shared');
+     SELECT FROM holdfast.publish('default', 'kept');
+     SELECT holdfast.bury('default', 'kept', max(lease)) FROM holdfast.claim('default', 'kept')" \
+    >/dev/null
+kept=$(sql "SELECT dead_id FROM holdfast.dead_letters
+    WHERE namespace = 'default' AND subscription = 'kept'")
+fails "retry_dead_letters refuses a payload that is too large" \
+    "$retry, ARRAY[$kept], payload => to_json(repeat('x', 1048576)))" "HF001: payload is *"
+fails "retry_dead_letters refuses 10001 numbers" \
+    "$retry, ARRAY(SELECT generate_series(1, 10001)))" "HF001: there are 10001 ids; *"
+is "retry_dead_letters does not count dead letters of other namespaces in max" \
+    "$retry, subscription => 'kept', max => 1)" 1
+sql "SELECT holdfast.drop_subscription('default', 'kept')" >/dev/null
 
 # --- More of them than a page ---
 sql "SELECT FROM holdfast.create_subscription('default', 'many', '{many}', 'now', 'shared');

@@ -340,6 +340,8 @@ DECLARE
 BEGIN
     PERFORM json_check('payload', payload);
     v_payload := payload;
+    PERFORM fault_check(event_fault(v_namespace.id, 'x', v_payload, NULL, NULL, NULL, NULL, NULL,
+                                    clock_timestamp()));
     PERFORM demand_read_committed('dead letters need');
     PERFORM commit_durably();
     v_picked := dead_pick(v_namespace.id, ids,
@@ -373,6 +375,8 @@ DECLARE
     v_id        bigint;
     v_done      record;
 BEGIN
+    PERFORM text_check(0::oid, 'note', note, HF_ERROR_BYTES_MAX);
+    PERFORM text_check(0::oid, 'resolved_by', resolved_by, HF_PRODUCER_BYTES_MAX);
     PERFORM demand_read_committed('dead letters need');
     PERFORM commit_durably();
     v_picked := dead_pick(v_namespace.id, ids,
