@@ -5,132 +5,105 @@
  * present its length as 8 bytes and its bytes. Lanes are 64 bits of MD5: two of them being equal by
  * chance would only make two lanes wait for each other.
  *
- * A message is a list of pieces, most of which stay where they are. So the same list is hashed
- * piece by piece (one event), or copied into one text beside others (hash_set).
+ * A message goes into a sink: into MD5 piece by piece (one event), or into a set beside others. Its
+ * length is known before.
  */
 #include "base/hash.h"
 
 #include "base/banned.h"
 #include "base/uuid.h"
 
-#include <assert.h>
-
 #define EPOCH_2000_US INT64_C(946684800000000)
-#define PIECES_MAX 16
-#define NUMBERS_BYTES 40
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-struct message {
-    struct text pieces[PIECES_MAX];
-    size_t count;
-    size_t length;                  /* of all pieces */
-    uint8_t numbers[NUMBERS_BYTES]; /* pieces that are no texts of the event */
-    size_t numbers_used;
-    char id_text[UUID_TEXT_BYTES];
+struct sink {
+    struct md5 *md5; /* NULL: to `to` */
+    uint8_t *to;
 };
 
-static void message_init(struct message *message)
+static void put(struct sink *sink, const void *bytes, size_t length)
 {
-    message->count = 0;
-    message->length = 0;
-    message->numbers_used = 0;
-}
-
-static void add(struct message *message, const void *bytes, size_t length)
-{
-    if (length > 0) {
-        assert(message->count < PIECES_MAX);
-        message->pieces[message->count++] = (struct text){bytes, length};
-        message->length += length;
+    if (sink->md5) {
+        md5_add(sink->md5, bytes, length);
+    } else if (length > 0) {
+        memcpy(sink->to, bytes, length);
+        sink->to += length;
     }
-}
-
-/* Room for a number that is the next piece. */
-static uint8_t *add_number(struct message *message, size_t bytes)
-{
-    assert(message->numbers_used + bytes <= sizeof message->numbers);
-    uint8_t *number = message->numbers + message->numbers_used;
-    message->numbers_used += bytes;
-    add(message, number, bytes);
-    return number;
 }
 
 /* Big-endian; compilers make one store of it. */
-static void add_uint32(struct message *message, uint32_t number)
+static void put_uint32(struct sink *sink, uint32_t number)
 {
-    uint8_t *out = add_number(message, 4);
+    uint8_t bytes[4] = {(uint8_t)(number >> 24), (uint8_t)(number >> 16), (uint8_t)(number >> 8),
+                        (uint8_t)number};
 
-    out[0] = (uint8_t)(number >> 24);
-    out[1] = (uint8_t)(number >> 16);
-    out[2] = (uint8_t)(number >> 8);
-    out[3] = (uint8_t)number;
+    put(sink, bytes, sizeof bytes);
 }
 
-static void add_content_text(struct message *message, struct text text)
+#define CONTENT_BYTES_FIXED 48 /* id, emitted_at, and the lengths of six texts */
+
+static size_t content_length(const struct hash_content *content)
 {
-    add_uint32(message, text_is_absent(text) ? UINT32_MAX : (uint32_t)text.length);
-    add(message, text.bytes, text.length);
+    return CONTENT_BYTES_FIXED + content->type.length + content->key.length +
+           content->tenant.length + content->metadata.length + content->producer.length +
+           content->schedule_id.length + content->payload.length;
 }
 
-static void message_content(struct message *message, const struct hash_content *content)
+static void put_content_text(struct sink *sink, struct text text)
+{
+    put_uint32(sink, text_is_absent(text) ? UINT32_MAX : (uint32_t)text.length);
+    put(sink, text.bytes, text.length);
+}
+
+static void put_content(struct sink *sink, const struct hash_content *content)
 {
     uint64_t emitted_at = (uint64_t)(content->emitted_at_us - EPOCH_2000_US);
 
-    message_init(message);
-    add(message, content->id, UUID_BYTES);
-    add_uint32(message, (uint32_t)(emitted_at >> 32));
-    add_uint32(message, (uint32_t)emitted_at);
-    add_content_text(message, content->type);
-    add_content_text(message, content->key);
-    add_content_text(message, content->tenant);
-    add_content_text(message, content->metadata);
-    add_content_text(message, content->producer);
-    add_content_text(message, content->schedule_id);
-    add(message, content->payload.bytes, content->payload.length);
+    put(sink, content->id, UUID_BYTES);
+    put_uint32(sink, (uint32_t)(emitted_at >> 32));
+    put_uint32(sink, (uint32_t)emitted_at);
+    put_content_text(sink, content->type);
+    put_content_text(sink, content->key);
+    put_content_text(sink, content->tenant);
+    put_content_text(sink, content->metadata);
+    put_content_text(sink, content->producer);
+    put_content_text(sink, content->schedule_id);
+    put(sink, content->payload.bytes, content->payload.length);
+}
+
+static size_t lane_text_length(struct text text)
+{
+    return text_is_absent(text) ? 1 : 9 + text.length;
+}
+
+static void put_lane_text(struct sink *sink, struct text text)
+{
+    uint64_t length = text.length;
+    uint8_t head[9] = {text_is_absent(text) ? 0 : 1};
+
+    for (int i = 0; i < 8; i++) { /* little-endian, whatever the machine */
+        head[1 + i] = (uint8_t)(length >> 8 * i);
+    }
+    put(sink, head, text_is_absent(text) ? 1 : sizeof head);
+    put(sink, text.bytes, text.length);
 }
 
 /* What the partition hash of an event is of. */
-static void message_event(struct message *message, struct text tenant, struct text key,
-                          const uint8_t id[16])
+static struct text event_text(struct text tenant, struct text key, const uint8_t id[16],
+                              char id_text[UUID_TEXT_BYTES])
 {
-    struct text text = text_is_absent(tenant) ? key : tenant;
-
-    message_init(message);
-    if (text_is_absent(text)) {
-        uuid_format(id, message->id_text);
-        text = (struct text){message->id_text, UUID_TEXT_BYTES - 1};
+    if (!text_is_absent(tenant)) {
+        return tenant;
     }
-    add(message, text.bytes, text.length);
-}
-
-static void add_lane_text(struct message *message, struct text text)
-{
-    uint8_t *head = add_number(message, text_is_absent(text) ? 1 : 9);
-
-    head[0] = !text_is_absent(text);
-    for (int i = 0; head[0] && i < 8; i++) { /* little-endian, whatever the machine */
-        head[1 + i] = (uint8_t)((uint64_t)text.length >> 8 * i);
+    if (!text_is_absent(key)) {
+        return key;
     }
-    add(message, text.bytes, text.length);
-}
-
-static void message_lane(struct message *message, struct text tenant, struct text key)
-{
-    message_init(message);
-    add_lane_text(message, tenant);
-    add_lane_text(message, key);
+    uuid_format(id, id_text);
+    return (struct text){id_text, UUID_TEXT_BYTES - 1};
 }
 
 /* ---- One event ------------------------------------------------------------------------------- */
-
-static void md5_begin(struct md5 *md5, const struct message *message)
-{
-    md5_init(md5);
-    for (size_t i = 0; i < message->count; i++) {
-        md5_add(md5, message->pieces[i].bytes, message->pieces[i].length);
-    }
-}
 
 /* Compilers make one load of it. */
 static uint64_t load_big_endian(const uint8_t *bytes)
@@ -140,13 +113,11 @@ static uint64_t load_big_endian(const uint8_t *bytes)
            (uint64_t)bytes[6] << 8 | (uint64_t)bytes[7];
 }
 
-static uint64_t hash_message(const struct message *message)
+static uint64_t finish(struct md5 *md5)
 {
     uint8_t digest[MD5_BYTES];
-    struct md5 md5;
 
-    md5_begin(&md5, message);
-    md5_finish(&md5, digest);
+    md5_finish(md5, digest);
     return load_big_endian(digest);
 }
 
@@ -169,10 +140,9 @@ int64_t hash_partition(struct text text)
 
 int64_t hash_event(struct text tenant, struct text key, const uint8_t id[16])
 {
-    struct message message;
+    char id_text[UUID_TEXT_BYTES];
 
-    message_event(&message, tenant, key, id);
-    return (int64_t)(hash_message(&message) & INT64_MAX);
+    return hash_partition(event_text(tenant, key, id, id_text));
 }
 
 int32_t hash_slice(int64_t hash, int32_t partitions)
@@ -188,37 +158,43 @@ static uint64_t lane_of_id(const uint8_t id[16])
 
 uint64_t hash_lane(struct text tenant, struct text key, const uint8_t id[16])
 {
-    struct message message;
+    struct md5 md5;
+    struct sink sink = {.md5 = &md5};
 
     if (text_is_absent(tenant) && text_is_absent(key)) {
         return lane_of_id(id);
     }
-    message_lane(&message, tenant, key);
-    return hash_message(&message);
+    md5_init(&md5);
+    put_lane_text(&sink, tenant);
+    put_lane_text(&sink, key);
+    return finish(&md5);
 }
 
 int64_t hash_content(const struct hash_content *content)
 {
-    struct message message;
+    struct md5 md5;
+    struct sink sink = {.md5 = &md5};
 
-    message_content(&message, content);
-    return (int64_t)hash_message(&message);
+    md5_init(&md5);
+    put_content(&sink, content);
+    return (int64_t)finish(&md5);
 }
 
 void hash_new(const struct hash_content *content, int64_t *ret_content, int64_t *ret_hash)
 {
-    struct message message;
-    struct message other;
+    char id_text[UUID_TEXT_BYTES];
+    struct text text = event_text(content->tenant, content->key, content->id, id_text);
     uint8_t digest[MD5_BYTES];
     uint8_t other_digest[MD5_BYTES];
     struct md5 md5;
-    struct md5 other_md5;
+    struct md5 other;
+    struct sink sink = {.md5 = &md5};
 
-    message_content(&message, content);
-    message_event(&other, content->tenant, content->key, content->id);
-    md5_begin(&md5, &message);
-    md5_begin(&other_md5, &other);
-    md5_finish_two(&md5, digest, &other_md5, other_digest);
+    md5_init(&md5);
+    put_content(&sink, content);
+    md5_init(&other);
+    md5_add(&other, text.bytes, text.length);
+    md5_finish_two(&md5, digest, &other, other_digest);
     *ret_content = (int64_t)load_big_endian(digest);
     *ret_hash = (int64_t)(load_big_endian(other_digest) & INT64_MAX);
 }
@@ -248,15 +224,13 @@ void hash_set_finish(struct hash_set *set)
     hash_set_init(set);
 }
 
-/* Copies the message into the set; one that is too long for that is hashed at once. */
-static void set_add(struct hash_set *set, const struct message *message, uint64_t mask,
-                    uint64_t *ret_hash)
+/* Where the message goes, with its place in the set; NULL if it is too long for one. */
+static uint8_t *set_add(struct hash_set *set, size_t length, uint64_t mask, uint64_t *ret_hash)
 {
-    size_t blocks = md5_blocks(message->length);
+    size_t blocks = md5_blocks(length);
 
     if (blocks > HASH_SET_BLOCKS / 4) {
-        *ret_hash = hash_message(message) & mask;
-        return;
+        return NULL;
     }
     if (set->count == HASH_SET_MESSAGES || set->used + blocks > HASH_SET_BLOCKS) {
         hash_set_finish(set);
@@ -267,42 +241,55 @@ static void set_add(struct hash_set *set, const struct message *message, uint64_
     set->answers[set->count] = ret_hash;
     set->masks[set->count++] = mask;
     set->used += blocks;
-    for (size_t i = 0; i < message->count; i++) {
-        memcpy(to, message->pieces[i].bytes, message->pieces[i].length);
-        to += message->pieces[i].length;
-    }
-    md5_pad(to - message->length, message->length);
+    md5_pad(to, length);
+    return to;
 }
 
 void hash_set_content(struct hash_set *set, const struct hash_content *content,
                       int64_t *ret_content)
 {
-    struct message message;
+    uint8_t *to = set_add(set, content_length(content), UINT64_MAX, (uint64_t *)ret_content);
+    struct sink sink = {.to = to};
 
-    message_content(&message, content);
-    set_add(set, &message, UINT64_MAX, (uint64_t *)ret_content);
+    if (to) {
+        put_content(&sink, content);
+    } else {
+        *ret_content = hash_content(content);
+    }
 }
 
 void hash_set_event(struct hash_set *set, struct text tenant, struct text key, const uint8_t id[16],
                     int64_t *ret_hash)
 {
-    struct message message;
+    char id_text[UUID_TEXT_BYTES];
+    struct text text = event_text(tenant, key, id, id_text);
+    uint8_t *to = set_add(set, text.length, INT64_MAX, (uint64_t *)ret_hash);
+    struct sink sink = {.to = to};
 
-    message_event(&message, tenant, key, id);
-    set_add(set, &message, INT64_MAX, (uint64_t *)ret_hash);
+    if (to) {
+        put(&sink, text.bytes, text.length);
+    } else {
+        *ret_hash = hash_partition(text);
+    }
 }
 
 void hash_set_lane(struct hash_set *set, struct text tenant, struct text key, const uint8_t id[16],
                    uint64_t *ret_lane)
 {
-    struct message message;
-
     if (text_is_absent(tenant) && text_is_absent(key)) {
         *ret_lane = lane_of_id(id);
         return;
     }
-    message_lane(&message, tenant, key);
-    set_add(set, &message, UINT64_MAX, ret_lane);
+    size_t length = lane_text_length(tenant) + lane_text_length(key);
+    uint8_t *to = set_add(set, length, UINT64_MAX, ret_lane);
+    struct sink sink = {.to = to};
+
+    if (to) {
+        put_lane_text(&sink, tenant);
+        put_lane_text(&sink, key);
+    } else {
+        *ret_lane = hash_lane(tenant, key, id);
+    }
 }
 
 uint64_t hash_mix(uint64_t value)

@@ -212,13 +212,14 @@ static bool dash_before(int byte)
 
 void uuid_format(const uint8_t id[UUID_BYTES], char out[UUID_TEXT_BYTES])
 {
-    for (int i = 0; i < UUID_BYTES; i++) {
-        if (dash_before(i)) {
-            *out++ = '-';
-        }
-        out = hex_write(out, id + i, 1);
+    static const uint8_t groups[] = {4, 2, 2, 2, 6};
+
+    for (size_t i = 0; i < sizeof groups; i++) {
+        out = hex_write(out, id, groups[i]);
+        *out++ = '-';
+        id += groups[i];
     }
-    *out = '\0';
+    out[-1] = '\0'; /* in place of the last dash */
 }
 
 hf_status uuid_parse(struct text text, uint8_t ret_id[UUID_BYTES])
