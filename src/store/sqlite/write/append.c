@@ -22,7 +22,7 @@
 #include "store/sqlite/write/unique.h"
 
 #define APPEND_COLUMNS 14 /* of a row of append_event and append_events */
-#define APPEND_ROWS 8     /* of append_events */
+#define APPEND_ROWS 16    /* of append_events */
 
 hf_status head_read(struct sqlite_engine *engine, struct conn *conn, int64_t *ret_head)
 {
