@@ -6,7 +6,7 @@
  * render(page) describes it as a whole, whenever something has changed.
  */
 import {h, show} from './dom.js';
-import {clock, inert, now, number, span, zone} from './format.js';
+import {asSentence, clock, inert, now, number, span, zone} from './format.js';
 import {Live, loadSession, logIn, logOut, session, whenLoggedOut} from './server.js';
 import * as dialogs from './dialogs.js';
 import {flow, headline, overview} from './overview.js';
@@ -26,7 +26,12 @@ const LOAD_PART = 10; /* loading takes at most one part in so many of the time *
 const ranges = [[900, '15 min'], [3600, '1 hour']];
 
 const app = document.getElementById('app');
-const live = new Live(() => draw());
+const live = new Live(() => {
+    draw();
+    if (page && page.failure && page.failure.status === 0 && live.lostAt === null) {
+        page.reload(); /* the server has come back */
+    }
+});
 let page = null;
 let timer = 0;
 let startFailure = null;
@@ -98,6 +103,7 @@ function makePage(kind, address) {
         kind, ...address, local: {}, data: null, failure: null,
         get range() { return Number(stored('range')) || 900; },
         get state() { return live.state; },
+        get lostAt() { return live.lostAt; }, /* null: the numbers are new */
         link: (name, id, query) => linkTo(made.namespace, name || '', id, query),
         go: (name, id, query) => { location.hash = linkTo(made.namespace, name, id, query); },
         may: (role) => roles.indexOf(roleIn(made.namespace)) >= roles.indexOf(role),
@@ -174,7 +180,7 @@ function status() {
     if (live.state && live.state.age_ms > OLD_MS) { /* of a namespace that no page has shown for a while */
         return h('span', {class: 'pill', role: 'status'}, `of ${clock(Date.parse(live.state.at))}, newer ones come…`);
     }
-    return live.state ? h('span', {class: 'pill live'}, 'live') : h('span', {class: 'pill'}, 'connecting…');
+    return live.refusal ? null : live.state ? h('span', {class: 'pill live'}, 'live') : h('span', {class: 'pill'}, 'connecting…');
 }
 
 function topBar() {
@@ -192,12 +198,20 @@ function topBar() {
             session.login && h('button', {class: 'pill', on: {click: leave}}, `Log out ${inert(session.actor || '')}`)));
 }
 
+function whyRefused(error) {
+    if (error.status === 0) {
+        return 'It is asked again until it does.';
+    }
+    return error.status === 403 && roleIn(page.namespace) === 'none'
+        ? `${inert(session.actor)} has no role in the namespace ${inert(page.namespace)}.` : asSentence(error.message);
+}
+
 /* What the address asks for cannot be shown: why, and where to go from here. */
 function refused(error) {
     const title = error.status === 404 ? 'That is not there.' : error.status === 0 ? 'The server does not answer.'
         : error.status === 403 ? 'You may not look at this.' : 'This cannot be shown.';
     const others = session.namespaces.filter((one) => one.name !== page.namespace);
-    return h('div', {role: 'alert'}, h('h1', {}, title), h('p', {class: 'sub'}, inert(error.message)),
+    return h('div', {role: 'alert'}, h('h1', {}, title), h('p', {class: 'sub'}, whyRefused(error)),
         error === live.refusal && others.length > 0 && h('p', {}, 'Other namespaces: ',
             others.slice(0, 20).map((one, i) => [i ? ', ' : '', h('a', {href: linkTo(one.name, '')}, inert(one.name))])));
 }
@@ -208,15 +222,15 @@ function content() {
     }
     if (!live.state || !live.state.totals || page.kind.load && !page.data) {
         if (live.state && live.state.failure) {
-            return [h('h1', {}, headline(live.state)), h('p', {class: 'sub'}, inert(live.state.failure))];
+            return [h('h1', {}, headline(live.state)), h('p', {class: 'sub'}, asSentence(live.state.failure))];
         }
         return h('p', {class: 'soft', role: 'status'}, 'Loading…');
     }
     return [
         live.lostAt !== null && h('p', {class: 'notice', role: 'alert'},
             `The server does not answer. These numbers are ${span((now() - live.lostAt) / 1000)} old.`),
-        page.failure && live.lostAt === null && h('p', {class: 'notice', role: 'alert'}, inert(page.failure.message)),
-        page.kind.render(page),
+        page.failure && live.lostAt === null && h('p', {class: 'notice', role: 'alert'}, asSentence(page.failure.message)),
+        h('div', {class: live.lostAt !== null && 'old'}, page.kind.render(page)),
     ];
 }
 
@@ -270,7 +284,7 @@ function loginForm() {
     return h('main', {class: 'login', key: 'login'}, h('form', {on: {submit}}, logo(), h('h1', {}, 'Holdfast'),
         h('div', {class: 'field'}, h('label', {for: 'token'}, 'Token'),
             h('input', {id: 'token', name: 'token', type: 'password', autocomplete: 'current-password', required: true, autofocus: true})),
-        loginFailure && h('p', {class: 'failure', role: 'alert'}, inert(loginFailure)),
+        loginFailure && h('p', {class: 'failure', role: 'alert'}, asSentence(loginFailure)),
         h('button', {class: 'primary'}, 'Log in')));
 }
 

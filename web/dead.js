@@ -2,7 +2,7 @@
  * dead.js - dead letters: by error, one by one, retried all at once or with another payload.
  */
 import {h} from './dom.js';
-import {DASH, figure, inert, number, plural, time, word} from './format.js';
+import {asSentence, DASH, figure, inert, number, plural, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
 import {get, getText, post, send} from './server.js';
 import {facts} from './subscriptions.js';
@@ -38,7 +38,7 @@ export async function retryDialog(page, filter) {
     try {
         total = (await post(page.namespace, 'dead-letters/retry', {...body, dry_run: true})).dead_letters;
     } catch (error) {
-        dialogs.say(error.message, true);
+        dialogs.say(asSentence(error.message), true);
         return;
     }
     dialogs.form(`Retry ${plural(total, 'dead letter')}`, {

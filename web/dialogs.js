@@ -3,7 +3,7 @@
  * it back when it ends, as the browser's own <dialog> does; Escape ends it.
  */
 import {h, show} from './dom.js';
-import {inertLines, number} from './format.js';
+import {asSentence, inertLines, number} from './format.js';
 
 /* Shows a dialog; fill(body, close) shows what is in it and may do so again. */
 export function open(title, fill) {
@@ -72,7 +72,7 @@ export function form(title, {words, fields = [], action, danger, run, extra}) {
                 await run(values);
                 close();
             } catch (error) {
-                failure = error.message;
+                failure = asSentence(error.message);
                 busy = false;
                 draw();
             }
@@ -150,7 +150,7 @@ export function progress(title, total, step, ended) {
         };
         draw();
         work().then(() => { state = stopped ? 'stopped' : 'done'; },
-            (error) => { state = 'stopped'; failure = error.message; })
+            (error) => { state = 'stopped'; failure = asSentence(error.message); })
             .finally(() => { draw(); ended(); });
     }).addEventListener('close', () => { stopped = true; });
 }
@@ -178,6 +178,6 @@ export async function act(run, done) {
             say(done);
         }
     } catch (error) {
-        say(error.message, true);
+        say(asSentence(error.message), true);
     }
 }

@@ -188,13 +188,17 @@ export const event = {
     every: 3000,
     async load(page) {
         const path = `events/${encodeURIComponent(page.id)}`;
-        const [one, payload] = await Promise.all([get(page.namespace, `${path}?states=for_it`),
-            page.data ? page.data.payload : getText(page.namespace, `${path}/payload`)]);
+        if (!page.data) {
+            const [one, payload] = await Promise.all([get(page.namespace, `${path}?states=none`), getText(page.namespace, `${path}/payload`)]);
+            setTimeout(() => page.reload(), 0); /* where it went takes longer if there are many subscriptions */
+            return {one, payload, known: false};
+        }
+        const one = await get(page.namespace, `${path}?states=for_it`);
         await explain(page, one.states);
-        return {one, payload};
+        return {one, payload: page.data.payload, known: true};
     },
     render(page) {
-        const {one, payload} = page.data;
+        const {one, payload, known} = page.data;
         const failed = one.states.filter((state) => state.attempts_json && state.attempts_json.length);
         return [
             h('p', {class: 'path'}, h('a', {href: page.link('search')}, 'Search')),
@@ -210,7 +214,7 @@ export const event = {
                 ], ''), payloadBox(page, payload)),
                 h('section', {}, h('h2', {class: 'first'}, 'Where it went'),
                     one.states.length ? timeline(one, page)
-                        : h('p', {class: 'soft'}, 'No subscription takes it.'))),
+                        : h('p', {class: 'soft'}, known ? 'No subscription takes it.' : 'Looking at all subscriptions…'))),
             failed.map((state) => h('section', {key: state.subscription},
                 h('h2', {}, `Failed attempts of ${inert(state.subscription)}`), attemptTable(state.attempts_json))),
         ];

@@ -184,6 +184,12 @@ export function inertLines(text) {
         (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
 }
 
+/* A message of the server as a sentence. */
+export function asSentence(text) {
+    const shown = inert(text);
+    return shown.charAt(0).toUpperCase() + shown.slice(1) + (/[.!?]$/.test(shown) ? '' : '.');
+}
+
 export function quote(text, length = 160) {
     const shown = inert(text);
     return `“${shown.length > length ? shown.slice(0, length) + '…' : shown}”`;

@@ -2,7 +2,7 @@
  * overview.js - is all well? A sentence, what needs a person, charts, subscriptions, the flow.
  */
 import {h} from './dom.js';
-import {age, ageOf, atLeast, DASH, figure, inert, number, numberWord, plural, quote, rate, sentence, span, time, word}
+import {age, ageOf, asSentence, atLeast, clock, DASH, figure, inert, number, numberWord, plural, quote, rate, sentence, span, time, word}
     from './format.js';
 import {chart, flowPicture, spark} from './charts.js';
 import * as dialogs from './dialogs.js';
@@ -113,10 +113,14 @@ function waiting(row) {
     return row.oldest_waiting ? ['The oldest event waits since ', time(row.oldest_waiting), '.'] : null;
 }
 
+const quoted = (text) => /^[\w.,:@%+\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
+/* The option of commands that names the page's namespace. */
+export const optionOf = (page) => page.namespace === 'default' ? '' : ` --namespace ${quoted(page.namespace)}`;
+
 /* How to start a worker for a subscription, as commands. */
 export function howToStart(row, page) {
-    const quoted = (text) => /^[\w.,:@%+\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-    const where = page.namespace === 'default' ? '' : ` --namespace ${quoted(page.namespace)}`;
+    const where = optionOf(page);
     const shared = row.mode === 'shared';
     const lines = [
         '# each event as JSON on stdin; exit 0: done, 75: try again',
@@ -274,13 +278,13 @@ export function headline(state) {
         return state.trouble_total === 1 ? 'Nothing needs you; one thing to watch.'
             : `Nothing needs you; ${numberWord(state.trouble_total).toLowerCase()} things to watch.`;
     }
-    return 'All is well.';
+    return state.totals.subscriptions || state.totals.head ? 'All is well.' : 'Ready for the first event.';
 }
 
 function subline(state) {
     const totals = state.totals;
     if (state.failure) {
-        return [inert(state.failure), ' Since ', time(state.failing_since), '; these are the last numbers.'];
+        return [asSentence(state.failure), ' Since ', time(state.failing_since), '; these are the last numbers.'];
     }
     if (!totals.subscriptions) {
         return totals.head > 0 ? [`${plural(totals.head, 'event')} in the log, and no subscription yet.`]
@@ -335,7 +339,7 @@ export const overview = {
         const state = page.state;
         const rows = state.rows || []; /* the page before may not have watched them */
         return [
-            h('h1', {'aria-live': 'polite'}, headline(state)),
+            h('h1', {'aria-live': 'polite'}, page.lostAt === null ? headline(state) : `What was known at ${clock(page.lostAt)}`),
             h('p', {class: 'sub'}, subline(state)),
             troubleList(state.trouble, state.trouble_total, page),
             charts(state, page),
@@ -349,9 +353,10 @@ export const overview = {
 };
 
 export function emptySubscriptions(page) {
-    const where = page.namespace === 'default' ? '' : ` --namespace ${page.namespace}`;
-    return h('div', {class: 'empty'}, h('p', {}, 'There is no subscription yet. This makes one, and works for it:'),
-        h('pre', {tabindex: '0'}, `holdfast work mailer${inert(where)} --on 'user.*' --exec ./handler`));
+    const where = inert(optionOf(page));
+    return h('div', {class: 'empty'}, h('p', {}, 'There is no subscription yet. The first line makes one, and works for it; the second publishes an event:'),
+        h('pre', {tabindex: '0'}, `holdfast work mailer${where} --on 'user.*' --exec ./handler\n` +
+            `holdfast publish${where} user.created '{"id": 7}'`));
 }
 
 export const flow = {

@@ -2,7 +2,7 @@
  * subscriptions.js - all subscriptions, and one of them.
  */
 import {h} from './dom.js';
-import {age, atLeast, DASH, figure, inert, number, plural, rate, sentence, time, word} from './format.js';
+import {age, asSentence, atLeast, DASH, figure, inert, number, plural, rate, sentence, time, word} from './format.js';
 import {chart} from './charts.js';
 import * as dialogs from './dialogs.js';
 import {get, post, send} from './server.js';
@@ -26,6 +26,8 @@ export const subscriptions = {
                 options.map(([value, text]) => h('option', {value}, text))));
         return [
             h('h1', {}, 'Subscriptions'),
+            h('p', {class: 'sub'}, plural(state.totals.subscriptions, 'subscription'),
+                state.totals.paused ? `, ${number(state.totals.paused)} of them paused.` : '.'),
             h('div', {class: 'filters', role: 'search'},
                 h('label', {}, 'Name ', h('input', {type: 'search', value: page.query.q || '',
                     on: {input: (e) => choose('q', e.target.value)}})),
@@ -86,7 +88,7 @@ function seekDialog(page, name) {
                 const answer = await send('POST', page.namespace, path, seekBody(to.trim(), ',"dry_run":true'));
                 return `${plural(answer.positions, 'position')} of the log would come.`;
             } catch (error) {
-                return error.message;
+                return asSentence(error.message);
             }
         },
         run: async ({to}) => {

@@ -4,6 +4,7 @@
 import {h} from './dom.js';
 import {age, ageOf, bytes, DASH, inert, number, plural, quote, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
+import {optionOf} from './overview.js';
 import {get, post, send} from './server.js';
 import {facts} from './subscriptions.js';
 import {moreButton, readList, table} from './tables.js';
@@ -107,6 +108,8 @@ export const schedule = {
     },
 };
 
+const example = (words, command) => h('div', {class: 'empty'}, h('p', {}, words), h('pre', {tabindex: '0'}, inert(command)));
+
 /* ---- Events for later -------------------------------------------------------------------------- */
 
 function laterTable(page, items) {
@@ -150,9 +153,9 @@ export const later = {
             h('p', {class: 'sub'}, `${plural(totals.later ?? 0, 'event waits', 'events wait')} for ${totals.later === 1 ? 'its' : 'their'} time`,
                 totals.later_due ? `, ${number(totals.later_due)} of them due` : '', `; ${plural(schedules.length, 'schedule')}.`),
             h('section', {}, h('h2', {}, 'Schedules'), schedules.length ? scheduleTable(page, schedules)
-                : h('p', {class: 'soft'}, 'There is none.')),
+                : example('There is none. This adds one:', `holdfast schedule add report '0 9 * * MON-FRI' report.due --zone Europe/Berlin${optionOf(page)}`)),
             h('section', {}, h('h2', {}, 'Events for later'), waiting.items.length ? laterTable(page, waiting.items)
-                : h('p', {class: 'soft'}, 'None waits.'),
+                : example('None waits. This publishes one:', `holdfast publish user.reminded '{"id": 7}' --delay 2d${optionOf(page)}`),
             moreButton(page, waiting)),
         ];
     },

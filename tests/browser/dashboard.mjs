@@ -508,6 +508,16 @@ await claim('logging out ends the session', async () => {
     await page.getByLabel('Token').waitFor();
     return (await page.evaluate(async () => (await fetch('v1/stats')).status)) !== 401 && 'the session goes on';
 });
+await claim('an operator sees the buttons of actions that it may do, and no others', async () => {
+    await page.getByLabel('Token').fill('do');
+    await page.keyboard.press('Enter');
+    await go('subscriptions/ledger', closed);
+    await page.getByRole('button', {name: 'Pause…'}).waitFor();
+    const removes = await page.getByRole('button', {name: 'Remove…'}).count();
+    await page.getByRole('button', {name: /Log out/}).click();
+    await page.getByLabel('Token').waitFor();
+    return removes > 0 && 'it may remove';
+});
 await claim('an admin may pause and resume a subscription', async () => {
     await page.getByLabel('Token').fill('all');
     await page.keyboard.press('Enter');

@@ -41,7 +41,8 @@ true_that "chromium is installed (scripts/deps browser)" command -v chromium
 true_that "the driver of the browser is there" fetch_driver || cat npm.out >&2
 
 hash_of() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
-printf '%s\n' "vera viewer default $(hash_of see)" "ada admin * $(hash_of all)" >tokens
+printf '%s\n' "vera viewer default $(hash_of see)" "olga operator default $(hash_of do)" \
+    "ada admin * $(hash_of all)" >tokens
 chmod 600 tokens
 
 # What the pages show: one that works, one whose handler fails, one without a worker, one paused.

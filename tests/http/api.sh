@@ -93,6 +93,8 @@ hf sub create keen --on '**' --from start
 answers 200 "GET events/ID leaves out states on request" GET "/v1/events/$id?states=for_it"
 is "GET events/ID has the states of the subscriptions that the event is for" \
     "$(field out 1 '$.states[0].subscription') $(field out 1 '$.states[1].subscription')" "keen "
+answers 200 "GET events/ID leaves out all states on request" GET "/v1/events/$id?states=none"
+has "GET events/ID without states has an empty list" out '"states":\[\]'
 hf sub rm deaf --yes
 hf sub rm keen --yes
 answers 201 "PUT subscriptions makes a subscription" PUT /v1/subscriptions/jobs \

@@ -90,6 +90,17 @@ static void after_a_time_without_reading_only_the_newest_events_count(void **sta
     assert_float_equal(rate_of("a"), 0, 1e-9);
 }
 
+static void the_newest_events_stand_for_all_since_the_log_was_read_last(void **state)
+{
+    (void)state;
+    publish("a", 100);
+    read_log(40);
+    publish("b", FLOW_READ_MAX + 100);
+    read_log(0);
+    assert_true(flow_share(&flow, ALL_TYPES, 99) < 0);
+    assert_float_equal(flow_share(&flow, ALL_TYPES, 100), 1, 1e-9);
+}
+
 static void of_events_that_came_before_those_that_count_no_share_is_known(void **state)
 {
     (void)state;
@@ -113,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rates_of_types_are_parts_of_the_rate_of_the_log),
         TEST(after_a_time_without_reading_only_the_newest_events_count),
+        TEST(the_newest_events_stand_for_all_since_the_log_was_read_last),
         TEST(of_events_that_came_before_those_that_count_no_share_is_known),
         TEST(of_a_log_in_which_nothing_has_come_no_share_is_known),
     };

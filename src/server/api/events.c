@@ -255,12 +255,16 @@ void events_list(struct exchange *exchange)
 }
 
 /* The event that a part of the path names. */
+/* In the order of their words. */
+enum states_wanted { STATES_ALL, STATES_FOR_IT, STATES_NONE };
+#define STATES_WORDS "all|for_it|none"
+
 struct event_view {
     struct json_out json;
     struct exchange *exchange;
     char id[HF_ID_BYTES];
     int64_t position;
-    int states; /* 0: of all subscriptions; 1: of those that it is for */
+    int states; /* which ones are wanted, enum states_wanted */
 };
 
 static void note_event(struct event_view *view, const hf_event *event)
@@ -305,7 +309,7 @@ static int view_state(const hf_event_state *state, void *ctx)
 {
     struct event_view *view = ctx;
 
-    if (view->states == 1 && state->state == HF_STATE_NOT_FOR_IT) {
+    if (view->states == STATES_FOR_IT && state->state == HF_STATE_NOT_FOR_IT) {
         return 0;
     }
     json_object_begin(&view->json);
@@ -347,7 +351,7 @@ void events_show(struct exchange *exchange)
     bool cloudevent = exchange_accepts(exchange, CLOUDEVENT_TYPE);
     hf_status status;
 
-    if (!exchange_query_choice(exchange, "states", "all|for_it", &view.states)) {
+    if (!exchange_query_choice(exchange, "states", STATES_WORDS, &view.states)) {
         return;
     }
     status = find(&view, cloudevent ? view_cloudevent : view_event);
@@ -355,7 +359,9 @@ void events_show(struct exchange *exchange)
     if (!status && !cloudevent) {
         json_key(&view.json, "states");
         json_array_begin(&view.json);
-        status = hf_event_states(exchange->bus, view.id, view_state, &view);
+        if (view.states != STATES_NONE) {
+            status = hf_event_states(exchange->bus, view.id, view_state, &view);
+        }
         json_array_end(&view.json);
         json_object_end(&view.json);
     }

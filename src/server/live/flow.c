@@ -99,19 +99,23 @@ static int see_event(const hf_event *event, void *ctx)
     return reading->bytes > FLOW_READ_BYTES_MAX;
 }
 
-/* Counts from the newest events on. Types keep their places: the bits of sets stay theirs. */
+/* Counts from the newest events on. They stand for all that have come since the log was read last.
+ * Types keep their places: the bits of sets stay theirs. */
 static void begin(struct flow *flow, int64_t head, int64_t second)
 {
+    int64_t newest = head > FLOW_READ_MAX ? head - FLOW_READ_MAX : 0;
+    int64_t from = flow->cursor < 0 ? newest : flow->cursor;
+
     for (size_t i = 0; i <= FLOW_TYPES; i++) {
         struct flow_type *type = i < FLOW_TYPES ? &flow->types[i] : &flow->others;
         memset(type->counts, 0, sizeof type->counts);
         type->total = 0;
     }
-    flow->newest = second - FLOW_SECONDS;
-    flow->cursor = head > FLOW_READ_MAX ? head - FLOW_READ_MAX : 0;
     for (size_t i = 0; i < FLOW_SECONDS; i++) {
-        flow->cursors[i] = flow->cursor;
+        flow->cursors[i] = from;
     }
+    flow->newest = second;
+    flow->cursor = newest;
 }
 
 /* Whether so many have come in so long that it is not known when. */
