@@ -300,6 +300,8 @@ has "the refusal of --at gives examples of times" \
 exits 2 "publish --delay refuses units in the wrong order" publish at.x --delay 30m1h
 TZ=nowhere exits 2 "publish --at with a time of the day does not guess an unknown TZ" \
     publish at.x --at 18:00
+has "the refusal of a time of the day says that TZ is not known" \
+    err '--at takes a time with its zone .* as long as the zone of this place \(\$TZ\) is not known'
 exits 0 "tail --from takes a time of the day in the past" tail --from 00:00 --json
 unset TZ
 

@@ -230,7 +230,11 @@ void args_value_describe(const struct option_row *row, char *ret_form, size_t by
                  "(2026-01-31T12:00:00Z) or how long ago (2h)");
         return;
     case OPTION_TIME:
-        snprintf(ret_form, bytes, "takes a time (18:00, '2026-01-31 12:00', 2026-01-31T12:00:00Z)");
+        snprintf(ret_form, bytes, "%s",
+                 moment_has_zone()
+                     ? "takes a time (18:00, '2026-01-31 12:00', 2026-01-31T12:00:00Z)"
+                     : "takes a time with its zone (2026-01-31T12:00:00Z) as long as the zone of "
+                       "this place ($TZ) is not known");
         return;
     case OPTION_MOMENT:
         snprintf(ret_form, bytes, "takes a time (2026-01-31T12:00:00Z), now, or how long ago (2h)");

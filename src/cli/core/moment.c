@@ -37,6 +37,15 @@ static struct zone *local_zone(void)
     return zone_new(text_of(name[0] ? name : "UTC"), NULL, &zone) == HF_OK ? zone : NULL;
 }
 
+bool moment_has_zone(void)
+{
+    struct zone *zone = local_zone();
+    bool known = zone != NULL;
+
+    zone_free(zone);
+    return known;
+}
+
 bool moment_is_date(const char *text)
 {
     return strlen(text) == DATE_BYTES && text[4] == '-' && text[7] == '-';

@@ -19,6 +19,9 @@ enum moment_day { MOMENT_NEXT, MOMENT_LAST };
  * zone cannot be read. */
 bool moment_parse(const char *text, int64_t now_us, enum moment_day day, int64_t *ret_us);
 
+/* Whether times without a zone can be read here: the zone of this place is known. */
+bool moment_has_zone(void);
+
 /* Whether the text has the form of a date without a time of the day. */
 bool moment_is_date(const char *text);
 
