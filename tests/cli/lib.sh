@@ -129,18 +129,23 @@ true_that() {
     ok "$@"
 }
 
-# Every line of FILE is a JSON object, as SQLite sees it.
+# Every line of FILE is a JSON object, as SQLite sees it. One process looks at all of them.
 all_json() {
     [ -s "$1" ] || { echo "$1 is empty"; return 1; }
-    local line
-    while IFS= read -r line; do
-        printf '%s' "$line" >json.line
-        [ "$(sqlite3 :memory: "SELECT json_valid(cast(readfile('json.line') AS text)) AND
-            json_type(cast(readfile('json.line') AS text)) = 'object'")" = 1 ] || {
-            printf 'not a JSON object: %s\n' "$line"
-            return 1
-        }
-    done <"$1"
+    local wrong
+    wrong=$(sqlite3 :memory: "
+        WITH RECURSIVE lines (line, rest) AS (
+            SELECT NULL, cast(readfile('$1') AS text)
+            UNION ALL
+            SELECT substr(rest, 1, instr(rest || char(10), char(10)) - 1),
+                   substr(rest, instr(rest || char(10), char(10)) + 1)
+            FROM lines WHERE rest <> '')
+        SELECT 'not a JSON object: ' || line FROM lines WHERE line IS NOT NULL
+            AND CASE WHEN json_valid(line) THEN json_type(line) = 'object' END IS NOT TRUE") &&
+        [ -z "$wrong" ] || {
+        printf '%s\n' "$wrong"
+        return 1
+    }
 }
 
 json() {
@@ -149,7 +154,9 @@ json() {
 
 # field FILE LINE PATH: a value of a JSON object, as text.
 field() {
-    sed -n "$2p" "$1" | tr -d '\n' >json.line
+    local line=()
+    mapfile -t -s "$(($2 - 1))" -n 1 line <"$1"
+    printf '%s' "${line[0]-}" >json.line
     sqlite3 :memory: "SELECT json_extract(cast(readfile('json.line') AS text), '$3')" 2>/dev/null
 }
 
