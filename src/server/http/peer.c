@@ -10,6 +10,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#define NETWORK_BYTES 8 /* of an address of IPv6 */
+
 static const struct sockaddr *client_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -24,7 +26,11 @@ struct peer peer_of(const struct sockaddr *address)
 
     if (address && address->sa_family == AF_INET6) {
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-        memcpy(result.bytes, &v6->sin6_addr, sizeof result.bytes);
+        if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) || IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)) {
+            memcpy(result.bytes + 12, v6->sin6_addr.s6_addr + 12, 4);
+        } else {
+            memcpy(result.bytes, &v6->sin6_addr, NETWORK_BYTES);
+        }
     } else if (address && address->sa_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
         memcpy(result.bytes + 12, &v4->sin_addr, 4);
@@ -55,12 +61,14 @@ static void user_text(struct MHD_Connection *connection, char ret_text[PEER_TEXT
 const char *peer_text(struct MHD_Connection *connection, char ret_text[PEER_TEXT_BYTES])
 {
     const struct sockaddr *client = client_of(connection);
-    struct peer address = peer_of(client);
-    bool is_v4 = client && client->sa_family == AF_INET;
+    const void *address = NULL;
 
-    if (!client || (client->sa_family != AF_INET && client->sa_family != AF_INET6) ||
-        !inet_ntop(client->sa_family, address.bytes + (is_v4 ? 12 : 0), ret_text,
-                   PEER_TEXT_BYTES)) {
+    if (client && client->sa_family == AF_INET) {
+        address = &((const struct sockaddr_in *)(const void *)client)->sin_addr;
+    } else if (client && client->sa_family == AF_INET6) {
+        address = &((const struct sockaddr_in6 *)(const void *)client)->sin6_addr;
+    }
+    if (!address || !inet_ntop(client->sa_family, address, ret_text, PEER_TEXT_BYTES)) {
         user_text(connection, ret_text);
     }
     return ret_text;

@@ -8,8 +8,10 @@
 
 struct sockaddr;
 
-/* An address, without its port: 16 bytes of IPv6, or 4 of IPv4 after 12 that are 0. Connections of
- * a socket in this machine's file system have one address in common, all of it 0. */
+/* A client, as far as its address tells: of IPv6 the network, which is the first half of the
+ * address, because the second half is the client's to choose; of IPv4 the address, also if it is
+ * mapped into IPv6, after 12 bytes that are 0. Connections of a socket in the file system have one
+ * client in common, all of it 0. */
 struct peer {
     unsigned char bytes[16];
 };
