@@ -70,7 +70,7 @@ is "lease list prints no row if there are no leases" "$(cat out)" ''
 has "lease list says on stderr that there are no leases" err '^No leases\.$'
 exits 1 "lease list refuses an ordered subscription" lease list ledger
 has "the refusal says that only shared subscriptions hand out leases" \
-    err 'ledger is ordered; only shared ones hand out leases'
+    err 'ledger is ordered; only shared ones hand out leases \(handlers process .*holdfast work\)$'
 exits 3 "lease list of an unknown subscription exits with not found" lease list nobody
 exits 0 "claim --lease hands out two events" claim mailer --max 2 --lease 1h --json
 lease=$(field out 1 '$.lease')

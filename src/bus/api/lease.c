@@ -66,7 +66,8 @@ hf_status lease_check_mode(hf_mode mode, struct text name)
     return mode == HF_MODE_SHARED
                ? HF_OK
                : fail(HF_MISUSE,
-                      "subscription %" TEXT_PRI " is ordered; only shared ones hand out leases",
+                      "subscription %" TEXT_PRI " is ordered; only shared ones hand out leases "
+                      "(handlers process its events, or holdfast work)",
                       TEXT_ARG(name));
 }
 

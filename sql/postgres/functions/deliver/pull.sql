@@ -49,7 +49,8 @@ BEGIN
             USING ERRCODE = 'HF003';
     ELSIF v_mode <> HF_MODE_SHARED THEN
         RAISE EXCEPTION 'subscription % is ordered; only shared ones hand out leases',
-            p_subscription USING ERRCODE = 'HF002';
+            p_subscription USING ERRCODE = 'HF002',
+                  HINT = 'Handlers process its events, or holdfast work.';
     END IF;
     PERFORM demand_read_committed('leases need');
     RETURN v_pull;
