@@ -338,7 +338,7 @@ BEGIN
                                 p_ticket);
         PERFORM answer_check(v_done.status, v_done.message);
         IF v_done.ring THEN
-            PERFORM ring(v_namespace.id, v_namespace.sleep);
+            PERFORM ring_all(v_namespace.id, v_namespace.sleep);
         END IF;
         IF v_done.state <> CANCEL_SETTLED THEN
             RETURN CASE v_done.state WHEN CANCEL_ASKED THEN 'requested' ELSE 'cancelled' END;

@@ -350,7 +350,7 @@ BEGIN
     PERFORM dead_check(v_namespace.id, ids, true);
     v_done := change_dead_retry(v_namespace.id, v_picked, v_payload, clock_timestamp(), p_ticket);
     PERFORM answer_check(v_done.status, v_done.message);
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
     RETURN dead_done(ids, v_picked, v_done.count);
 END
 $$;
@@ -392,7 +392,7 @@ BEGIN
             v_count := v_count + 1;
         END IF;
     END LOOP;
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
     RETURN dead_done(ids, v_picked, v_count);
 END
 $$;
@@ -423,7 +423,7 @@ BEGIN
                   everything, coalesce(resolved, false) OR ids IS NOT NULL, false, max),
         clock_timestamp(), p_ticket);
     PERFORM answer_check(v_done.status, v_done.message);
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
     RETURN v_done.count;
 END
 $$;

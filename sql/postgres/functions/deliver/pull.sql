@@ -145,7 +145,7 @@ AS $$
 BEGIN
     PERFORM answer_check(p_status, p_message);
     IF p_ring THEN
-        PERFORM ring(p_pull.namespace_id, p_pull.sleep);
+        PERFORM ring_all(p_pull.namespace_id, p_pull.sleep);
     END IF;
 END
 $$;

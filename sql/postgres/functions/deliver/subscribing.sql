@@ -115,7 +115,7 @@ BEGIN
     -- If no process works for it and all partitions are equally far another number need not wait.
     PERFORM change_repartition(p_namespace.id, v_done.id, '00000000-0000-0000-0000-000000000000',
                                clock_timestamp(), NULL, NULL);
-    PERFORM ring(p_namespace.id, p_namespace.sleep);
+    PERFORM ring_all(p_namespace.id, p_namespace.sleep);
     RETURN v_done.created;
 END
 $$;
@@ -191,7 +191,7 @@ BEGIN
     PERFORM commit_durably();
     v_done := change_subscription_remove(v_namespace.id, name);
     PERFORM answer_check(v_done.status, v_done.message);
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
 END
 $$;
 
@@ -218,7 +218,7 @@ BEGIN
                            CASE WHEN p_paused THEN session_user::text END, p_reason,
                            clock_timestamp());
     PERFORM answer_check(v_done.status, v_done.message);
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
 END
 $$;
 
@@ -278,7 +278,7 @@ BEGIN
         v_done := change_seek(v_namespace.id, v_subscription.id, v_found."position",
                               clock_timestamp());
         PERFORM answer_check(v_done.status, v_done.message);
-        PERFORM ring(v_namespace.id, v_namespace.sleep);
+        PERFORM ring_all(v_namespace.id, v_namespace.sleep);
     END IF;
     "position" := v_found."position";
     count := v_found.count;

@@ -117,16 +117,31 @@ CREATE OR REPLACE FUNCTION holdfast.wake(p_namespace_id integer) RETURNS void
     LANGUAGE sql VOLATILE
     RETURN CASE WHEN holdfast.bell_works() THEN pg_notify('holdfast_' || $1::text, '') END;
 
--- publish_ring: wakes the consumers of a namespace, one of which sleeps, unless the transaction
--- asks for silence.
+-- publish_ring: the same for new events, of which the notification says that it is about them and
+-- nothing else; for consumers one of which sleeps, unless the transaction asks for silence.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_ring(p_namespace_id integer) RETURNS void
     LANGUAGE sql VOLATILE
-    RETURN CASE WHEN NOT holdfast.is_quiet() THEN holdfast.wake($1) END;
+    RETURN CASE WHEN NOT holdfast.is_quiet() AND holdfast.bell_works()
+                THEN pg_notify('holdfast_' || $1::text, 'events') END;
 
--- ring: notifies the consumers of a namespace, if one of them has declared itself asleep. To be
--- called after what they are to see was written: the NOTIFY goes out with the commit. (Notifying
--- always would serialise the commits of the whole cluster.)
+-- ring: notifies the consumers of a namespace of new events, if one of them has declared itself
+-- asleep. To be called after what they are to see was written: the NOTIFY goes out with the commit.
+-- (Notifying always would serialise the commits of the whole cluster.)
 CREATE OR REPLACE FUNCTION holdfast.ring(p_namespace_id integer, p_sleep regclass) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+BEGIN
+    IF pg_sequence_last_value(p_sleep) > extract(epoch FROM clock_timestamp()) * 1000000
+       AND NOT is_quiet() AND bell_works() THEN
+        PERFORM pg_notify('holdfast_' || p_namespace_id, 'events');
+    END IF;
+END
+$$;
+
+-- ring_all: the same of anything else that they are to look at.
+CREATE OR REPLACE FUNCTION holdfast_private.ring_all(p_namespace_id integer, p_sleep regclass)
+    RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$

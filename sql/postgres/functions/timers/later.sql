@@ -32,7 +32,7 @@ BEGIN
         more := v_fired.more OR coalesce(released > 0 AND v_released.next_at <= p_now, false);
         next_at := timers_next_of(p_namespace_id);
         IF released > 0 THEN
-            PERFORM ring(p_namespace_id, v_namespace.sleep);
+            PERFORM ring_all(p_namespace_id, v_namespace.sleep);
         END IF;
     END IF;
 END
@@ -301,6 +301,6 @@ BEGIN
     PERFORM answer_check(v_done.status, v_done.message);
     "position" := nullif(v_done."position", 0);
     moved := "position" IS NULL;
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
 END
 $$;

@@ -240,7 +240,7 @@ BEGIN
                  ELSE cron_after(v_cron, create_schedule.zone, v_now) END, v_now,
             create_schedule.driver, create_schedule.paused, session_user::text, NULL);
     END IF;
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
     RETURN (schedule_find(p_ticket, create_schedule.namespace, create_schedule.name)).id;
 END
 $$;
@@ -290,7 +290,7 @@ BEGIN
                                   cron_after(cron_parse(v_schedule.expression), v_schedule.zone,
                                              v_now),
                                   v_now);
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
 END
 $$;
 
@@ -357,7 +357,7 @@ BEGIN
     "position" := nullif(v_done.positions[1], 0);
     duplicate := v_done.duplicates[1];
     replaced := v_done.replaced[1];
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
 END
 $$;
 
@@ -407,7 +407,7 @@ BEGIN
         RETURN;
     END IF;
     positions := v_done.positions;
-    PERFORM ring(v_namespace.id, v_namespace.sleep);
+    PERFORM ring_all(v_namespace.id, v_namespace.sleep);
 END
 $$;
 

@@ -87,7 +87,8 @@
 #define ROTATE_MS 250        /* between two looks at the journal's size */
 #define ROTATE_COMMITS 200   /* commits since the last such look, without which there is none */
 #define STATEMENT_MS 10000
-#define RETRY_MS 500 /* after a failed connection */
+#define RETRY_MS 500           /* after a failed connection */
+#define NOTIFY_EVENTS "events" /* what ring() sends: there are new events, and nothing else */
 #define BEAT_MIN_MS 10
 #define BEATS_PER_LEASE 3
 #define FLOOD_MS 100 /* so many notifications in such a time are a flood */
@@ -486,11 +487,14 @@ static hf_status receive(struct postgres_engine *engine, int64_t *ret_wait_us)
     struct keeper *keeper = &engine->keeper;
     PGconn *pg = keeper->session.pg;
     int32_t received = 0;
+    bool others = false;
     if (!PQconsumeInput(pg)) {
         return fail(HF_UNAVAILABLE, "%s: the keeper's connection was lost", engine->place);
     }
     for (PGnotify *notify = PQnotifies(pg); notify; notify = PQnotifies(pg)) {
-        received += notify->be_pid != PQbackendPID(pg);
+        bool foreign = notify->be_pid != PQbackendPID(pg);
+        received += foreign;
+        others = others || (foreign && strcmp(notify->extra, NOTIFY_EVENTS) != 0);
         PQfreemem(notify);
     }
     if (received == 0) {
@@ -509,7 +513,7 @@ static hf_status receive(struct postgres_engine *engine, int64_t *ret_wait_us)
     bool declared = is_declared(keeper, mono_us);
     bool flood = keeper->notified >= FLOOD_COUNT || is_crowded(keeper, mono_us);
     keeper->declared_until_us = 0;
-    atomic_fetch_add(&keeper->other_news, 1); /* a notification does not say what it is about */
+    atomic_fetch_add(&keeper->other_news, others);
     keeper_wake(engine);
     *ret_wait_us = 0;
     return declared && flood ? take_flag_back(engine) : HF_OK;
