@@ -91,7 +91,7 @@ static uint32_t load_word(const uint8_t *bytes)
 
 static void load_words(const uint8_t block[MD5_BLOCK_BYTES], uint32_t words[16])
 {
-    for (int i = 0; i < 16; i++) {
+    for (size_t i = 0; i < 16; i++) {
         words[i] = load_word(block + 4 * i);
     }
 }
@@ -149,7 +149,7 @@ static void md5_rows_block(vector state[4], const uint8_t *const blocks[MD5_ROWS
     vector words[16];
 
     for (int row = 0; row < MD5_ROWS; row++) {
-        for (int i = 0; i < 16; i++) {
+        for (size_t i = 0; i < 16; i++) {
             words[i][row] = load_word(blocks[row] + 4 * i);
         }
     }
@@ -197,9 +197,9 @@ void md5_add(struct md5 *md5, const void *bytes, size_t length)
 }
 
 /* Writes words little-endian; compilers make one store of each. */
-static void store_words(const uint32_t *words, int count, uint8_t *out)
+static void store_words(const uint32_t *words, size_t count, uint8_t *out)
 {
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         out[4 * i] = (uint8_t)words[i];
         out[4 * i + 1] = (uint8_t)(words[i] >> 8);
         out[4 * i + 2] = (uint8_t)(words[i] >> 16);
