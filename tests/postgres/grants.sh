@@ -704,6 +704,9 @@ for numbers in subscriptions in_flight retrying held dead; do
     ok "the role publisher gets null, not 0, for $numbers of stats" \
         grep -q "\"$numbers\": *null" "$said"
 done
+run publisher top >/dev/null
+ok "top of the role publisher says that it may not see the subscriptions" \
+    grep -qx 'This role may not see the subscriptions.' "$said"
 run publisher namespace list --json >/dev/null
 ok "the role publisher gets null, not 0, for the subscriptions of namespace list" \
     grep -q '"subscriptions": *null' "$said"

@@ -40,6 +40,7 @@ struct frame {
     int64_t skip;     /* scrolled past */
     int64_t rows;     /* subscriptions that there are */
     bool screen;
+    bool hidden; /* the subscriptions, from the role of the server */
 };
 
 /* Beside the name, from left to right. `needs`: a terminal with fewer columns does not have it. */
@@ -264,7 +265,11 @@ static hf_status make_frame(struct frame *frame)
         return status;
     }
     put_head(frame, &stats);
-    if (stats.subscriptions != -1) {
+    frame->hidden = stats.subscriptions == -1;
+    if (frame->hidden) {
+        buf_printf(&frame->out, "This role may not see the subscriptions.");
+        end_line(frame);
+    } else {
         status = hf_subscription_list(frame->cli->bus, put_row, frame);
     }
     return status ? status : buf_status(&frame->out);
@@ -277,7 +282,7 @@ static void put_foot(struct frame *frame)
     int64_t shown = frame->rows - frame->skip;
 
     shown = shown > frame->rows_max ? frame->rows_max : shown;
-    if (frame->rows == 0) {
+    if (frame->rows == 0 && !frame->hidden) {
         buf_printf(&frame->out, "No subscriptions.");
         end_line(frame);
     }
