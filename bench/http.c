@@ -153,31 +153,47 @@ static void send_all(int fd, const char *bytes, size_t length)
     }
 }
 
-/* Sends a request and reads all of its answer, which has to be 2xx. */
-static void ask(int fd, const char *request, size_t length, char *answer)
-{
-    size_t got = 0;
-    size_t whole = 0;
+/* An answer that comes in. */
+struct answer {
+    size_t got;
+    size_t whole; /* 0: not known yet */
+    char *bytes;  /* ANSWER_BYTES */
+};
 
-    send_all(fd, request, length);
-    while (whole == 0 || got < whole) {
-        ssize_t count = recv(fd, answer + got, ANSWER_BYTES - 1 - got, 0);
-        const char *body;
-        const char *said;
-        if (count <= 0) {
-            die("recv");
-        }
-        got += (size_t)count;
-        answer[got] = '\0';
-        body = strstr(answer, "\r\n\r\n");
-        said = body ? strcasestr(answer, "\r\nContent-Length:") : NULL;
-        if (said && whole == 0) {
-            whole = (size_t)(body - answer) + 4 + strtoul(said + 17, NULL, 10);
+/* Receives a part of an answer, which has to be 2xx. Is it complete? */
+static bool take_part(int fd, struct answer *answer)
+{
+    ssize_t count = recv(fd, answer->bytes + answer->got, ANSWER_BYTES - 1 - answer->got, 0);
+
+    if (count <= 0) {
+        die("recv");
+    }
+    answer->got += (size_t)count;
+    answer->bytes[answer->got] = '\0';
+    if (answer->whole == 0) {
+        const char *body = strstr(answer->bytes, "\r\n\r\n");
+        const char *said = body ? strcasestr(answer->bytes, "\r\nContent-Length:") : NULL;
+        if (said) {
+            answer->whole = (size_t)(body - answer->bytes) + 4 + strtoul(said + 17, NULL, 10);
         }
     }
-    if (answer[9] != '2') {
-        fprintf(stderr, BENCH ": %.300s\n", answer);
+    if (answer->whole == 0 || answer->got < answer->whole) {
+        return false;
+    }
+    if (answer->bytes[9] != '2') {
+        fprintf(stderr, BENCH ": %.300s\n", answer->bytes);
         exit(1);
+    }
+    return true;
+}
+
+/* Sends a request and reads all of its answer. */
+static void ask(int fd, const char *request, size_t length, char *bytes)
+{
+    struct answer answer = {.bytes = bytes};
+
+    send_all(fd, request, length);
+    while (!take_part(fd, &answer)) {
     }
 }
 
@@ -220,19 +236,40 @@ static bool over_http;
 static atomic_bool going;
 static atomic_long published;
 
-static void publish_over_http(void)
+/* One thread for all connections: a client of many costs no more than it must, because it shares
+ * the processors with the server. */
+static void publish_over_http(int connections)
 {
+    struct answer answers[CALLERS] = {{0}};
+    int fds[CALLERS];
+    int poll = epoll_create1(EPOLL_CLOEXEC);
     size_t length;
     char *request = make_request(batch, &length);
-    char *answer = malloc(ANSWER_BYTES);
-    int fd = dial();
 
-    while (answer && atomic_load(&going)) {
-        ask(fd, request, length, answer);
-        atomic_fetch_add(&published, (long)batch);
+    for (int i = 0; i < connections; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+        answers[i].bytes = malloc(ANSWER_BYTES);
+        fds[i] = dial();
+        epoll_ctl(poll, EPOLL_CTL_ADD, fds[i], &event);
+        send_all(fds[i], request, length);
     }
-    close(fd);
-    free(answer);
+    while (atomic_load(&going)) {
+        struct epoll_event events[CALLERS];
+        int ready = epoll_wait(poll, events, CALLERS, 100);
+        for (int i = 0; i < ready; i++) {
+            uint32_t at = events[i].data.u32;
+            if (take_part(fds[at], &answers[at])) {
+                atomic_fetch_add(&published, (long)batch);
+                answers[at].got = answers[at].whole = 0;
+                send_all(fds[at], request, length);
+            }
+        }
+    }
+    for (int i = 0; i < connections; i++) {
+        close(fds[i]);
+        free(answers[i].bytes);
+    }
+    close(poll);
     free(request);
 }
 
@@ -257,7 +294,7 @@ static void publish_by_library(void)
 static void *publish(void *ctx)
 {
     if (over_http) {
-        publish_over_http();
+        publish_over_http(*(const int *)ctx);
     } else {
         publish_by_library();
     }
@@ -268,19 +305,20 @@ static void *publish(void *ctx)
 static double turn(bool http, int callers, double length)
 {
     pthread_t threads[CALLERS];
+    int thread_count = http ? 1 : callers;
     double begun = seconds();
 
     over_http = http;
     atomic_store(&published, 0);
     atomic_store(&going, true);
-    for (int i = 0; i < callers; i++) {
-        if (pthread_create(&threads[i], NULL, publish, NULL)) {
+    for (int i = 0; i < thread_count; i++) {
+        if (pthread_create(&threads[i], NULL, publish, &callers)) {
             die("pthread_create");
         }
     }
     usleep((useconds_t)(length * 1e6));
     atomic_store(&going, false);
-    for (int i = 0; i < callers; i++) {
+    for (int i = 0; i < thread_count; i++) {
         pthread_join(threads[i], NULL);
     }
     return (double)atomic_load(&published) / (seconds() - begun);
