@@ -33,7 +33,7 @@ export function closeAll() {
 }
 
 /*
- * A form: fields are {name, label, value, kind: 'text'|'number'|'area'|'check', note, required};
+ * A form: fields are {name, label, value, kind: 'text'|'number'|'area', note, required};
  * run(values) does it, and what it throws is shown. extra(values) may show more below the fields, and
  * is asked again when one changes.
  */
@@ -86,7 +86,7 @@ function input(field, values, changed) {
     const id = `field-${field.name}`;
     const on = {
         input: (event) => {
-            values[field.name] = field.kind === 'check' ? event.target.checked : event.target.value;
+            values[field.name] = event.target.value;
             changed();
         },
     };
@@ -94,12 +94,8 @@ function input(field, values, changed) {
         spellcheck: 'false', placeholder: field.placeholder};
     const control = field.kind === 'area'
         ? h('textarea', {...props, rows: field.rows || 10, value: field.value ?? ''})
-        : field.kind === 'check'
-            ? h('input', {...props, type: 'checkbox', checked: field.value})
-            : h('input', {...props, type: field.kind || 'text', min: field.min, max: field.max,
-                value: field.value ?? ''});
-    return h('div', {class: field.kind === 'check' ? 'field check' : 'field', key: id},
-        h('label', {for: id}, field.label), control, field.note && h('small', {}, field.note));
+        : h('input', {...props, type: field.kind || 'text', min: field.min, max: field.max, value: field.value ?? ''});
+    return h('div', {class: 'field', key: id}, h('label', {for: id}, field.label), control, field.note && h('small', {}, field.note));
 }
 
 /* Asks before something that cannot be undone. */

@@ -78,9 +78,7 @@ export function morph(shown, wanted) {
         }
     }
     shown.hfOn = wanted.hfOn;
-    if (!shown.hasAttribute('data-own')) {
-        morphChildren(shown, wanted);
-    }
+    morphChildren(shown, wanted);
     /* After the children: a choice needs its options. What a reader has typed stays. */
     if (wanted.hfValue !== undefined && wanted.hfValue !== shown.hfValue) {
         shown.hfValue = wanted.hfValue;

@@ -161,8 +161,7 @@ export function figure(text, style) {
 /* A text that another program or person has written, on one line: control characters, and those that change the
  * direction of what follows, are shown as what they are. */
 export function inert(text) {
-    return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-        (c) => c === '\n' || c === '\t' ? ' ' : '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'));
+    return inertLines(String(text).replace(/[\n\t]/g, ' '));
 }
 
 const WHOLE_MAX = 28;

@@ -5,7 +5,8 @@ import {h} from './dom.js';
 import {age, asSentence, atLeast, DASH, figure, inert, number, plural, rate, sentence, time, word} from './format.js';
 import {chart} from './charts.js';
 import * as dialogs from './dialogs.js';
-import {get, post, send} from './server.js';
+import {get, send} from './server.js';
+import {pauseDialog, resume} from './pauses.js';
 import {firstOf, pager, table} from './tables.js';
 import {emptySubscriptions, howToStart, reasonOf, stateWord, subscriptionTable, troubleList} from './overview.js';
 
@@ -46,26 +47,6 @@ export const subscriptions = {
 };
 
 /* ---- One --------------------------------------------------------------------------------------- */
-
-function pauseDialog(page, name) {
-    dialogs.form(`Pause ${inert(name)}`, {
-        words: 'It hands out no events until it is resumed. What is in hand is finished.',
-        fields: [{name: 'reason', label: 'Reason', note: 'shown wherever this subscription is'}],
-        action: 'Pause',
-        run: async ({reason}) => {
-            await post(page.namespace, `subscriptions/${encodeURIComponent(name)}/pause`, reason ? {reason} : {});
-            dialogs.say(`${inert(name)} is paused.`);
-            page.reload();
-        },
-    });
-}
-
-function resume(page, name) {
-    return dialogs.act(async () => {
-        await post(page.namespace, `subscriptions/${encodeURIComponent(name)}/resume`);
-        page.reload();
-    }, `${inert(name)} goes on.`);
-}
 
 /* A request to seek: a position goes as the digits that were typed. */
 function seekBody(to, more) {
@@ -108,10 +89,12 @@ function removeDialog(page, name) {
 }
 
 function actions(page, row, name) {
+    const path = `subscriptions/${encodeURIComponent(name)}`;
     return h('div', {class: 'actions left'},
         page.may('operator') && (row.paused_at
-            ? h('button', {class: 'primary', on: {click: () => resume(page, name)}}, 'Resume')
-            : h('button', {on: {click: () => pauseDialog(page, name)}}, 'Pause…')),
+            ? h('button', {class: 'primary', on: {click: () => resume(page, path, name)}}, 'Resume')
+            : h('button', {on: {click: () => pauseDialog(page, path, name,
+                'It hands out no events until it is resumed. What is in hand is finished.')}}, 'Pause…')),
         page.may('operator') && h('button', {on: {click: () => seekDialog(page, name)}}, 'Move…'),
         h('button', {on: {click: () => howToStart(row, page)}}, 'How to start a worker'),
         page.may('admin') && h('button', {class: 'quiet', on: {click: () => removeDialog(page, name)}}, 'Remove…'));

@@ -16,7 +16,7 @@ export function table(columns, rows, options = {}) {
     const header = ([title, , style = '']) => title
         ? h('th', {scope: 'col', class: style.split(' ').filter((one) => ['n', 'wide'].includes(one)).join(' ')}, title)
         : h('td', {class: 'head'});
-    return h('div', {class: 'scroll'}, h('table', {class: options.class},
+    return h('div', {class: 'scroll'}, h('table', {class: options.class || 'rows'},
         h('thead', {}, h('tr', {}, columns.map(header))),
         h('tbody', {}, rows.map((row, i) => h('tr', {key: options.key ? options.key(row) : i, class: options.row && options.row(row)},
             columns.map(([title, of, style]) => h('td', {class: style, 'data-title': title}, of(row))))))));

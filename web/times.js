@@ -5,6 +5,7 @@ import {h} from './dom.js';
 import {age, ageOf, bytes, DASH, inert, number, plural, quote, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
 import {optionOf} from './overview.js';
+import {pauseDialog, resume} from './pauses.js';
 import {get, post, send} from './server.js';
 import {facts} from './subscriptions.js';
 import {moreButton, readList, table} from './tables.js';
@@ -26,21 +27,10 @@ function scheduleActions(page, one) {
             dialogs.say(`Published at position ${number(receipt.position)}.`);
             page.reload();
         }, false);
-    const pause = () => dialogs.form(`Pause ${inert(one.name)}`, {
-        words: 'It fires nothing until it is resumed; times missed meanwhile are skipped.',
-        fields: [{name: 'reason', label: 'Reason'}], action: 'Pause',
-        run: async ({reason}) => {
-            await post(page.namespace, `${path}/pause`, reason ? {reason} : {});
-            page.reload();
-        },
-    });
-    const resume = () => dialogs.act(async () => {
-        await post(page.namespace, `${path}/resume`);
-        page.reload();
-    }, `${inert(one.name)} goes on.`);
+    const pause = () => pauseDialog(page, path, one.name, 'It fires nothing until it is resumed; times missed meanwhile are skipped.');
     return page.may('operator') && [
         h('button', {on: {click: run}}, 'Run now…'), ' ',
-        one.paused_at ? h('button', {on: {click: resume}}, 'Resume') : h('button', {on: {click: pause}}, 'Pause…'),
+        one.paused_at ? h('button', {on: {click: () => resume(page, path, one.name)}}, 'Resume') : h('button', {on: {click: pause}}, 'Pause…'),
     ];
 }
 

@@ -48,19 +48,29 @@ visit GET /
 hasnt "the page names no address of other sites" out 'https?://[^w]'
 grep -oE '(src|href)="assets/[^"]*"' out | cut -d'"' -f2 >files
 true_that "the page is made of files of the server" test -s files
+visit GET / -H 'Accept-Encoding: gzip, br'
 bytes=$(wc -c <out)
+has "a packed file says that it is" head '^Content-Encoding: gzip$'
+packed_tag=$(sed -n 's/^ETag: //p' head)
+true_that "a packed file has another tag than the same one as it is" test "$packed_tag" != "$tag"
 for file in "$root"/web/*; do
     name=${file##*/}
     [ "$name" != index.html ] || continue
     path=$(sed -n '1s|/[^/]*$||p' files)/$name
     visit GET "/$path"
-    bytes=$((bytes + $(wc -c <out)))
     cmp -s "$file" out && [ "$status" = 200 ]
     result $? "the file $name of the page is served as it is" < <(cat head)
+    visit GET "/$path" -H 'Accept-Encoding: gzip'
+    bytes=$((bytes + $(wc -c <out)))
+    gzip -dc out | cmp -s "$file" -
+    result $? "the file $name of the page is served packed on request" < <(cat head)
 done
-true_that "all files of the page together are less than 150 KB ($bytes)" test "$bytes" -lt 150000
+true_that "all files of the page together are less than 75 KB, packed ($bytes)" \
+    test "$bytes" -lt 75000
 has "a browser may keep the files of the page for ever" \
     head '^Cache-Control: public, max-age=31536000, immutable$'
+visit GET / -H 'Accept-Encoding: gzip;q=0'
+hasnt "a file is not packed for a client that takes no gzip" head '^Content-Encoding:'
 visits 404 "a file of another version of the page is 404" GET /assets/0123456789abcdef/app.js
 visits 404 "a path out of the folder of the page is 404" \
     GET "/$(sed -n '1s|/[^/]*$||p' files)/../../server.c" \

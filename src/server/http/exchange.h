@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define EXCHANGE_PARAMS_MAX 4
-#define EXCHANGE_HEADERS_MAX 8
+#define EXCHANGE_HEADERS_MAX 10
 #define EXCHANGE_HEADER_BYTES_MAX 512
 
 /* What a caller may do in a namespace; each role may do what those before it may. */

@@ -11,6 +11,8 @@ struct asset {
     const char *content_type;
     const unsigned char *bytes;
     size_t length;
+    const unsigned char *packed; /* by gzip */
+    size_t packed_length;
 };
 
 /* The one with this name; NULL: there is none. */

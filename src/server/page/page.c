@@ -36,25 +36,40 @@ static bool must_be_get(struct exchange *exchange)
     return answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET");
 }
 
+/* Whether the client takes what gzip has packed. */
+static bool takes_gzip(const struct exchange *exchange)
+{
+    const char *encodings = exchange_header(exchange, "Accept-Encoding");
+    const char *gzip = encodings ? strstr(encodings, "gzip") : NULL;
+
+    return gzip && strncmp(gzip, "gzip;", 5) != 0; /* with a weight, such as 0: rather not */
+}
+
 /* A file, or 304 if the browser has it. */
 static void answer_asset(struct exchange *exchange, const struct asset *asset, const char *caching)
 {
     const char *has = exchange_header(exchange, "If-None-Match");
+    bool packed = takes_gzip(exchange);
     char tag[64];
 
     if (!must_be_get(exchange)) {
         return;
     }
-    snprintf(tag, sizeof tag, "\"%s\"", assets_digest());
+    snprintf(tag, sizeof tag, "\"%s%s\"", assets_digest(), packed ? "-gzip" : "");
     add_policies(exchange);
     answer_header(exchange, "Cache-Control", "%s", caching);
     answer_header(exchange, "ETag", "%s", tag);
+    answer_header(exchange, "Vary", "Accept-Encoding");
     if (has && strcmp(has, tag) == 0) {
         answer_empty(exchange, MHD_HTTP_NOT_MODIFIED);
         return;
     }
+    if (packed) {
+        answer_header(exchange, "Content-Encoding", "gzip");
+    }
     answer_static(exchange, asset->content_type,
-                  (struct text){(const char *)asset->bytes, asset->length});
+                  packed ? (struct text){(const char *)asset->packed, asset->packed_length}
+                         : (struct text){(const char *)asset->bytes, asset->length});
 }
 
 /* "DIGEST/NAME" */
