@@ -354,11 +354,12 @@ END
 $$;
 
 -- publish_plain: many checked events that nothing but the log's own index has to guard, by one
--- statement. Answers their positions; NULL: they have to be appended one by one.
+-- statement. Answers their positions; NULL: they have to be appended one by one. p_guard: the time
+-- inside all ids; NULL: inside each of them.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_plain(
     p_namespace holdfast_private.namespaces, p_now timestamptz, p_ids uuid[], p_types text[],
     p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
-    p_emitted_at timestamptz[])
+    p_emitted_at timestamptz[], p_guard timestamptz)
     RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
@@ -368,7 +369,8 @@ DECLARE
     v_month     timestamp;
     v_positions bigint[];
 BEGIN
-    FOR v_month IN SELECT DISTINCT date_trunc('month', id_time(u) AT TIME ZONE 'UTC')
+    FOR v_month IN SELECT DISTINCT date_trunc('month', coalesce(p_guard, id_time(u))
+                                                       AT TIME ZONE 'UTC')
                    FROM unnest(p_ids) u LOOP
         PERFORM ensure_month(p_namespace.id, v_month AT TIME ZONE 'UTC');
     END LOOP;
@@ -388,8 +390,9 @@ BEGIN
                                           g.tenant, g.metadata, g.producer, NULL,
                                           coalesce(g.payload, 'null')),
                                g.hash, g.position, g.entered_at, NULL),
-                   coalesce(g.emitted_at, p_now), g.entered_at, id_time(g.id), g.id, p_namespace.id,
-                   g.type, g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
+                   coalesce(g.emitted_at, p_now), g.entered_at, coalesce(p_guard, id_time(g.id)),
+                   g.id, p_namespace.id, g.type, g.producer, g.key, g.tenant, g.metadata,
+                   coalesce(g.payload, 'null')
             FROM given g)
         SELECT array_agg(g.position ORDER BY g.i) INTO v_positions FROM given g;
     EXCEPTION
@@ -437,6 +440,7 @@ DECLARE
     v_ids       uuid[];
     v_positions bigint[];
     v_plain     boolean;
+    v_guard     timestamptz;
 BEGIN
     PERFORM json_list_check('payloads', payloads);
     v_payloads := payloads;
@@ -448,17 +452,23 @@ BEGIN
                                tenants, v_metadata, producers, expected_versions,
                                publish_many.emitted_at, unique_keys, v_unique_us, v_now);
     PERFORM commit_durably();
-    SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
-        FROM generate_series(1, v_count) i;
-    SELECT bool_and(coalesce(abs(extract(epoch FROM id_time(u) - v_now)) < 82800
-                             AND id_time(u) > v_namespace.ids_until, false)) INTO v_plain
-        FROM unnest(v_ids) u;
+    IF ids IS NULL AND v_count > 0 THEN -- their time need not be read out of each of them
+        v_guard := date_trunc('milliseconds', v_now);
+        v_ids := ARRAY(SELECT new_id(v_now) FROM generate_series(1, v_count));
+        v_plain := v_guard > v_namespace.ids_until;
+    ELSE
+        SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
+            FROM generate_series(1, v_count) i;
+        SELECT bool_and(coalesce(abs(extract(epoch FROM id_time(u) - v_now)) < 82800
+                                 AND id_time(u) > v_namespace.ids_until, false)) INTO v_plain
+            FROM unnest(v_ids) u;
+    END IF;
 
     IF v_plain AND expected_versions IS NULL AND unique_keys IS NULL
        AND NOT v_namespace.gapless THEN
         v_positions := publish_plain(v_namespace, v_now, v_ids, types, v_payloads,
                                      publish_many.keys, tenants, v_metadata, producers,
-                                     publish_many.emitted_at);
+                                     publish_many.emitted_at, v_guard);
         IF v_positions IS NOT NULL THEN
             RETURN QUERY SELECT (g.i - 1)::integer, g.id, g.position, false, NULL::bigint
                 FROM unnest(v_ids, v_positions) WITH ORDINALITY AS g (id, position, i);
