@@ -439,6 +439,39 @@ await claim('everything is reached by keys, and a dialog gives the focus back', 
     await page.getByRole('dialog').waitFor({state: 'detached'});
     return await button.evaluate((node) => node !== document.activeElement) && 'the focus is elsewhere';
 });
+/* Presses Tab until what has the focus has this text; each on the way must show that it has it. */
+async function tabTo(words) {
+    for (let i = 0; i < 60; i++) {
+        await page.keyboard.press('Tab');
+        const [label, outlined] = await page.evaluate(() => [document.activeElement.textContent,
+            getComputedStyle(document.activeElement).outlineStyle !== 'none' || document.activeElement === document.body]);
+        if (!outlined) {
+            throw new Error(`the focus is not seen on "${label}"`);
+        }
+        if (label === words) {
+            return;
+        }
+    }
+    throw new Error(`no way to "${words}"`);
+}
+await claim('a subscription is found, paused and resumed with keys only, and the focus is seen all the way', async () => {
+    await go('');
+    await heading(/need|well|watch/);
+    await page.keyboard.press('g');
+    await page.keyboard.press('s');
+    await heading('Subscriptions');
+    await tabTo('ledger');
+    await page.keyboard.press('Enter');
+    await heading('ledger');
+    await tabTo('Pause…');
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('keys');
+    await page.keyboard.press('Enter');
+    await text('“keys”');
+    await tabTo('Resume');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', {name: 'Pause…'}).waitFor();
+});
 await claim('the skip link leads to the contents of the page', async () => {
     await page.reload();
     await heading('ledger');
