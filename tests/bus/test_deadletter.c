@@ -263,6 +263,26 @@ static int check_unchanged(const hf_event *event, void *ctx)
     return 0;
 }
 
+static void a_letter_that_blocks_its_key_can_be_retried_each_time_that_it_dies(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, fail_always);
+    hf_subscription_options options = quick_options();
+    options.attempts_max = 1;
+    options.on_poison = HF_POISON_BLOCK_KEY;
+    subscribe(scene->bus, "s", "job", recorder, &options);
+    publish(scene->bus, "job", "k", NULL);
+    assert_ok(hf_start(scene->bus));
+    for (size_t times = 1; times <= 3; times++) {
+        assert_true(recorder_wait(recorder, times));
+        assert_ok(hf_wait(scene->bus, "s", 1, DEADLINE_MS));
+        struct listed *letters = list(scene->bus, NULL);
+        assert_int_equal(letters->count, 1);
+        assert_ok(hf_dead_retry(scene->bus, letters->ids[0], NULL, 0));
+    }
+    assert_true(recorder_wait(recorder, 4));
+}
+
 static void a_retried_payload_can_be_edited_and_the_log_is_not_changed(void **state)
 {
     struct scene *scene = *state;
@@ -515,6 +535,7 @@ int main(void)
         scene_test(filters_of_a_list_select_dead_letters),
         scene_test(bad_filters_are_refused_and_nothing_is_called),
         scene_test(a_retried_letter_is_delivered_again_with_a_clean_record),
+        scene_test(a_letter_that_blocks_its_key_can_be_retried_each_time_that_it_dies),
         scene_test(a_retried_payload_can_be_edited_and_the_log_is_not_changed),
         scene_test(a_letter_of_a_removed_subscription_cannot_be_retried),
         scene_test(all_matching_dead_letters_are_retried_in_steps),
