@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "base/point.h"
+#include "base/text/hex.h"
 #include "store/sqlite/file/files.h"
 #include "store/sqlite/file/notes.h"
 #include "support/puppet.h"
@@ -33,6 +34,53 @@ __attribute__((visibility("default"))) int shmget(key_t key, size_t size, int fl
         return -1;
     }
     return (int)syscall(SYS_shmget, key, size, flags);
+}
+
+/* A thread that makes a segment is stopped when it has the number of it, until another one that
+ * sweeps is about to attach it; and that one until the segment is made. */
+enum stage { STAGE_NONE, STAGE_BEGUN, STAGE_HAS_NUMBER, STAGE_IS_SWEPT, STAGE_MADE };
+
+static pthread_mutex_t stage_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t stage_changed = PTHREAD_COND_INITIALIZER;
+static enum stage stage;
+static int made_id;
+
+static void enter_stage(enum stage next)
+{
+    pthread_mutex_lock(&stage_mutex);
+    stage = next;
+    pthread_cond_broadcast(&stage_changed);
+    pthread_mutex_unlock(&stage_mutex);
+}
+
+static void await_stage(enum stage wanted)
+{
+    pthread_mutex_lock(&stage_mutex);
+    while (stage < wanted) {
+        pthread_cond_wait(&stage_changed, &stage_mutex);
+    }
+    pthread_mutex_unlock(&stage_mutex);
+}
+
+static bool is_at_stage(enum stage wanted)
+{
+    pthread_mutex_lock(&stage_mutex);
+    bool is_it = stage == wanted;
+    pthread_mutex_unlock(&stage_mutex);
+    return is_it;
+}
+
+__attribute__((visibility("default"))) void *shmat(int id, const void *address, int flags)
+{
+    if (is_at_stage(STAGE_BEGUN) && !(flags & SHM_RDONLY)) {
+        made_id = id;
+        enter_stage(STAGE_HAS_NUMBER);
+        await_stage(STAGE_IS_SWEPT);
+    } else if (is_at_stage(STAGE_HAS_NUMBER) && id == made_id) {
+        enter_stage(STAGE_IS_SWEPT);
+        await_stage(STAGE_MADE);
+    }
+    return (void *)syscall(SYS_shmat, id, address, flags); /* NOLINT: that is what it returns */
 }
 
 static const uint8_t token[STORE_TOKEN_BYTES] = {1, 2, 3};
@@ -368,6 +416,36 @@ static void a_file_that_is_swapped_while_it_is_looked_at_is_not_removed(void **s
 
 #endif
 
+/* ---- While it is made ------------------------------------------------------------------------ */
+
+static void *make_segment(void *ctx)
+{
+    char path[128] = "/nowhere/db-live-";
+
+    *hex_write(path + strlen(path), token, STORE_TOKEN_BYTES) = '\0';
+    must_hold(notes_open(ctx, token, path, &files));
+    enter_stage(STAGE_MADE);
+    return NULL;
+}
+
+static void a_segment_that_is_made_while_another_sweeps_is_not_swept(void **state)
+{
+    struct notes notes = {0};
+    struct shmid_ds about;
+    pthread_t thread;
+
+    (void)state;
+    enter_stage(STAGE_BEGUN);
+    must_equal(0, pthread_create(&thread, NULL, make_segment, &notes));
+    await_stage(STAGE_HAS_NUMBER);
+    notes_sweep();
+    must_equal(0, pthread_join(thread, NULL));
+    must_equal(0, shmctl((int)notes.segment_id, IPC_STAT, &about));
+    must_equal(0, about.shm_perm.mode & SHM_DEST);
+    notes_close(&notes);
+    stage = STAGE_NONE;
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_segment_outlives_its_process_until_it_is_removed),
     CLAIM(a_closed_store_leaves_no_segment),
@@ -376,6 +454,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(without_segments_notes_are_in_the_live_file),
     CLAIM(a_segment_of_the_dead_stays_as_long_as_its_live_file),
     CLAIM(a_segment_of_a_living_process_is_not_swept),
+    CLAIM(a_segment_that_is_made_while_another_sweeps_is_not_swept),
     CLAIM(a_segment_whose_path_is_no_live_files_is_not_swept),
     CLAIM(the_segment_of_a_database_that_was_deleted_goes_when_another_is_opened),
 #ifdef HF_FAULTS

@@ -47,7 +47,7 @@
 #define SWEEP_LOOK_MAX 4096 /* segments of the system that one sweep looks at */
 
 struct notes_segment {
-    uint64_t magic;
+    _Atomic uint64_t magic;           /* written last: then the token and the path are there */
     uint8_t token[STORE_TOKEN_BYTES]; /* of the store whose notes these are */
     char path[PATH_BYTES];            /* of its live file; "": it is too long */
     struct live_note rows[STORE_NOTES_MAX];
@@ -97,7 +97,7 @@ bool notes_open(struct notes *notes, const uint8_t token[STORE_TOKEN_BYTES], con
         if (strlen(path) < PATH_BYTES) {
             snprintf(notes->segment->path, PATH_BYTES, "%s", path);
         }
-        notes->segment->magic = NOTES_MAGIC;
+        atomic_store(&notes->segment->magic, NOTES_MAGIC);
         notes->rows = notes->segment->rows;
     } else {
         notes->rows = mem_calloc(STORE_NOTES_MAX, sizeof *notes->rows);
@@ -134,8 +134,8 @@ static const struct notes_segment *segment_find(int64_t segment_id,
         return NULL;
     }
     const struct notes_segment *segment = attach((int)segment_id, SHM_RDONLY);
-    if (segment &&
-        (segment->magic != NOTES_MAGIC || memcmp(segment->token, token, STORE_TOKEN_BYTES) != 0)) {
+    if (segment && (atomic_load(&segment->magic) != NOTES_MAGIC ||
+                    memcmp(segment->token, token, STORE_TOKEN_BYTES) != 0)) {
         shmdt(segment);
         return NULL;
     }
@@ -189,16 +189,27 @@ static bool is_without_file(const struct notes_segment *segment)
     uint8_t token[STORE_TOKEN_BYTES];
     char path[PATH_BYTES];
     struct stat found;
+    if (atomic_load(&segment->magic) != NOTES_MAGIC) {
+        return false;
+    }
     memcpy(token, segment->token, sizeof token);
     memcpy(path, segment->path, sizeof path);
-    return segment->magic == NOTES_MAGIC && is_live_path(path, token) &&
+    return is_live_path(path, token) &&
            fstatat(AT_FDCWD, path, &found, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) != 0 &&
            (errno == ENOENT || errno == ENOTDIR);
 }
 
+/* Whether no process has the segment attached but this one, which looks at it. */
+static bool is_left(int id)
+{
+    struct shmid_ds about;
+    return shmctl(id, IPC_STAT, &about) == 0 && about.shm_nattch == 1;
+}
+
 /* No process can have the number of a segment that no process has attached, unless its store is
  * dead: a store attaches its segment before it writes the magic number, and removes it before it
- * lets it go. */
+ * lets it go. A store that was about to attach it when the sweep began has it now, if it has written
+ * the magic number meanwhile. */
 static void sweep_one(int id, const struct shmid_ds *about)
 {
     if (about->shm_segsz != sizeof(struct notes_segment) || about->shm_nattch != 0 ||
@@ -207,7 +218,7 @@ static void sweep_one(int id, const struct shmid_ds *about)
     }
     const struct notes_segment *segment = attach(id, SHM_RDONLY);
     if (segment) {
-        if (is_without_file(segment)) {
+        if (is_without_file(segment) && is_left(id)) {
             shmctl(id, IPC_RMID, NULL);
         }
         shmdt(segment);
