@@ -56,8 +56,8 @@ static void inn_open(struct inn *inn, struct store *store)
         struct guest *guest = &inn->guests[i];
         guest->taker = taker_of(inn->tail, pattern_of(i), i % 2 == 1);
         atomic_store(&guest->seat.state, SEAT_RUNNING);
-        follower_own(guest->taker.follower, (struct follower_owner){&guest->seat, note_look, guest,
-                                                                    &guest->rests, TAIL_PASSED_US});
+        follower_own(guest->taker.follower,
+                     (struct follower_owner){&guest->seat, note_look, guest, &guest->rests, false});
     }
 }
 
@@ -256,8 +256,8 @@ static void claimers_open(struct inn *inn, struct claimer *claimers)
         claimers[i].pattern = text_of(pattern_of(i));
         atomic_store(&guest->seat.state, SEAT_RUNNING);
         must_answer(HF_OK, follower_open(inn->tail, 0, false, 0, &claimers[i].follower));
-        follower_own(claimers[i].follower, (struct follower_owner){&guest->seat, note_look, guest,
-                                                                   &guest->rests, TAIL_PASSED_US});
+        follower_own(claimers[i].follower,
+                     (struct follower_owner){&guest->seat, note_look, guest, &guest->rests, true});
     }
 }
 

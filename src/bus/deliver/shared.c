@@ -437,7 +437,7 @@ static void mark(struct runner *runner)
     if (!shared->follower &&
         follower_open(runner->bus->tail, 0, false, 0, &shared->follower) == HF_OK) {
         follower_own(shared->follower, (struct follower_owner){&runner->seat, look_at_log, runner,
-                                                               &runner->rests, TAIL_CLAIM_US});
+                                                               &runner->rests, true});
     }
     if (shared->follower) {
         follower_mark(shared->follower);

@@ -335,7 +335,7 @@ static hf_status open_reader(struct runner *runner)
     }
     follower_close(ordered->follower);
     follower_own(follower, (struct follower_owner){&runner->seat, look_at_log, runner,
-                                                   &runner->rests, TAIL_PASSED_US});
+                                                   &runner->rests, false});
     ordered->follower = follower;
     ordered->floor = lowest;
     runner_need(runner, NEED_LOG);

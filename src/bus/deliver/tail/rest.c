@@ -152,6 +152,11 @@ int32_t tail_resting(const struct tail *tail)
     return atomic_load(&tail->resting);
 }
 
+static int64_t rest_us_max(const struct follower *follower)
+{
+    return follower->owner.claims ? TAIL_CLAIM_US : TAIL_PASSED_US;
+}
+
 void tail_sweep(struct tail *tail)
 {
     struct follower *called = NULL;
@@ -163,11 +168,11 @@ void tail_sweep(struct tail *tail)
     for (struct follower *at = swept ? NULL : tail->rest_first, *next; at; at = next) {
         next = at->rest_next;
         bool passed = at->rest_number != tail->pages.next || at->rest_floor != tail->floor;
-        if (passed && left > 0 && mono_us - at->rest_us >= at->owner.passed_us) {
+        if (passed && left > 0 && mono_us - at->rest_us >= rest_us_max(at)) {
             rest_end(at, tail->pages.next, tail->floor);
             at->rest_next = called;
             called = at;
-            left--;
+            left -= at->owner.claims ? TAIL_CLAIM_TURNS : 1;
         } else {
             all = all && !passed;
         }

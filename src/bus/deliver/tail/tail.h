@@ -18,9 +18,10 @@
 #include "store/store.h"
 
 #define TAIL_FOLLOWERS_MIN 4   /* fewer read alone: the store then sends only what they want */
-#define TAIL_PASSED_US 2000000 /* see passed_us; its owner then stores the checkpoint in time ... */
-#define TAIL_CLAIM_US 10000000 /* and this one at once, by a claim, which costs more */
-#define TAIL_SWEPT_MAX 256     /* so many are called at once */
+#define TAIL_PASSED_US 2000000 /* when one that rests and that events have passed is called */
+#define TAIL_CLAIM_US 10000000 /* the same for one that claims, which costs more ... */
+#define TAIL_CLAIM_TURNS 4     /* and counts as so many turns */
+#define TAIL_SWEPT_MAX 256     /* turns that are called for at once */
 
 struct tail;
 
@@ -58,8 +59,7 @@ struct follower_owner {
     void (*look)(void *ctx);
     void *ctx;
     atomic_bool *rests; /* false: it is to be called for news as before */
-    int64_t passed_us;  /* when it has rested so long, and events have passed it, it is called, so
-                           that its checkpoint can move */
+    bool claims;        /* it takes its events by claims: follower_mark, follower_rest */
 };
 /* Before the first follower_next. The owner is there until the follower is closed. */
 void follower_own(struct follower *follower, struct follower_owner owner);
@@ -77,8 +77,9 @@ void tail_news(struct tail *tail);
 int32_t tail_resting(const struct tail *tail);
 /* At the begin of a turn: reads the tail if that is wanted. Costs one load if not. */
 void tail_serve(struct tail *tail);
-/* Calls those whose passed_us is over: as many as TAIL_SWEPT_MAX. To be called every second or so;
- * does not wait for the store. */
+/* Calls those that have rested for TAIL_PASSED_US or TAIL_CLAIM_US and that events have passed, so
+ * that their checkpoints can move: not too many at once, for others wait behind them. To be called
+ * every second or so; does not wait for the store. */
 void tail_sweep(struct tail *tail);
 
 /* Does it take its events from the tail at the moment? For tests. */
