@@ -208,8 +208,8 @@ static bool is_left(int id)
 
 /* No process can have the number of a segment that no process has attached, unless its store is
  * dead: a store attaches its segment before it writes the magic number, and removes it before it
- * lets it go. A store that was about to attach it when the sweep began has it now, if it has written
- * the magic number meanwhile. */
+ * lets it go. A store that was about to attach it when the sweep began has it now, if it has
+ * written the magic number meanwhile. */
 static void sweep_one(int id, const struct shmid_ds *about)
 {
     if (about->shm_segsz != sizeof(struct notes_segment) || about->shm_nattch != 0 ||
