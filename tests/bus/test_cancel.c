@@ -96,6 +96,7 @@ static void a_cancelled_event_is_not_delivered_and_says_so(void **state)
     assert_ok(cancel(scene->bus, "a", 2, -1));
     assert_ok(hf_event_states(scene->bus, ids[2], note_shown, &told));
     assert_int_equal(told.state, HF_STATE_CANCELLED);
+    assert_ok(hf_wait(scene->bus, "a", 2, 0)); /* it is settled */
     assert_true(told.at_us > before_us - 60000000 && told.at_us < wall_us() + 60000000);
     assert_string_equal(told.by, "ann");
     assert_string_equal(told.reason, "sent by hand");
