@@ -152,10 +152,13 @@ json() {
     true_that "$1" all_json "$2"
 }
 
-# field FILE LINE PATH: a value of a JSON object, as text.
+# field FILE LINE PATH: a value of a JSON object, as text. LINE is a number, or $ for the last one.
 field() {
     local line=()
-    mapfile -t -s "$(($2 - 1))" -n 1 line <"$1"
+    case $2 in
+    '$') mapfile -t line < <(tail -n 1 "$1") ;;
+    *) mapfile -t -s "$(($2 - 1))" -n 1 line <"$1" ;;
+    esac
     printf '%s' "${line[0]-}" >json.line
     sqlite3 :memory: "SELECT json_extract(cast(readfile('json.line') AS text), '$3')" 2>/dev/null
 }

@@ -81,6 +81,8 @@ sql "ROLLBACK PREPARED 'it''s $base'"
 
 # --- Who does not keep the journal short ---
 is "doctor says nothing of upkeep while it is done" "$(grep -c '"upkeep"' out)" 0
+# The database is a copy, and perhaps of one that was made long ago.
+sql "UPDATE holdfast_private.turns SET rotated_at = clock_timestamp()"
 sql "INSERT INTO holdfast_private.checkpoints_0 (subscription_id, partition, seq, checkpoint)
     SELECT i, 0, i, 1 FROM generate_series(1000000, 1100000) i"
 hf doctor --json
