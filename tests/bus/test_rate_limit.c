@@ -7,6 +7,9 @@
 #include "support_actor.h"
 #include "support_tables.h"
 
+#include "base/limiter.h"
+#include "base/time/clock.h"
+
 #include <signal.h>
 
 #define SECONDS 8
@@ -185,6 +188,72 @@ static void a_process_claims_what_begins_in_a_second_and_leaves_the_rest_to_othe
     door_open(recorder->door);
 }
 
+/* When the bucket was empty, as the store remembers it: each share that is taken changes that. */
+static int64_t bucket(struct scene *scene)
+{
+    return tables_number(scene, scene->path ? "SELECT empty_at FROM holdfast_rates"
+                                            : "SELECT (extract(epoch FROM empty_at) * 1e6)::bigint "
+                                              "FROM holdfast_private.rates");
+}
+
+/* Ten events wait, and the process has taken a share of the rate for all of them; the handler is at
+ * the door with the first. The clock stands still: the share is not over by itself. */
+static struct recorder *take_a_share(struct scene *scene, hf_subscription_options *options)
+{
+    const char *pattern = "job";
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    recorder->door = scene_door(scene);
+    options->partitions = 1;
+    options->concurrency = 1;
+    publish_jobs(scene->bus, 10);
+    assert_ok(hf_subscription_create(scene->bus, "s", &pattern, 1, options, NULL));
+    fill_bucket(scene);
+    subscribe(scene->bus, "s", "job", recorder, options);
+    clock_fake_set(wall_us(), mono_us());
+    assert_ok(hf_start(scene->bus));
+    assert_true(door_wait_inside(recorder->door, 1));
+    return recorder;
+}
+
+static int teardown_clock(void **state)
+{
+    clock_fake_off();
+    return scene_teardown(state);
+}
+
+static void what_is_left_of_a_share_may_begin_for_a_second(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = limited(HF_MODE_ORDERED, RATE, 1000);
+    options.checkpoint_events = 1; /* one by one: what waits is not in hand */
+    struct recorder *recorder = take_a_share(scene, &options);
+    int64_t share = bucket(scene);
+    door_let(recorder->door, 1);
+    assert_true(recorder_wait_begun(recorder, 2));
+    assert_int_equal(bucket(scene), share);
+    clock_fake_advance(LIMITER_BURST_US);
+    door_let(recorder->door, 1);
+    assert_true(recorder_wait_begun(recorder, 3));
+    assert_int_not_equal(bucket(scene), share); /* the third is of another one */
+    door_open(recorder->door);
+}
+
+static void what_was_in_hand_and_did_not_begin_keeps_its_share(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = limited(HF_MODE_ORDERED, RATE, 1000);
+    hf_cancel_options fifth = HF_CANCEL_OPTIONS_INIT;
+    struct recorder *recorder = take_a_share(scene, &options);
+    int64_t share = bucket(scene);
+    fifth.position = 5;
+    fifth.wait_ms = DEADLINE_MS;
+    /* For that the worker gives up all that wait behind the first one. */
+    assert_ok(hf_cancel(scene->bus, "s", NULL, &fifth));
+    door_open(recorder->door);
+    assert_true(recorder_wait(recorder, 9));
+    assert_int_equal(bucket(scene), share);
+}
+
 /* When each unit began. */
 static struct {
     pthread_mutex_t mutex;
@@ -336,6 +405,8 @@ static void handlers_and_claims_keep_to_one_rate_and_one_is_killed(void **state)
     keep_to_the_rate(*state, HF_MODE_SHARED, parts);
 }
 
+#define frozen_test(test) cmocka_unit_test_setup_teardown(test, scene_setup, teardown_clock)
+
 static const struct part parts[] = {{"handle", handle}, {"pull", pull}};
 
 static const struct CMUnitTest tests[] = {
@@ -346,6 +417,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_rate_can_be_changed_and_taken_away),
     scene_test(a_process_takes_a_tenth_of_a_second_of_the_rate_at_once),
     scene_test(a_process_claims_what_begins_in_a_second_and_leaves_the_rest_to_others),
+    frozen_test(what_is_left_of_a_share_may_begin_for_a_second),
+    frozen_test(what_was_in_hand_and_did_not_begin_keeps_its_share),
     scene_test(a_batch_is_delivered_whole_and_the_next_waits_for_its_share),
     scene_test(four_processes_with_handlers_keep_to_the_rate_and_one_is_killed),
     scene_test(handlers_and_claims_keep_to_one_rate_and_one_is_killed),

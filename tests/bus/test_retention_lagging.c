@@ -156,6 +156,19 @@ static void retention_settings_that_change_during_a_run_count(void **state)
     assert_int_equal(tables_events(scene), 10);
 }
 
+/* Moved back to before what was deleted, it will never get that. */
+static void an_event_that_was_deleted_is_not_waited_for(void **state)
+{
+    struct scene *scene = *state;
+
+    fall_behind(scene);
+    publish_bulk(scene->bus, "new", 1);
+    assert_int_equal(retain(scene->bus, HF_OFF).drops, 1);
+    assert_ok(hf_seek(scene->bus, "s", (hf_place){HF_PLACE_POSITION, 0}, HF_OFF, NULL));
+    assert_ok(hf_wait(scene->bus, "s", 10, 0));
+    assert_status(hf_wait(scene->bus, "s", 11, 0), HF_TIMEOUT);
+}
+
 /* ---- What stays ------------------------------------------------------------------------------ */
 
 static hf_verdict bury_first_once(const hf_event *event, hf_delivery *delivery,
@@ -324,6 +337,7 @@ int main(void)
         scene_test(a_lease_of_dropped_events_is_refused),
         scene_test(rows_of_settled_events_are_deleted_with_the_events),
         scene_test(retention_settings_that_change_during_a_run_count),
+        scene_test(an_event_that_was_deleted_is_not_waited_for),
         scene_test(a_retried_dead_letter_outlives_the_drop_of_its_event),
         scene_test(a_lease_keeps_the_copy_of_a_retried_dead_letter),
         scene_test(a_partition_that_is_ahead_stays_where_it_is),

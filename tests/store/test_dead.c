@@ -5,6 +5,7 @@
 #include "support_scene.h"
 
 #include "base/uuid.h"
+#include "store/cancel.h"
 
 static hf_status retry_dead(struct store *store, int64_t dead_id, const char *payload,
                             int64_t *ret_count)
@@ -358,6 +359,57 @@ static void a_retried_letter_above_the_checkpoint_is_not_read_again(void **state
     must_equal(true, facts_of(*state, s.store, s.id, 2, NULL).settled);
 }
 
+/* What becomes of the request to cancel the event at position 1. */
+static enum cancel_state cancel_first(struct fixture *f, const struct scene *s)
+{
+    struct cancel cancel = {.change = {.kind = CHANGE_CANCEL, .now_us = T0 + 5},
+                            .subscription_id = s->id,
+                            .position = 1,
+                            .hash = entry_at(f, s->store, 1)->hash,
+                            .part = CANCEL_REQUEST,
+                            .by = text_of("ann")};
+    must_answer(HF_OK, RUN(s->store, &cancel));
+    return cancel.ret_state;
+}
+
+/* An event died, the subscription was moved back, and it was cancelled before it came again. */
+static void a_retried_letter_is_delivered_though_its_event_was_cancelled(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    bury_all(&s, 1);
+    must_answer(HF_OK, give_back(&s.owner));
+    must_answer(HF_OK, subscription_seek(s.store, s.id, 0));
+    must_equal(CANCEL_MARKED, cancel_first(*state, &s));
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 1), NULL, &count));
+    must_equal(1, count);
+    must_read("1", list_due(s.store, s.id, 0, T0 + SECOND));
+    struct delivery_facts facts = facts_of(*state, s.store, s.id, 1, NULL);
+    must_hold(facts.waiting);
+    must_equal(-1, facts.cancelled_at_us);
+}
+
+static int note_request(int64_t position, int64_t hash, void *ctx)
+{
+    (void)hash;
+    *(int64_t *)ctx = position;
+    return 0;
+}
+
+/* It was requested while a handler ran, and the owner did not answer before the event died. */
+static void a_request_to_cancel_what_died_is_not_about_the_retried_letter(void **state)
+{
+    struct scene s = scene_of(*state, "ab");
+    must_equal(CANCEL_ASKED, cancel_first(*state, &s));
+    bury_all(&s, 1);
+    int64_t count;
+    must_answer(HF_OK, retry_dead(s.store, dead_id_of(s.store, 1), NULL, &count));
+    must_equal(1, count);
+    int64_t requested = 0;
+    must_answer(HF_OK, store_cancels(s.store, s.id, 8, note_request, &requested));
+    must_equal(0, requested);
+}
+
 /* ---- Blocked lanes --------------------------------------------------------------------------- */
 
 /* Lane a: 1 blocked, 2 and 3 held. */
@@ -507,6 +559,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(many_letters_are_retried_in_one_step_and_missing_ones_not_counted),
     CLAIM(a_dead_letter_whose_subscription_is_gone_is_left),
     CLAIM(a_retried_letter_above_the_checkpoint_is_not_read_again),
+    CLAIM(a_retried_letter_is_delivered_though_its_event_was_cancelled),
+    CLAIM(a_request_to_cancel_what_died_is_not_about_the_retried_letter),
     CLAIM(a_retry_replaces_the_blocked_row_and_the_lane_goes_on_behind_it),
     CLAIM(resolving_frees_the_lane),
     CLAIM(purging_frees_the_lane),

@@ -9,6 +9,7 @@
 #include "base/time/clock.h"
 #include "base/uuid.h"
 #include "store/common/checksum.h"
+#include "support/sqlite.h"
 
 /* ---- Short forms ----------------------------------------------------------------------------- */
 
@@ -504,6 +505,27 @@ static void an_id_is_published_once_delayed_or_not(void **state)
     must_equal(STORE_NEVER, release_at(store, T0 + 99, 100).ret_next_us);
 }
 
+/* An id of a server cannot be damaged so. */
+static void a_release_that_fails_leaves_no_hole_in_the_log(void **state)
+{
+    fixture_sqlite_only(*state);
+    struct store *store = fixture_open(*state, "a");
+    delay_type(store, "whole", T0 + 10);
+    delay_type(store, "damaged", T0 + 20);
+    must_equal(2, sqlite_number_in(fixture_path(*state),
+                                   "UPDATE holdfast_delayed SET id = x'00' WHERE type = 'damaged' "
+                                   "RETURNING number"));
+    struct release release = {.change = {.kind = CHANGE_RELEASE, .now_us = T0 + 30}, .max = 100};
+    struct new_event event = event_of("after", NULL);
+    struct append append = append_of(&event, 1);
+    struct change *changes[] = {&release.change, &append.change}; /* of one transaction */
+    store_run_together(store, changes, 2, deadline_after_ms(DEADLINE_MS));
+    must_answer(HF_CORRUPT, release.change.status);
+    must_answer(HF_OK, append.change.status);
+    must_equal(1, event.position);
+    must_read("after", types_of(*state, store));
+}
+
 static void a_new_timer_rings(void **state)
 {
     struct store *a = fixture_open(*state, "a");
@@ -609,6 +631,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(namespaces_have_schedules_and_delayed_events_of_their_own),
     CLAIM(a_delayed_event_outlives_its_process),
     CLAIM(an_id_is_published_once_delayed_or_not),
+    CLAIM(a_release_that_fails_leaves_no_hole_in_the_log),
     CLAIM(a_new_timer_rings),
     CLAIM(what_is_kept_for_later_and_moved_is_news_to_its_own_store),
     CLAIM(eight_processes_with_kills_fire_each_planned_time_once),
