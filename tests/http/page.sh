@@ -114,7 +114,8 @@ visits 201 "a change with the secret of the session is made" POST /v1/events -H 
 visits 403 "a session may not do what its role may not" \
     POST /v1/dead-letters/purge -H "Cookie: $cookie" \
     -H "X-Holdfast-Secret: $secret" -d '{"all":true}'
-has "the refusal names the token of the session and its role" out 'the token oscar is operator here'
+has "the refusal names the token of the session and its role" \
+    out 'the token oscar has the role operator in this namespace; this needs the role admin'
 visits 401 "a cookie of no session is refused" GET /v1/stats -H "Cookie: holdfast_session=${secret}"
 visits 403 "logging out without the secret is refused" DELETE /session -H "Cookie: $cookie"
 visits 204 "DELETE /session ends a session" \

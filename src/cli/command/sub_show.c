@@ -142,7 +142,7 @@ static void show_number(const char *name, int64_t number)
 static void show_rate(double rate)
 {
     char words[OUT_WORDS_BYTES];
-    snprintf(words, sizeof words, "%.1f events/s in the last minute", rate);
+    snprintf(words, sizeof words, "%.1f positions/s in the last minute", rate);
     show_field("rate", rate < 0 ? "not known yet" : words);
 }
 

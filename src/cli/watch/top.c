@@ -61,7 +61,7 @@ static const struct {
     int needs;
 } columns[COLUMNS] = {
     [COLUMN_STATE] = {"STATE", -12, 22},    [COLUMN_PENDING] = {"PENDING", 7, 30},
-    [COLUMN_OLDEST] = {"OLDEST", 7, 44},    [COLUMN_RATE] = {"PER S", 7, 65},
+    [COLUMN_OLDEST] = {"OLDEST", 7, 44},    [COLUMN_RATE] = {"POS/S", 7, 65},
     [COLUMN_IN_FLIGHT] = {"FLIGHT", 6, 57}, [COLUMN_RETRYING] = {"RETRY", 5, 50},
     [COLUMN_DEAD] = {"DEAD", 5, 36},
 };

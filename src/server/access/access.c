@@ -120,9 +120,10 @@ bool access_check_role(const struct access *access, struct exchange *exchange, e
                                      : "a token is needed: Authorization: Bearer TOKEN");
     }
     if (has < role) {
-        return answer_problem(exchange, MHD_HTTP_FORBIDDEN,
-                              "the token %s is %s here; this takes %s", exchange->actor,
-                              has ? role_name(has) : "nothing", role_name(role));
+        return answer_problem(
+            exchange, MHD_HTTP_FORBIDDEN, "the token %s has %s%s in %s; this needs the role %s",
+            exchange->actor, has ? "the role " : "no role", has ? role_name(has) : "",
+            namespace_name ? "this namespace" : "all namespaces", role_name(role));
     }
     return true;
 }
