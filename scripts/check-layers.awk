@@ -51,8 +51,8 @@ BEGIN {
     allow("server/monitor", "server/http cli/watch")
     # What the command may use of the library's inside: leaf modules that know nothing of a bus.
     count = split("arena banned err mem ranges thread uuid text/buf text/glob text/hex " \
-                  "text/json_check text/json_read text/json_write text/suggest text/text " \
-                  "text/utf8 time/clock time/coming time/cron time/deadline time/time " \
+                  "text/json_check text/json_read text/json_scan text/json_write text/suggest " \
+                  "text/text text/utf8 time/clock time/coming time/cron time/deadline time/time " \
                   "time/timetable time/zone", names, " ")
     for (i = 1; i <= count; i++)
         helper["base/" names[i] ".h"] = 1

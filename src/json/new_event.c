@@ -1,19 +1,20 @@
 /*
  * new_event.c - see new_event.h.
  *
- * The object as a whole is checked once; its members are then slices of it. Strings are decoded,
- * the payload and the metadata are copied byte for byte. The bus checks limits again: it is the
- * authority, this file only finds the text.
+ * The text is checked while its members are taken. Strings are decoded, the metadata are copied
+ * byte for byte, the payload stays where it is. The bus checks limits again: it is the authority,
+ * this file only finds the text.
  */
 #include "json/new_event.h"
 
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/text/buf.h"
-#include "base/text/json_check.h"
-#include "base/text/json_read.h"
+#include "base/text/json_scan.h"
 #include "base/text/suggest.h"
 #include "base/time/time.h"
+
+#define UNKNOWN_SHOWN 64 /* bytes of a name that is none */
 
 enum field {
     FIELD_TYPE,
@@ -33,14 +34,14 @@ enum field {
     FIELD_COUNT = FIELD_IGNORED + 6
 };
 
-static const char *const field_names[FIELD_COUNT] = {
-    "type",        "payload",     "id",
-    "key",         "tenant",      "metadata",
-    "producer",    "emitted_at",  "expected_version",
-    "unique",      "unique_for",  "deliver_at",
-    "replace",     "position",    "entered_at",
-    "key_version", "schedule_id", "namespace",
-    "deliveries"};
+static const struct text field_names[FIELD_COUNT] = {
+    TEXT_LITERAL("type"),        TEXT_LITERAL("payload"),     TEXT_LITERAL("id"),
+    TEXT_LITERAL("key"),         TEXT_LITERAL("tenant"),      TEXT_LITERAL("metadata"),
+    TEXT_LITERAL("producer"),    TEXT_LITERAL("emitted_at"),  TEXT_LITERAL("expected_version"),
+    TEXT_LITERAL("unique"),      TEXT_LITERAL("unique_for"),  TEXT_LITERAL("deliver_at"),
+    TEXT_LITERAL("replace"),     TEXT_LITERAL("position"),    TEXT_LITERAL("entered_at"),
+    TEXT_LITERAL("key_version"), TEXT_LITERAL("schedule_id"), TEXT_LITERAL("namespace"),
+    TEXT_LITERAL("deliveries")};
 
 /* What one line is read into. */
 struct reading {
@@ -49,20 +50,33 @@ struct reading {
     hf_new_event *event;
 };
 
+/* The characters of a raw string, in the raw string itself if none is escaped, else in the word. */
+static hf_status decode(struct reading *reading, struct text raw, struct text *ret_text)
+{
+    hf_status status;
+
+    if (!memchr(raw.bytes, '\\', raw.length)) {
+        *ret_text = (struct text){raw.bytes + 1, raw.length - 2};
+        return HF_OK;
+    }
+    buf_clear(reading->word);
+    status = json_string_decode(raw, reading->word);
+    *ret_text = buf_text(reading->word);
+    return status;
+}
+
 static hf_status read_string(struct reading *reading, const char *name, struct text raw,
                              const char **ret_string)
 {
-    struct text copy;
+    struct text decoded;
 
     if (json_kind(raw) != JSON_STRING) {
         return fail(HF_INVALID, "\"%s\" is not a string", name);
     }
-    buf_clear(reading->word);
-    if (json_string_decode(raw, reading->word) != HF_OK) {
+    if (decode(reading, raw, &decoded)) {
         return fail(HF_INVALID, "\"%s\": %s", name, err_message());
     }
-    copy = arena_text(reading->arena, buf_text(reading->word));
-    *ret_string = copy.bytes;
+    *ret_string = arena_text(reading->arena, decoded).bytes;
     return arena_status(reading->arena);
 }
 
@@ -127,13 +141,11 @@ static hf_status read_terms(struct reading *reading, enum field field, struct te
 static hf_status read_field(struct reading *reading, enum field field, struct text raw)
 {
     hf_new_event *event = reading->event;
-    struct text copy;
 
     if (field == FIELD_PAYLOAD) {
-        copy = arena_text(reading->arena, raw);
-        event->payload = copy.bytes;
-        event->payload_bytes = copy.length;
-        return arena_status(reading->arena);
+        event->payload = raw.bytes;
+        event->payload_bytes = raw.length;
+        return HF_OK;
     }
     if (json_kind(raw) == JSON_NULL) {
         return field == FIELD_TYPE ? fail(HF_INVALID, "\"type\" is null") : HF_OK;
@@ -162,49 +174,56 @@ static hf_status read_field(struct reading *reading, enum field field, struct te
     }
 }
 
-static hf_status unknown_field(const char *name)
+static hf_status unknown_field(struct text key)
 {
     struct suggest suggest;
+    char name[UNKNOWN_SHOWN + 1];
 
+    snprintf(name, sizeof name, "%" TEXT_PRI, TEXT_ARG(key));
     suggest_init(&suggest, name);
     for (size_t i = 0; i < FIELD_IGNORED; i++) {
-        suggest_offer(&suggest, field_names[i]);
+        suggest_offer(&suggest, field_names[i].bytes);
     }
     if (suggest.best) {
-        return fail(HF_INVALID, "there is no field \"%.64s\"; did you mean \"%s\"?", name,
+        return fail(HF_INVALID, "there is no field \"%s\"; did you mean \"%s\"?", name,
                     suggest.best);
     }
-    return fail(
-        HF_INVALID,
-        "there is no field \"%.64s\"; an event has type, payload, id, key, tenant, metadata, "
-        "producer, emitted_at, expected_version, unique, unique_for, deliver_at, replace",
-        name);
+    return fail(HF_INVALID,
+                "there is no field \"%s\"; an event has type, payload, id, key, tenant, metadata, "
+                "producer, emitted_at, expected_version, unique, unique_for, deliver_at, replace",
+                name);
 }
 
-static hf_status read_members(struct reading *reading, struct text object)
+/* Which field a raw key names. */
+static hf_status find_field(struct reading *reading, struct text key, size_t *ret_field)
 {
-    struct json_iter iter;
+    struct text name;
+    size_t field = 0;
+
+    if (decode(reading, key, &name)) {
+        return fail(HF_INVALID, "a field's name cannot be read: %s", err_message());
+    }
+    while (field < FIELD_COUNT && !text_equal(name, field_names[field])) {
+        field++;
+    }
+    *ret_field = field;
+    return field < FIELD_COUNT ? HF_OK : unknown_field(name);
+}
+
+static hf_status read_members(struct reading *reading, struct json_scan *scan)
+{
     struct text key;
     struct text raw;
     uint32_t seen = 0;
 
-    json_iter_init(&iter, object);
-    while (json_iter_next(&iter, &key, &raw)) {
-        hf_status status;
-        size_t field = 0;
-        buf_clear(reading->word);
-        if (json_string_decode(key, reading->word) != HF_OK) {
-            return fail(HF_INVALID, "a field's name cannot be read: %s", err_message());
-        }
-        while (field < FIELD_COUNT &&
-               !text_equal(buf_text(reading->word), text_of(field_names[field]))) {
-            field++;
-        }
-        if (field == FIELD_COUNT) {
-            return unknown_field(buf_terminate(reading->word));
+    while (json_scan_next(scan, &key, &raw)) {
+        size_t field = FIELD_COUNT;
+        hf_status status = find_field(reading, key, &field);
+        if (status) {
+            return status;
         }
         if (seen & (UINT32_C(1) << field)) {
-            return fail(HF_INVALID, "\"%s\" is there twice", field_names[field]);
+            return fail(HF_INVALID, "\"%s\" is there twice", field_names[field].bytes);
         }
         seen |= UINT32_C(1) << field;
         status = read_field(reading, (enum field)field, raw);
@@ -212,29 +231,42 @@ static hf_status read_members(struct reading *reading, struct text object)
             return status;
         }
     }
-    if (!(seen & (UINT32_C(1) << FIELD_TYPE))) {
+    if (!scan->reason && !(seen & (UINT32_C(1) << FIELD_TYPE))) {
         return fail(HF_INVALID, "\"type\" is missing");
     }
     return HF_OK;
 }
 
-hf_status new_event_read(struct text object, const char *what, struct arena *arena,
+hf_status new_event_scan(struct json_scan *scan, const char *what, struct arena *arena,
                          hf_new_event *ret_event)
 {
-    const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 1}; /* it is one level more */
     hf_new_event event = HF_NEW_EVENT_INIT;
     struct buf word;
     struct reading reading = {arena, &word, &event};
-    hf_status status = json_check_object(object.bytes, object.length, &limits, what);
+    hf_status status = json_scan_object(scan, what);
 
     if (status) {
         return status;
     }
-    buf_init(&word, object.length + 1);
-    status = read_members(&reading, object);
+    buf_init(&word, (size_t)(scan->end - scan->at) + 1);
+    status = read_members(&reading, scan);
     buf_release(&word);
+    if (!status && scan->reason) {
+        status = json_scan_failure(scan, what);
+    }
     if (!status) {
         *ret_event = event;
     }
     return status;
+}
+
+hf_status new_event_read(struct text object, const char *what, struct arena *arena,
+                         hf_new_event *ret_event)
+{
+    struct json_scan scan;
+    hf_status status;
+
+    json_scan_begin(&scan, object, HF_JSON_DEPTH_MAX + 1); /* it is one level more */
+    status = new_event_scan(&scan, what, arena, ret_event);
+    return status || json_scan_end(&scan) ? status : json_scan_failure(&scan, what);
 }

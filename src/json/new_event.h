@@ -13,12 +13,17 @@
 #define HF_JSON_NEW_EVENT_H
 
 #include "base/arena.h"
+#include "base/text/json_scan.h"
 
 #include <holdfast.h>
 
-/* Fills ret_event, whose texts are allocated in the arena. HF_INVALID with a sentence, in which the
- * object is called `what`: "the line". */
+/* Fills ret_event. Its payload is a part of the text, its other texts are allocated in the arena.
+ * HF_INVALID with a sentence, in which the object is called `what`: "the line". */
 hf_status new_event_read(struct text object, const char *what, struct arena *arena,
+                         hf_new_event *ret_event);
+
+/* The same for the value that comes next in a scan. */
+hf_status new_event_scan(struct json_scan *scan, const char *what, struct arena *arena,
                          hf_new_event *ret_event);
 
 #endif

@@ -2,12 +2,14 @@
  * fuzz_json.c - any bytes, given to the JSON checker, reader and writer.
  *
  * Properties: what the checker accepts the reader walks to the end, every string in it decodes to
- * valid UTF-8 without NUL, and writing the decoded values again gives JSON that the checker accepts
- * and that decodes to the same. What it refuses has a message. The reader survives both.
+ * valid UTF-8 without NUL, a scan takes the same members, and writing the decoded values again
+ * gives JSON that the checker accepts and that decodes to the same. What it refuses has a message.
+ * The reader survives both.
  */
 #include "base/err.h"
 #include "base/text/json_check.h"
 #include "base/text/json_read.h"
+#include "base/text/json_scan.h"
 #include "base/text/json_write.h"
 #include "base/text/utf8.h"
 #include "fuzz.h"
@@ -39,7 +41,8 @@ static void check_string(struct text raw)
 
 static void check_value(struct text raw)
 {
-    struct text key, value;
+    struct text key, value, scanned_key, scanned;
+    struct json_scan scan;
     struct json_iter iter;
     int64_t number;
     double real;
@@ -51,7 +54,11 @@ static void check_value(struct text raw)
     case JSON_ARRAY:
     case JSON_OBJECT: /* the checker has bounded the depth of this recursion */
         HOLDS(json_iter_init(&iter, raw));
+        json_scan_begin(&scan, raw, 0);
+        HOLDS(json_scan_enter(&scan, json_kind(raw)));
         while (json_iter_next(&iter, &key, &value)) {
+            HOLDS(json_scan_next(&scan, &scanned_key, &scanned));
+            HOLDS(text_equal(scanned_key, key) && text_equal(scanned, value));
             HOLDS(iter.object == !text_is_absent(key));
             if (iter.object) {
                 check_string(key);
@@ -60,6 +67,7 @@ static void check_value(struct text raw)
             check_value(value);
         }
         HOLDS(!iter.broken);
+        HOLDS(!json_scan_more(&scan, NULL) && json_scan_end(&scan));
         HOLDS(iter.at < iter.end);
         return;
     case JSON_NUMBER:

@@ -75,6 +75,57 @@ static void strings_are_escaped(void **state)
     buf_release(&buf);
 }
 
+static void what_needs_an_escape_is_found_at_every_offset(void **state)
+{
+    static const char special[] = "\"\\\x1f\x7f\xFF";
+    static const char *const escapes[] = {"\\\"", "\\\\", "\\u001f", "\\u007f", "\\ufffd"};
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 1000);
+    for (int length = 1; length < 40; length++) {
+        for (int at = 0; at < length; at++) {
+            for (size_t i = 0; i < sizeof special - 1; i++) {
+                char bytes[48];
+                char expected[64];
+                struct json_out out;
+
+                memset(bytes, 'x', sizeof bytes);
+                snprintf(expected, sizeof expected, "\"%.*s%s%.*s\"", at, bytes, escapes[i],
+                         length - at - 1, bytes);
+                bytes[at] = special[i];
+                buf_clear(&buf);
+                json_out_init(&out, &buf);
+                json_string(&out, (struct text){bytes, (size_t)length});
+                assert_string_equal(buf_terminate(&buf), expected);
+            }
+        }
+    }
+    buf_release(&buf);
+}
+
+static void integers_are_written_as_printf_writes_them(void **state)
+{
+    uint64_t seed = 44;
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 1000);
+    for (int i = 0; i < 20000; i++) {
+        int64_t value = (int64_t)(chance(&seed) >> chance_below(&seed, 64));
+        char expected[24];
+        struct json_out out;
+
+        value = i == 0 ? INT64_MIN : i == 1 ? INT64_MAX : i % 2 ? -value : value;
+        snprintf(expected, sizeof expected, "%" PRId64, value);
+        buf_clear(&buf);
+        json_out_init(&out, &buf);
+        json_int(&out, value);
+        assert_string_equal(buf_terminate(&buf), expected);
+    }
+    buf_release(&buf);
+}
+
 static void any_bytes_become_json_that_both_engines_take(void **state)
 {
     uint64_t seed = 43;
@@ -119,6 +170,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commas_are_written_between_members_and_elements),
         cmocka_unit_test(strings_are_escaped),
+        cmocka_unit_test(what_needs_an_escape_is_found_at_every_offset),
+        cmocka_unit_test(integers_are_written_as_printf_writes_them),
         cmocka_unit_test(any_bytes_become_json_that_both_engines_take),
         cmocka_unit_test(the_buffer_reports_json_that_does_not_fit),
     };

@@ -5,16 +5,20 @@
  * Opening a level clears it, a key clears it (its value follows the colon), a value or the end of a
  * level sets it, for an ended level is itself a value of the level around it. No stack is needed.
  *
- * Strings are appended in runs of bytes that need no escape. C1 controls, DEL, U+2028 and U+2029
- * are valid in JSON but not in a terminal or in JavaScript of old, so they are escaped too.
+ * Strings are appended in runs of bytes that need no escape; json_plain.h finds most of them. C1
+ * controls, DEL, U+2028 and U+2029 are valid in JSON but not in a terminal or in JavaScript of old,
+ * so they are escaped too.
  */
 #include "base/text/json_write.h"
 #include "base/banned.h"
+#include "base/text/json_plain.h"
 #include "base/text/number.h"
 #include "base/text/utf8.h"
 
 #include <assert.h>
 #include <math.h>
+
+#define INT_TEXT_BYTES 20 /* of the longest integer: a sign and 19 digits */
 
 void json_out_init(struct json_out *out, struct buf *buf)
 {
@@ -98,7 +102,12 @@ static void write_string(struct buf *buf, struct text text)
     size_t at = 0, plain = 0; /* text from plain to at needs no escape and is not yet appended */
 
     buf_char(buf, '"');
-    while (at < text.length) {
+    for (;;) {
+        at += json_plain_bytes(text.bytes + at, text.length - at);
+        if (at == text.length) {
+            break;
+        }
+
         uint32_t code = 0xFFFD;
         size_t bytes = utf8_decode(text.bytes + at, text.length - at, &code);
 
@@ -140,8 +149,20 @@ void json_string(struct json_out *out, struct text text)
 
 void json_int(struct json_out *out, int64_t value)
 {
+    char digits[INT_TEXT_BYTES];
+    char *end = digits + sizeof digits;
+    char *at = end;
+    uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
     before_value(out);
-    buf_printf(out->buf, "%" PRId64, value);
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (value < 0) {
+        *--at = '-';
+    }
+    buf_append(out->buf, at, (size_t)(end - at));
 }
 
 void json_double(struct json_out *out, double value)

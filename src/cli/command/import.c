@@ -258,9 +258,13 @@ static bool is_blank(struct text line)
 static int import_line(struct import *import, struct text line)
 {
     char message[HF_ERR_BYTES_MAX];
-    hf_status status =
-        new_event_read(line, "the line", &import->arena, &import->events[import->count]);
+    struct text copy = arena_text(&import->arena, line); /* of which the payload is a part */
+    hf_status status = arena_status(&import->arena);
     int code;
+
+    if (!status) {
+        status = new_event_read(copy, "the line", &import->arena, &import->events[import->count]);
+    }
 
     if (status) {
         snprintf(message, sizeof message, "%s", hf_errmsg());

@@ -4,8 +4,7 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/text/json_check.h"
-#include "base/text/json_read.h"
+#include "base/text/json_scan.h"
 #include "server/api/api.h"
 #include "server/api/publish.h"
 #include "json/new_event.h"
@@ -23,6 +22,18 @@ static hf_status add_trace(struct exchange *exchange, hf_new_event *event)
 {
     return trace_take(exchange_header(exchange, "traceparent"),
                       exchange_header(exchange, "tracestate"), &exchange->memory, event);
+}
+
+static hf_status add_trace_to_all(struct exchange *exchange, hf_new_event *events, size_t count)
+{
+    hf_status status = HF_OK;
+
+    if (exchange_header(exchange, "traceparent")) {
+        for (size_t i = 0; i < count && !status; i++) {
+            status = add_trace(exchange, &events[i]);
+        }
+    }
+    return status;
 }
 
 /* 201: stored now; 200: it was there before; 202: it waits for its time. */
@@ -113,32 +124,33 @@ static void publish_one(struct exchange *exchange, enum mode mode)
     write_receipt(exchange, &receipt, receipt_due_us(exchange->bus, &receipt, event.deliver_at_us));
 }
 
-/* Reads the events of an array into ret_events, which has room for HF_PUBLISH_MANY_MAX. */
+/* Reads the events of an array into ret_events, which has room for HF_PUBLISH_MANY_MAX. The body is
+ * read once: it is checked on the way. */
 static hf_status read_events(struct exchange *exchange, enum mode mode, hf_new_event *ret_events,
                              size_t *ret_count)
 {
-    hf_status (*read)(struct text, const char *, struct arena *, hf_new_event *) =
-        mode == MODE_BATCH ? cloudevent_read : new_event_read;
-    const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 2};
-    const struct buf *body = &exchange->body;
-    struct json_iter iter;
-    struct text raw;
-    hf_status status = json_check(body->bytes, body->length, &limits, "the body");
+    hf_status (*read)(struct json_scan *, const char *, struct arena *, hf_new_event *) =
+        mode == MODE_BATCH ? cloudevent_scan : new_event_scan;
+    struct json_scan scan;
 
     *ret_count = 0;
-    json_iter_init(&iter, buf_text(body));
-    while (!status && json_iter_next(&iter, NULL, &raw)) {
+    json_scan_begin(&scan, buf_text(&exchange->body), HF_JSON_DEPTH_MAX + 2);
+    json_scan_enter(&scan, JSON_ARRAY);
+    while (json_scan_more(&scan, NULL)) {
         if (*ret_count == HF_PUBLISH_MANY_MAX) {
             return fail(HF_INVALID, "at most %d events are published at once", HF_PUBLISH_MANY_MAX);
         }
-        status = read(raw, "it", &exchange->memory, &ret_events[*ret_count]);
-        status = status ? status : add_trace(exchange, &ret_events[*ret_count]);
+        hf_status status = read(&scan, "it", &exchange->memory, &ret_events[*ret_count]);
+        if (scan.reason) {
+            break;
+        }
         if (status) {
             return fail(status, "event %zu: %s", *ret_count, err_message());
         }
         ++*ret_count;
     }
-    return status;
+    return json_scan_end(&scan) ? add_trace_to_all(exchange, ret_events, *ret_count)
+                                : json_scan_failure(&scan, "the body");
 }
 
 /* How many elements the array has at most: one more than its commas. */

@@ -19,6 +19,7 @@
 
 #include "base/arena.h"
 #include "base/text/buf.h"
+#include "base/text/json_scan.h"
 #include "base/text/json_write.h"
 
 #include <holdfast.h>
@@ -44,7 +45,7 @@ void cloudevent_write(struct json_out *json, const hf_event *event);
 
 /* What is put together from attributes. */
 struct cloudevent {
-    struct arena *arena; /* that all texts are allocated in */
+    struct arena *arena; /* that all texts but the data are allocated in */
     hf_new_event event;
     const char *id;
     const char *source;
@@ -64,8 +65,12 @@ hf_status cloudevent_attribute(struct cloudevent *cloudevent, const char *name, 
 hf_status cloudevent_end(struct cloudevent *cloudevent, struct text data, hf_status status,
                          hf_new_event *ret_event);
 
-/* Reads an object of structured mode, which is called `what` in failures. */
+/* Reads an object of structured mode, which is called `what` in failures. The payload is a part of
+ * it. */
 hf_status cloudevent_read(struct text object, const char *what, struct arena *arena,
+                          hf_new_event *ret_event);
+/* The same for the value that comes next in a scan. */
+hf_status cloudevent_scan(struct json_scan *scan, const char *what, struct arena *arena,
                           hf_new_event *ret_event);
 
 /* The value of a header of binary mode: without the quotes of a quoted string, and with %XX

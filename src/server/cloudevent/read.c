@@ -9,8 +9,6 @@
 #include "base/banned.h"
 #include "base/err.h"
 #include "base/text/hex.h"
-#include "base/text/json_check.h"
-#include "base/text/json_read.h"
 #include "base/text/utf8.h"
 #include "base/time/time.h"
 #include "base/uuid.h"
@@ -208,10 +206,8 @@ hf_status cloudevent_end(struct cloudevent *cloudevent, struct text data, hf_sta
     status = status ? status : take_id(cloudevent);
     status = status ? status : take_metadata(cloudevent);
     if (!status && data.bytes) {
-        struct text copy = arena_text(cloudevent->arena, data);
-        cloudevent->event.payload = copy.bytes;
-        cloudevent->event.payload_bytes = copy.length;
-        status = arena_status(cloudevent->arena);
+        cloudevent->event.payload = data.bytes;
+        cloudevent->event.payload_bytes = data.length;
     }
     buf_release(&cloudevent->others);
     if (!status) {
@@ -253,33 +249,44 @@ static hf_status read_member(struct cloudevent *cloudevent, struct text key, str
     return cloudevent_attribute(cloudevent, name, buf_terminate(word), raw);
 }
 
-hf_status cloudevent_read(struct text object, const char *what, struct arena *arena,
+hf_status cloudevent_scan(struct json_scan *scan, const char *what, struct arena *arena,
                           hf_new_event *ret_event)
 {
-    const struct json_limits limits = {0, HF_JSON_DEPTH_MAX + 1}; /* it is one level more */
     struct cloudevent cloudevent;
     struct text data = TEXT_ABSENT;
-    struct json_iter iter;
     struct text key;
     struct text raw;
     struct buf word;
-    hf_status status = json_check_object(object.bytes, object.length, &limits, what);
+    hf_status status = json_scan_object(scan, what);
 
     if (status) {
         return status;
     }
     cloudevent_begin(&cloudevent, arena);
-    buf_init(&word, object.length + 1);
-    json_iter_init(&iter, object);
-    while (!status && json_iter_next(&iter, &key, &raw)) {
+    buf_init(&word, (size_t)(scan->end - scan->at) + 1);
+    while (!status && json_scan_next(scan, &key, &raw)) {
         if (text_equal(key, text_of("\"data\""))) {
             data = raw;
         } else {
             status = read_member(&cloudevent, key, raw, &word);
         }
     }
+    if (!status && scan->reason) {
+        status = json_scan_failure(scan, what);
+    }
     buf_release(&word);
     return cloudevent_end(&cloudevent, data, status, ret_event);
+}
+
+hf_status cloudevent_read(struct text object, const char *what, struct arena *arena,
+                          hf_new_event *ret_event)
+{
+    struct json_scan scan;
+    hf_status status;
+
+    json_scan_begin(&scan, object, HF_JSON_DEPTH_MAX + 1); /* it is one level more */
+    status = cloudevent_scan(&scan, what, arena, ret_event);
+    return status || json_scan_end(&scan) ? status : json_scan_failure(&scan, what);
 }
 
 /* ---- Binary mode ----------------------------------------------------------------------------- */
