@@ -168,39 +168,34 @@ static void print_json(const struct bench *bench, const struct bench_report *rep
 {
     const struct histogram *latency = report->latency;
     char engine[32];
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, 65536);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "bench", report->name);
-    show_string(&json, "engine", url_engine(bench->url, engine, sizeof engine));
-    show_string(&json, "durability",
+    show_string(json, "bench", report->name);
+    show_string(json, "engine", url_engine(bench->url, engine, sizeof engine));
+    show_string(json, "durability",
                 bench->durability == HF_DURABILITY_PROCESS ? "process" : "power");
-    show_int(&json, "events", report->events);
-    show_int(&json, "threads", report->threads);
-    show_int(&json, "batch", report->batch);
-    show_known(&json, "size", report->size);
-    show_known(&json, "rounds", report->rounds);
-    show_known(&json, "processes", report->processes);
+    show_int(json, "events", report->events);
+    show_int(json, "threads", report->threads);
+    show_int(json, "batch", report->batch);
+    show_known(json, "size", report->size);
+    show_known(json, "rounds", report->rounds);
+    show_known(json, "processes", report->processes);
     if (report->mode) {
-        show_string(&json, "mode", report->mode);
+        show_string(json, "mode", report->mode);
     }
-    show_double(&json, "rate", report->rate);
-    show_measured(&json, "wanted_rate", report->wanted_rate);
-    show_double(&json, "p50_ms", histogram_ms(latency, 0.5));
-    show_double(&json, "p99_ms", histogram_ms(latency, 0.99));
-    show_double(&json, "p999_ms", histogram_ms(latency, 0.999));
-    show_double(&json, "max_ms", histogram_max_ms(latency));
-    show_known(&json, "commits", report->commits);
-    show_measured(&json, "raw_rate", report->raw_rate);
+    show_double(json, "rate", report->rate);
+    show_measured(json, "wanted_rate", report->wanted_rate);
+    show_double(json, "p50_ms", histogram_ms(latency, 0.5));
+    show_double(json, "p99_ms", histogram_ms(latency, 0.99));
+    show_double(json, "p999_ms", histogram_ms(latency, 0.999));
+    show_double(json, "max_ms", histogram_max_ms(latency));
+    show_known(json, "commits", report->commits);
+    show_measured(json, "raw_rate", report->raw_rate);
     if (report->raw_rate > 0) {
-        show_double(&json, "ratio", report->rate / report->raw_rate);
+        show_double(json, "ratio", report->rate / report->raw_rate);
     }
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_line_end(&line);
 }
 
 void bench_print(const struct bench *bench, const struct bench_report *report)

@@ -20,7 +20,7 @@
 #include "cli/webhook/webhook.h"
 #include "cli/work/work.h"
 
-#define LINE_BYTES_MAX 1048576
+#define VALUE_BYTES_MAX 1048576
 #define ORIGIN_BYTES 512
 #define KEY_INDENT 4
 
@@ -33,7 +33,7 @@ static void check_json(const char *file, const struct config *config,
 {
     size_t kept = problems->count < CONFIG_PROBLEMS_MAX ? problems->count : CONFIG_PROBLEMS_MAX;
     struct show_line line;
-    struct json_out *json = show_line_begin(&line, LINE_BYTES_MAX);
+    struct json_out *json = show_line_begin(&line);
 
     show_string(json, "file", file);
     show_int(json, "subscriptions", config ? (int64_t)config->subscription_count : -1);
@@ -98,7 +98,6 @@ struct show {
     const char *file;
     bool origin;
     struct out_table table;
-    struct buf line; /* of JSON */
     struct buf text; /* of one value */
     struct buf key;  /* and of its key */
 };
@@ -183,7 +182,8 @@ static void show_setting(struct show *show, const struct owner *owner, const str
     bool is_url = owner->scope == CONFIG_DATABASE && strcmp(key->path, "url") == 0;
     const char *value = value_text(show, setting, is_url);
     char origin[ORIGIN_BYTES];
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json;
 
     key_text(owner, key, &show->key);
     if (!show->cli->json) {
@@ -195,23 +195,21 @@ static void show_setting(struct show *show, const struct owner *owner, const str
         }
         return;
     }
-    json_out_init(&json, &show->line);
-    json_object_begin(&json);
-    show_string(&json, "key", buf_terminate(&show->key));
-    show_string(&json, "subscription", owner->subscription);
+    json = show_line_begin(&line);
+    show_string(json, "key", buf_terminate(&show->key));
+    show_string(json, "subscription", owner->subscription);
     if (owner->schedule) {
-        show_string(&json, "schedule", owner->schedule);
+        show_string(json, "schedule", owner->schedule);
     }
-    show_string(&json, "path", key->path);
-    show_string(&json, "value", value);
+    show_string(json, "path", key->path);
+    show_string(json, "value", value);
     if (show->origin) {
-        show_string(&json, "origin", origin_word(setting->origin));
-        show_string(&json, "file", setting->origin == CONFIG_BY_FILE ? show->file : NULL);
-        show_int(&json, "line", setting->origin == CONFIG_BY_FILE ? setting->line : -1);
-        show_string(&json, "source", setting->source);
+        show_string(json, "origin", origin_word(setting->origin));
+        show_string(json, "file", setting->origin == CONFIG_BY_FILE ? show->file : NULL);
+        show_int(json, "line", setting->origin == CONFIG_BY_FILE ? setting->line : -1);
+        show_string(json, "source", setting->source);
     }
-    json_object_end(&json);
-    out_json_line(&show->line);
+    show_line_end(&line);
 }
 
 static void show_owner(struct show *show, const struct owner *owner)
@@ -249,9 +247,8 @@ static int show_all(struct show *show)
     if (show->file && !work_select(&show->cli->args, &show->config, show->file, chosen, &count)) {
         return EXIT_USAGE;
     }
-    buf_init(&show->line, LINE_BYTES_MAX);
-    buf_init(&show->text, LINE_BYTES_MAX);
-    buf_init(&show->key, LINE_BYTES_MAX);
+    buf_init(&show->text, VALUE_BYTES_MAX);
+    buf_init(&show->key, VALUE_BYTES_MAX);
     out_table_init(&show->table, columns, show->origin ? 3 : 2);
     show_owner(show, &(struct owner){"database", NULL, NULL, CONFIG_DATABASE, config->database});
     for (size_t i = 0; i < count; i++) {
@@ -268,7 +265,6 @@ static int show_all(struct show *show)
     }
     show_owner(show, &(struct owner){"serve", NULL, NULL, CONFIG_SERVE, config->serve});
     out_table_end(&show->table);
-    buf_release(&show->line);
     buf_release(&show->text);
     buf_release(&show->key);
     return EXIT_OK;
@@ -332,22 +328,17 @@ const struct command command_config_show = {
 
 static void key_json(const struct config_key *key, const char *path, const char *form)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "key", path);
-    show_string(&json, "takes", form);
-    show_string(&json, "default", key->initial);
-    show_bool(&json, "required", key->required);
-    show_string(&json, "flag", key->flag);
-    show_string(&json, "environment", key->variable);
-    show_string(&json, "help", key->row->help);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_string(json, "key", path);
+    show_string(json, "takes", form);
+    show_string(json, "default", key->initial);
+    show_bool(json, "required", key->required);
+    show_string(json, "flag", key->flag);
+    show_string(json, "environment", key->variable);
+    show_string(json, "help", key->row->help);
+    show_line_end(&line);
 }
 
 static void list_keys(enum config_scope scope, const char *prefix, bool json)

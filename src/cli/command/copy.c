@@ -18,31 +18,28 @@
 
 #include <inttypes.h>
 
-#define LINE_BYTES_MAX 65536
-#define JSON_PERIOD_US 1000000 /* between two lines of progress */
+#define COMMAND_BYTES_MAX 65536 /* that goes on with a copy */
+#define JSON_PERIOD_US 1000000  /* between two lines of progress */
 
 struct copy {
     bool json;
     const char *phase; /* that the bar is of */
     int64_t printed_us;
     struct progress progress;
-    struct buf line;
 };
 
-static void print_progress(struct copy *copy, const hf_copy_progress *now)
+static void print_progress(const hf_copy_progress *now)
 {
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    json_out_init(&json, &copy->line);
-    json_object_begin(&json);
-    show_string(&json, "namespace", now->namespace_name);
-    show_string(&json, "phase", now->phase);
-    show_int(&json, "events", now->events);
-    show_int(&json, "rows", now->rows);
-    show_int(&json, "position", now->position);
-    show_int(&json, "head", now->head);
-    json_object_end(&json);
-    out_json_line(&copy->line);
+    show_string(json, "namespace", now->namespace_name);
+    show_string(json, "phase", now->phase);
+    show_int(json, "events", now->events);
+    show_int(json, "rows", now->rows);
+    show_int(json, "position", now->position);
+    show_int(json, "head", now->head);
+    show_line_end(&line);
     fflush(stdout);
 }
 
@@ -53,7 +50,7 @@ static int show_progress(const hf_copy_progress *now, void *ctx)
 
     if (copy->json && now_us - copy->printed_us >= JSON_PERIOD_US) {
         copy->printed_us = now_us;
-        print_progress(copy, now);
+        print_progress(now);
     }
     copy->progress.what = strcmp(now->phase, "verify") == 0  ? "rows, verifying"
                           : strcmp(now->phase, "index") == 0 ? "rows, indexing"
@@ -62,21 +59,19 @@ static int show_progress(const hf_copy_progress *now, void *ctx)
     return stop_requested() || out_failed();
 }
 
-static void print_report(struct copy *copy, const hf_copy_report *report)
+static void print_report(const hf_copy_report *report)
 {
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    json_out_init(&json, &copy->line);
-    json_object_begin(&json);
-    show_bool(&json, "complete", report->complete != 0);
-    show_bool(&json, "resumed", report->resumed != 0);
-    show_int(&json, "namespaces", report->namespaces);
-    show_int(&json, "events", report->events);
-    show_int(&json, "rows", report->rows);
-    show_int(&json, "later", report->later);
-    show_int(&json, "undriven", report->undriven);
-    json_object_end(&json);
-    out_json_line(&copy->line);
+    show_bool(json, "complete", report->complete != 0);
+    show_bool(json, "resumed", report->resumed != 0);
+    show_int(json, "namespaces", report->namespaces);
+    show_int(json, "events", report->events);
+    show_int(json, "rows", report->rows);
+    show_int(json, "later", report->later);
+    show_int(json, "undriven", report->undriven);
+    show_line_end(&line);
 }
 
 static void say_report(const hf_copy_report *report)
@@ -130,26 +125,28 @@ static int open_both(struct cli *cli, hf_bus **ret_from)
 
 /* What to do when it did not come to its end: the whole command, for without --namespace it would
  * copy all of them. */
-static void say_how_to_go_on(const struct cli *cli, struct buf *line)
+static void say_how_to_go_on(const struct cli *cli)
 {
     const char *name = args_text(&cli->args, "namespace");
     char shown[URL_SHOWN_BYTES];
+    struct buf line;
 
-    buf_clear(line);
+    buf_init(&line, COMMAND_BYTES_MAX);
     for (int i = 0; i < 2; i++) {
-        buf_char(line, ' ');
-        out_quote(line, url_shown(cli->args.words[i], shown));
+        buf_char(&line, ' ');
+        out_quote(&line, url_shown(cli->args.words[i], shown));
     }
     if (name) {
-        buf_printf(line, " --namespace ");
-        out_quote(line, name);
+        buf_printf(&line, " --namespace ");
+        out_quote(&line, name);
     }
     if (args_given(&cli->args, "live")) {
-        buf_printf(line, " --live");
+        buf_printf(&line, " --live");
     }
     out_hint("Namespaces of the target that were begun stay closed until the copy is complete. To "
              "go on: holdfast copy%" TEXT_PRI,
-             TEXT_ARG(buf_text(line)));
+             TEXT_ARG(buf_text(&line)));
+    buf_release(&line);
 }
 
 static int copy_between(struct cli *cli, hf_bus *from, struct copy *copy)
@@ -164,17 +161,17 @@ static int copy_between(struct cli *cli, hf_bus *from, struct copy *copy)
     if (status) {
         int code = cli_fail(status);
         if (hf_status_retriable(status)) {
-            say_how_to_go_on(cli, &copy->line);
+            say_how_to_go_on(cli);
         }
         return code;
     }
     if (copy->json) {
-        print_report(copy, &report);
+        print_report(&report);
     }
     if (!report.complete) {
         out_complain("stopped after %" PRId64 " event%s", report.events,
                      report.events == 1 ? "" : "s");
-        say_how_to_go_on(cli, &copy->line);
+        say_how_to_go_on(cli);
         return EXIT_ERROR;
     }
     if (!copy->json) {
@@ -191,13 +188,11 @@ static int run_copy(struct cli *cli)
     int code;
 
     stop_catch();
-    buf_init(&copy.line, LINE_BYTES_MAX);
     code = open_both(cli, &from);
     if (!code) {
         code = copy_between(cli, from, &copy);
     }
     status = hf_close(&from);
-    buf_release(&copy.line);
     return code ? code : cli_fail(status);
 }
 

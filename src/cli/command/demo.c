@@ -216,24 +216,19 @@ static int add_row(const hf_subscription_info *info, void *ctx)
 
 static void summary_json(const struct shop *shop, const hf_stats *stats)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, 65536);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, "published", shop->published);
-    show_int(&json, "booked", atomic_load(&shop->booked));
-    show_int(&json, "out_of_order", atomic_load(&shop->disorder));
-    show_int(&json, "mailed", atomic_load(&shop->mailed));
-    show_int(&json, "failed_attempts", atomic_load(&shop->failures));
-    show_int(&json, "dead_attempts", shop->dead_attempts);
-    show_int(&json, "head", stats->head);
-    show_int(&json, "dead", stats->dead);
-    show_int(&json, "delivered", stats->delivered);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_int(json, "published", shop->published);
+    show_int(json, "booked", atomic_load(&shop->booked));
+    show_int(json, "out_of_order", atomic_load(&shop->disorder));
+    show_int(json, "mailed", atomic_load(&shop->mailed));
+    show_int(json, "failed_attempts", atomic_load(&shop->failures));
+    show_int(json, "dead_attempts", shop->dead_attempts);
+    show_int(json, "head", stats->head);
+    show_int(json, "dead", stats->dead);
+    show_int(json, "delivered", stats->delivered);
+    show_line_end(&line);
 }
 
 static int act_summary(struct shop *shop)

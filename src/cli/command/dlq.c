@@ -15,7 +15,6 @@
 #include "cli/watch/dead_groups.h"
 
 #define LIST_LIMIT 100
-#define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
 const struct option_row dlq_filter_rows[] = {
     {"subscription", 's', OPTION_TEXT, "SUB", NULL, 0, 0, "only of this subscription"},
@@ -78,7 +77,7 @@ static void print_json(const hf_dead_letter *letter)
 {
     struct show_line line;
 
-    show_dead_letter(show_line_begin(&line, LINE_BYTES_MAX), letter);
+    show_dead_letter(show_line_begin(&line), letter);
     show_line_end(&line);
 }
 

@@ -21,21 +21,16 @@
 
 static void print_count(const struct cli *cli, const char *what, int64_t count, bool dry_run)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
     if (!cli->json) {
         printf("%" PRId64 " %s%s\n", count, dry_run ? "would be " : "", what);
         return;
     }
-    buf_init(&line, 4096);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, what, count);
-    show_bool(&json, "dry_run", dry_run);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    struct json_out *json = show_line_begin(&line);
+    show_int(json, what, count);
+    show_bool(json, "dry_run", dry_run);
+    show_line_end(&line);
 }
 
 /* Opens the bus if every word is the number of a dead letter. An exit code; 0: it is open. */

@@ -10,13 +10,11 @@
 #include "cli/terminal/table.h"
 #include "cli/watch/dead_groups.h"
 
-#define LINE_BYTES_MAX 1048576
-
 static void group_json(const char *field, const struct dead_group *group)
 {
     struct show_line line;
 
-    dead_group_show(show_line_begin(&line, LINE_BYTES_MAX), field, group);
+    dead_group_show(show_line_begin(&line), field, group);
     show_line_end(&line);
 }
 

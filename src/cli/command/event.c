@@ -13,14 +13,13 @@
 
 #define READ_EVENTS 500
 #define LIST_LIMIT 100
-#define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
 /* ---- event show ------------------------------------------------------------------------------ */
 
 struct view {
     const struct cli *cli;
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json; /* of the line, once the event is there; NULL: text for people */
     struct out_table table;
     bool attempts; /* the second pass: the attempts of those that have some */
 };
@@ -34,10 +33,10 @@ static int view_event(const hf_event *event, void *ctx)
         return 0;
     }
     if (view->cli->json) {
-        json_object_begin(&view->json);
-        show_event(&view->json, event);
-        json_key(&view->json, "states");
-        json_array_begin(&view->json);
+        view->json = show_line_begin(&view->line);
+        show_event(view->json, event);
+        json_key(view->json, "states");
+        json_array_begin(view->json);
     } else {
         show_event_block(event, view->cli->started_at_us);
         putchar('\n');
@@ -76,10 +75,10 @@ static int view_state(const hf_event_state *state, void *ctx)
     struct view *view = ctx;
     char words[OUT_WORDS_BYTES];
 
-    if (view->cli->json) {
-        json_object_begin(&view->json);
-        show_event_state(&view->json, state);
-        json_object_end(&view->json);
+    if (view->json) {
+        json_object_begin(view->json);
+        show_event_state(view->json, state);
+        json_object_end(view->json);
     } else if (view->attempts) {
         view_cancel(view, state);
         if (!state->attempts_json || strcmp(state->attempts_json, "[]") == 0) {
@@ -114,13 +113,14 @@ static int view_later(const hf_later_info *info, void *ctx)
     if (args_given(&view->cli->args, "payload")) {
         out_payload(info->event.payload, info->event.payload_bytes);
     } else if (view->cli->json) {
-        json_object_begin(&view->json);
-        show_later(&view->json, info);
-        json_key(&view->json, "states");
-        json_array_begin(&view->json);
-        json_array_end(&view->json);
-        json_object_end(&view->json);
-        out_json_line(&view->line);
+        struct show_line line;
+        struct json_out *json = show_line_begin(&line);
+
+        show_later(json, info);
+        json_key(json, "states");
+        json_array_begin(json);
+        json_array_end(json);
+        show_line_end(&line);
     } else {
         later_print(info, view->cli->started_at_us);
     }
@@ -142,14 +142,14 @@ static hf_status view_all(struct cli *cli, struct view *view, const char *id)
     out_table_init(&view->table, columns, sizeof columns / sizeof columns[0]);
     status = hf_event_states(cli->bus, id, view_state, view);
     out_table_end(&view->table);
-    if (status) {
-        return status;
+    if (view->json && status) {
+        show_line_drop(&view->line);
+    } else if (view->json) {
+        json_array_end(view->json);
+        show_line_end(&view->line);
     }
-    if (cli->json) {
-        json_array_end(&view->json);
-        json_object_end(&view->json);
-        out_json_line(&view->line);
-        return HF_OK;
+    if (status || view->json) {
+        return status;
     }
     view->attempts = true;
     return hf_event_states(cli->bus, id, view_state, view);
@@ -173,14 +173,7 @@ static int run_show(struct cli *cli)
     struct view view = {.cli = cli};
     int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
-    if (code) {
-        return code;
-    }
-    buf_init(&view.line, LINE_BYTES_MAX);
-    json_out_init(&view.json, &view.line);
-    code = show_word(cli, &view, cli->args.words[0]);
-    buf_release(&view.line);
-    return code;
+    return code ? code : show_word(cli, &view, cli->args.words[0]);
 }
 
 static const struct option_row show_options[] = {
@@ -208,7 +201,6 @@ const struct command command_event_show = {
 struct listing {
     const struct cli *cli;
     int64_t left;
-    struct buf line;
     struct out_table table;
 };
 
@@ -218,12 +210,9 @@ static int list_one(const hf_event *event, void *ctx)
     char words[OUT_WORDS_BYTES];
 
     if (listing->cli->json) {
-        struct json_out json;
-        json_out_init(&json, &listing->line);
-        json_object_begin(&json);
-        show_event(&json, event);
-        json_object_end(&json);
-        out_json_line(&listing->line);
+        struct show_line line;
+        show_event(show_line_begin(&line), event);
+        show_line_end(&line);
     } else {
         out_table_number(&listing->table, event->position);
         out_table_cell(&listing->table, event->id);
@@ -257,7 +246,6 @@ static int run_list(struct cli *cli)
     }
     args_place(args, "from", &from);
     status = hf_locate(cli->bus, from, &cursor);
-    buf_init(&listing.line, LINE_BYTES_MAX);
     out_table_init(&listing.table, columns, 7);
     while (!status && listing.left > 0 && cursor != before && !out_failed()) {
         before = cursor;
@@ -266,7 +254,6 @@ static int run_list(struct cli *cli)
                          &cursor, list_one, &listing);
     }
     out_table_end(&listing.table);
-    buf_release(&listing.line);
     fflush(stdout);
     if (!status && !cli->json && out_table_was_empty(&listing.table)) {
         out_say("No events.");

@@ -10,8 +10,6 @@
 #include "cli/terminal/out.h"
 #include "cli/terminal/show.h"
 
-#define LINE_BYTES_MAX 65536
-
 /* What is said of the cancelled event. */
 struct outcome {
     const struct cli *cli;
@@ -21,22 +19,17 @@ struct outcome {
 
 static void outcome_json(const struct outcome *outcome, const hf_event_state *state)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "id", outcome->name->id);
-    show_int(&json, "position", outcome->name->position);
-    show_string(&json, "subscription", outcome->subscription);
-    show_string(&json, "state", hf_state_name(state->state));
-    show_time(&json, "cancelled_at", state->cancelled_at_us);
-    show_string(&json, "cancelled_by", state->cancelled_by);
-    show_string(&json, "cancel_reason", state->cancel_reason);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_string(json, "id", outcome->name->id);
+    show_int(json, "position", outcome->name->position);
+    show_string(json, "subscription", outcome->subscription);
+    show_string(json, "state", hf_state_name(state->state));
+    show_time(json, "cancelled_at", state->cancelled_at_us);
+    show_string(json, "cancelled_by", state->cancelled_by);
+    show_string(json, "cancel_reason", state->cancel_reason);
+    show_line_end(&line);
 }
 
 static int say_state(const hf_event_state *state, void *ctx)

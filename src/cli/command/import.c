@@ -335,8 +335,7 @@ static int import_lines(struct import *import, int64_t first_line)
 
 static void print_summary(const struct cli *cli, const struct import *import)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
     if (!cli->json) {
         printf("published %" PRId64 ", duplicates %" PRId64, import->published, import->duplicates);
@@ -352,19 +351,15 @@ static void print_summary(const struct cli *cli, const struct import *import)
         printf("\n");
         return;
     }
-    buf_init(&line, 4096);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, "published", import->published);
-    show_int(&json, "duplicates", import->duplicates);
-    show_int(&json, "repeats", import->repeats);
-    show_int(&json, "later", import->later);
-    show_int(&json, "first_position", import->lowest);
-    show_int(&json, "last_position", import->highest);
-    show_int(&json, "last_line", import->done_line);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    struct json_out *json = show_line_begin(&line);
+    show_int(json, "published", import->published);
+    show_int(json, "duplicates", import->duplicates);
+    show_int(json, "repeats", import->repeats);
+    show_int(json, "later", import->later);
+    show_int(json, "first_position", import->lowest);
+    show_int(json, "last_position", import->highest);
+    show_int(json, "last_line", import->done_line);
+    show_line_end(&line);
 }
 
 static int run_import(struct cli *cli, struct import *import, int64_t first_line)

@@ -18,7 +18,6 @@
 #include "cli/terminal/table.h"
 
 #define LIST_LIMIT 100
-#define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 #define DELAY_MS_MAX (INT64_C(86400000) * 366 * 1000)
 #define CURSOR_BYTES 64
 
@@ -43,7 +42,7 @@ static int list_one(const hf_later_info *info, void *ctx)
     listing->left--;
     if (listing->cli->json) {
         struct show_line line;
-        show_later_row(show_line_begin(&line, LINE_BYTES_MAX), info);
+        show_later_row(show_line_begin(&line), info);
         show_line_end(&line);
     } else {
         out_table_cell(&listing->table,
@@ -162,7 +161,7 @@ static int show_one(const hf_later_info *info, void *ctx)
         out_payload(info->event.payload, info->event.payload_bytes);
     } else if (cli->json) {
         struct show_line line;
-        show_later(show_line_begin(&line, LINE_BYTES_MAX), info);
+        show_later(show_line_begin(&line), info);
         show_line_end(&line);
     } else {
         later_print(info, cli->started_at_us);
@@ -202,20 +201,15 @@ static int say_outcome(const struct cli *cli, const char *done, int64_t position
     const char *id = cli->args.words[0];
 
     if (cli->json) {
-        struct buf line;
-        struct json_out json;
-        buf_init(&line, LINE_BYTES_MAX);
-        json_out_init(&json, &line);
-        json_object_begin(&json);
-        show_string(&json, "id", id);
-        show_bool(&json, done, position == 0);
-        show_int(&json, "position", position == 0 ? -1 : position);
+        struct show_line line;
+        struct json_out *json = show_line_begin(&line);
+        show_string(json, "id", id);
+        show_bool(json, done, position == 0);
+        show_int(json, "position", position == 0 ? -1 : position);
         if (due_at_us != -1) {
-            show_time(&json, "due_at", position == 0 ? due_at_us : -1);
+            show_time(json, "due_at", position == 0 ? due_at_us : -1);
         }
-        json_object_end(&json);
-        out_json_line(&line);
-        buf_release(&line);
+        show_line_end(&line);
     }
     if (position != 0) {
         out_say("Event %s is in the log already, at position %" PRId64 ".", id, position);

@@ -10,7 +10,7 @@
 #include "cli/terminal/show.h"
 #include "cli/terminal/table.h"
 
-#define LINE_BYTES_MAX 4194304
+#define TEXTS_BYTES_MAX 4194304
 #define LIST_LIMIT 100
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -75,7 +75,7 @@ static int list_one(const hf_lease_info *info, void *ctx)
     list->left--;
     if (list->cli->json) {
         struct show_line line;
-        show_lease(show_line_begin(&line, LINE_BYTES_MAX), info);
+        show_lease(show_line_begin(&line), info);
         show_line_end(&line);
     } else {
         print_row(list, info);
@@ -102,7 +102,7 @@ static int run_list(struct cli *cli)
     if (code) {
         return code;
     }
-    buf_init(&list.line, LINE_BYTES_MAX);
+    buf_init(&list.line, TEXTS_BYTES_MAX);
     out_table_init(&list.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_lease_list(cli->bus, name, list_one, &list));
     out_table_end(&list.table);
@@ -162,22 +162,17 @@ static int choose(const hf_lease_info *info, void *ctx)
 
 static void print_revoked(const struct cli *cli, int64_t leases, int64_t events)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
     if (!cli->json) {
         out_say("%" PRId64 " lease%s revoked: %" PRId64 " event%s free for the next claim.", leases,
                 leases == 1 ? "" : "s", events, events == 1 ? " is" : "s are");
         return;
     }
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, "leases", leases);
-    show_int(&json, "events", events);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    struct json_out *json = show_line_begin(&line);
+    show_int(json, "leases", leases);
+    show_int(json, "events", events);
+    show_line_end(&line);
 }
 
 /* Those that were chosen; what has been settled meanwhile is left out. */
@@ -207,7 +202,7 @@ static int revoke_some(struct cli *cli, const char *name)
     struct chosen chosen = {.node = args_text(args, "node"), .ended = args_given(args, "ended")};
     int code;
 
-    buf_init(&chosen.texts, LINE_BYTES_MAX);
+    buf_init(&chosen.texts, TEXTS_BYTES_MAX);
     code = cli_fail(hf_lease_list(cli->bus, name, choose, &chosen));
     if (!code && buf_status(&chosen.texts)) {
         code = cli_fail(buf_status(&chosen.texts));

@@ -13,8 +13,6 @@
 #include "cli/terminal/out.h"
 #include "cli/terminal/show.h"
 
-#define LINE_BYTES_MAX 65536
-
 struct migrate {
     struct cli *cli;
     bool is_dry;
@@ -117,33 +115,28 @@ static void show_steps(struct json_out *json, const hf_migration *plan)
 static void print_json(const struct migrate *migrate, const hf_migration *plan)
 {
     char shown[URL_SHOWN_BYTES];
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "url", url_shown(migrate->cli->url, shown));
-    show_string(&json, "engine", plan->engine);
-    show_version(&json, "schema_version", migrate->is_dry ? plan->version : plan->version_after);
+    show_string(json, "url", url_shown(migrate->cli->url, shown));
+    show_string(json, "engine", plan->engine);
+    show_version(json, "schema_version", migrate->is_dry ? plan->version : plan->version_after);
     if (migrate->is_dry) {
-        show_version(&json, "schema_after", plan->version_after);
-        show_string(&json, "would", would_word(plan));
+        show_version(json, "schema_after", plan->version_after);
+        show_string(json, "would", would_word(plan));
     } else {
-        show_string(&json, "schema_was", was_word(plan));
+        show_string(json, "schema_was", was_word(plan));
     }
-    show_steps(&json, plan);
-    show_string(&json, "functions", functions_word(plan->functions));
-    show_bool(&json, "functions_applied", plan->functions_applied);
-    show_int(&json, "programs_from",
+    show_steps(json, plan);
+    show_string(json, "functions", functions_word(plan->functions));
+    show_bool(json, "functions_applied", plan->functions_applied);
+    show_int(json, "programs_from",
              migrate->is_dry && plan->version > 0 ? plan->programs_from
                                                   : plan->programs_from_after);
     if (migrate->is_dry) {
-        show_int(&json, "programs_from_after", plan->programs_from_after);
+        show_int(json, "programs_from_after", plan->programs_from_after);
     }
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_line_end(&line);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */

@@ -12,21 +12,14 @@
 #include "cli/terminal/out.h"
 #include "cli/terminal/show.h"
 
-#define LINE_BYTES_MAX 65536
-
 static int print_name(const struct cli *cli, const char *name)
 {
     if (cli->json) {
-        struct buf line;
-        struct json_out json;
+        struct show_line line;
+        struct json_out *json = show_line_begin(&line);
 
-        buf_init(&line, LINE_BYTES_MAX);
-        json_out_init(&json, &line);
-        json_object_begin(&json);
-        show_string(&json, "name", name);
-        json_object_end(&json);
-        out_json_line(&line);
-        buf_release(&line);
+        show_string(json, "name", name);
+        show_line_end(&line);
     } else {
         out_text(name);
         putchar('\n');

@@ -15,7 +15,7 @@
 #include "cli/terminal/show.h"
 #include "cli/terminal/table.h"
 
-#define LINE_BYTES_MAX 1048576
+#define GRANT_BYTES_MAX 1048576
 
 /* ---- create, set ----------------------------------------------------------------------------- */
 
@@ -150,7 +150,7 @@ static void print_json(const hf_namespace_info *info)
 {
     struct show_line line;
 
-    show_namespace(show_line_begin(&line, LINE_BYTES_MAX), info);
+    show_namespace(show_line_begin(&line), info);
     show_line_end(&line);
 }
 
@@ -398,26 +398,23 @@ const struct command command_namespace_revoke = {
 static void list_grant(struct list *list, struct text grant, struct buf *text)
 {
     static const char *const keys[] = {"role", "to"};
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         buf_clear(text);
         json_find_string(grant, keys[i], text);
         if (list->cli->json) {
-            show_string(&json, keys[i], buf_terminate(text));
+            show_string(json, keys[i], buf_terminate(text));
         } else {
             out_table_cell(&list->table, buf_terminate(text));
         }
     }
-    json_object_end(&json);
     if (list->cli->json) {
-        out_json_line(&line);
+        show_line_end(&line);
+    } else {
+        show_line_drop(&line);
     }
-    buf_release(&line);
 }
 
 static int list_grants(const hf_namespace_info *info, void *ctx)
@@ -430,7 +427,7 @@ static int list_grants(const hf_namespace_info *info, void *ctx)
     if (!info->grants_json) {
         return 0;
     }
-    buf_init(&text, LINE_BYTES_MAX);
+    buf_init(&text, GRANT_BYTES_MAX);
     if (json_iter_init(&iter, text_of(info->grants_json))) {
         while (json_iter_next(&iter, NULL, &grant)) {
             list_grant(list, grant, &text);

@@ -12,13 +12,11 @@
 #include "cli/terminal/show.h"
 #include "cli/terminal/table.h"
 
-#define LINE_BYTES_MAX 1048576
-
 static void print_json(const hf_node_info *info)
 {
     struct show_line line;
 
-    show_node(show_line_begin(&line, LINE_BYTES_MAX), info);
+    show_node(show_line_begin(&line), info);
     show_line_end(&line);
 }
 

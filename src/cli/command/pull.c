@@ -14,7 +14,6 @@
 #include "cli/terminal/show.h"
 #include "cli/terminal/stop.h"
 
-#define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 #define WAIT_STEP_MS 250 /* how long a claim waits before it looks for Ctrl-C */
 #define DAY_MS INT64_C(86400000)
 
@@ -49,7 +48,7 @@ static void print_json(const hf_batch *batch)
     for (size_t i = 0; i < hf_batch_count(batch); i++) {
         struct show_line line;
 
-        show_claimed(show_line_begin(&line, LINE_BYTES_MAX), batch, i);
+        show_claimed(show_line_begin(&line), batch, i);
         show_line_end(&line);
     }
 }

@@ -12,8 +12,6 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/show.h"
 
-#define LINE_BYTES_MAX 65536
-
 struct showing {
     struct progress progress;
     struct retention_result result;
@@ -36,7 +34,7 @@ static void print_json(const struct retention_result *result)
 {
     struct show_line line;
 
-    show_retention(show_line_begin(&line, LINE_BYTES_MAX), result);
+    show_retention(show_line_begin(&line), result);
     show_line_end(&line);
 }
 

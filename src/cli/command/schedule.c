@@ -13,7 +13,7 @@
 #include "cli/terminal/show.h"
 #include "cli/terminal/table.h"
 
-#define LINE_BYTES_MAX (512 << 20)
+#define RUNS_BYTES_MAX (512 << 20)
 #define RUNS_DEFAULT 10
 #define OVERDUE_MS 5000 /* a schedule that should have fired so long ago is in trouble */
 
@@ -100,7 +100,7 @@ struct schedule_view {
 static void print_json(const hf_schedule_info *info, struct buf *runs)
 {
     struct show_line line;
-    struct json_out *json = show_line_begin(&line, LINE_BYTES_MAX);
+    struct json_out *json = show_line_begin(&line);
 
     show_schedule(json, info);
     if (runs) {
@@ -206,7 +206,7 @@ static int run_show(struct cli *cli)
     struct buf runs;
     int code = cli_open(cli, HF_OPEN_NOMIGRATE);
 
-    buf_init(&runs, LINE_BYTES_MAX);
+    buf_init(&runs, RUNS_BYTES_MAX);
     if (!code && cli->json) {
         code = schedule_runs_json(cli->bus, name, count, &runs);
     }

@@ -20,16 +20,11 @@
 
 static void print_json(const struct coming *coming, const struct zone *zone)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, 4096);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_coming(&json, coming, zone);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_coming(json, coming, zone);
+    show_line_end(&line);
 }
 
 static void print_times(const struct cli *cli, const struct cron *cron, const struct zone *zone,

@@ -191,8 +191,7 @@ static int confirm_seek(const struct cli *cli, const char *name, const struct se
 static void print_seek(const struct cli *cli, const char *name, const struct seek *seek,
                        bool dry_run)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
 
     if (!cli->json) {
         out_text(name);
@@ -200,16 +199,12 @@ static void print_seek(const struct cli *cli, const char *name, const struct see
                dry_run ? "would be" : "is", seek->target, seek->count, dry_run ? "would" : "will");
         return;
     }
-    buf_init(&line, 4096);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_int(&json, "position", seek->target);
-    show_int(&json, "count", seek->count);
-    show_int(&json, "dropped_retries", seek->waiting);
-    show_bool(&json, "dry_run", dry_run);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    struct json_out *json = show_line_begin(&line);
+    show_int(json, "position", seek->target);
+    show_int(json, "count", seek->count);
+    show_int(json, "dropped_retries", seek->waiting);
+    show_bool(json, "dry_run", dry_run);
+    show_line_end(&line);
 }
 
 static int run_seek(struct cli *cli)

@@ -14,25 +14,24 @@
 #include "cli/terminal/table.h"
 #include "cli/watch/sub_state.h"
 
-#define LINE_BYTES_MAX 4194304
+#define REASONS_BYTES_MAX 4194304
 #define REASONS_MAX 10 /* subscriptions of which `sub list` says why they do not move */
 
 /* With the partitions and blocked keys, up to the limit each, unless that is -1. */
-static hf_status print_json(struct buf *line, const hf_subscription_info *info, hf_bus *bus,
-                            int64_t limit)
+static hf_status print_json(const hf_subscription_info *info, hf_bus *bus, int64_t limit)
 {
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
     hf_status status = HF_OK;
 
-    json_out_init(&json, line);
-    json_object_begin(&json);
-    show_subscription(&json, info);
+    show_subscription(json, info);
     if (limit >= 0) {
-        status = sub_parts_json(&json, bus, info, limit);
+        status = sub_parts_json(json, bus, info, limit);
     }
-    json_object_end(&json);
-    if (!status) {
-        out_json_line(line);
+    if (status) {
+        show_line_drop(&line);
+    } else {
+        show_line_end(&line);
     }
     return status;
 }
@@ -41,10 +40,10 @@ static hf_status print_json(struct buf *line, const hf_subscription_info *info, 
 
 struct listing {
     const struct cli *cli;
-    struct buf line;
     struct out_table table;
     int64_t count;
-    int reasons; /* lines about those that do not move, in `line`, each with its NUL */
+    struct buf reasons; /* of those that do not move, each with its NUL */
+    int reason_count;
 };
 
 static int list_one(const hf_subscription_info *info, void *ctx)
@@ -54,7 +53,7 @@ static int list_one(const hf_subscription_info *info, void *ctx)
 
     listing->count++;
     if (listing->cli->json) {
-        print_json(&listing->line, info, NULL, -1);
+        print_json(info, NULL, -1);
         return out_failed();
     }
     out_table_cell(&listing->table, info->name);
@@ -72,9 +71,9 @@ static int list_one(const hf_subscription_info *info, void *ctx)
     out_table_cell(&listing->table,
                    out_ago(info->oldest_waiting_us, listing->cli->started_at_us, words));
     out_table_cell(&listing->table, info->owner ? info->owner : "-");
-    if (info->not_moving && info->paused_at_us == -1 && listing->reasons < REASONS_MAX) {
-        buf_printf(&listing->line, "%s: %s.%c", info->name, info->not_moving, '\0');
-        listing->reasons++;
+    if (info->not_moving && info->paused_at_us == -1 && listing->reason_count < REASONS_MAX) {
+        buf_printf(&listing->reasons, "%s: %s.%c", info->name, info->not_moving, '\0');
+        listing->reason_count++;
     }
     return out_failed();
 }
@@ -82,9 +81,9 @@ static int list_one(const hf_subscription_info *info, void *ctx)
 /* Why the first of those that do not move do not, a line each. */
 static void say_reasons(const struct listing *listing)
 {
-    const char *line = listing->line.bytes;
+    const char *line = listing->reasons.bytes;
 
-    for (int i = 0; i < listing->reasons; i++) {
+    for (int i = 0; i < listing->reason_count; i++) {
         out_say("%s", line);
         line += strlen(line) + 1;
     }
@@ -104,13 +103,13 @@ static int run_list(struct cli *cli)
     if (code) {
         return code;
     }
-    buf_init(&listing.line, LINE_BYTES_MAX);
+    buf_init(&listing.reasons, REASONS_BYTES_MAX);
     out_table_init(&listing.table, columns, sizeof columns / sizeof columns[0]);
     code = cli_fail(hf_subscription_list(cli->bus, list_one, &listing));
     out_table_end(&listing.table);
     fflush(stdout);
     say_reasons(&listing);
-    buf_release(&listing.line);
+    buf_release(&listing.reasons);
     if (!code && listing.count == 0) {
         out_say("No subscriptions. `holdfast sub create` or `holdfast work` makes one.");
     }
@@ -156,7 +155,7 @@ static void show_why(const hf_subscription_info *info, int64_t now_us)
         printf("%s\n\n", out_off());
         return;
     }
-    buf_init(&sentence, LINE_BYTES_MAX);
+    buf_init(&sentence, REASONS_BYTES_MAX);
     sub_state_say(info, now_us, &sentence);
     printf("%s.\n\n", buf_terminate(&sentence));
     buf_release(&sentence);
@@ -232,12 +231,9 @@ static int show_one(const hf_subscription_info *info, void *ctx)
     struct showing *showing = ctx;
     const struct cli *cli = showing->cli;
     hf_status status;
-    struct buf line;
 
     if (cli->json) {
-        buf_init(&line, LINE_BYTES_MAX);
-        status = print_json(&line, info, cli->bus, showing->limit);
-        buf_release(&line);
+        status = print_json(info, cli->bus, showing->limit);
     } else {
         show_fields(info, cli->started_at_us);
         status = sub_parts_print(cli->bus, info, showing->limit, cli->started_at_us);

@@ -23,14 +23,12 @@
 #define LAST_EVENTS 10  /* are shown if nothing else is said */
 #define SPAN_FIRST 1000 /* positions that are looked through for them at first */
 #define SPAN_GROWTH 8   /* how many times more if these were not enough */
-#define LINE_BYTES_MAX (CLI_PAYLOAD_BYTES_MAX * (size_t)7)
 
 struct tail {
     bool json;
     int64_t left; /* events until the limit; -1: no limit */
     int64_t end;  /* the last position to show; -1: no end */
     bool shown;   /* one at least */
-    struct buf line;
 };
 
 static int show_one(const hf_event *event, void *ctx)
@@ -41,12 +39,9 @@ static int show_one(const hf_event *event, void *ctx)
         return 1;
     }
     if (tail->json) {
-        struct json_out json;
-        json_out_init(&json, &tail->line);
-        json_object_begin(&json);
-        show_event(&json, event);
-        json_object_end(&json);
-        out_json_line(&tail->line);
+        struct show_line line;
+        show_event(show_line_begin(&line), event);
+        show_line_end(&line);
     } else {
         show_event_line(event);
     }
@@ -225,9 +220,7 @@ static int run_tail(struct cli *cli)
     if (code) {
         return code;
     }
-    buf_init(&tail.line, LINE_BYTES_MAX);
     code = cli_fail(read_log(cli, &tail, cursor, follow));
-    buf_release(&tail.line);
     if (!code && !follow && !tail.shown) {
         out_say("No events.");
     }

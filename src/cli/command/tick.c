@@ -8,13 +8,11 @@
 #include "cli/terminal/out.h"
 #include "cli/terminal/show.h"
 
-#define LINE_BYTES_MAX 4096
-
 static void print_json(const hf_tick_info *info)
 {
     struct show_line line;
 
-    show_tick(show_line_begin(&line, LINE_BYTES_MAX), info);
+    show_tick(show_line_begin(&line), info);
     show_line_end(&line);
 }
 

@@ -16,14 +16,11 @@
 
 #include <inttypes.h>
 
-#define LINE_BYTES_MAX 65536
-
 struct verify {
     bool json;
     int64_t findings;
     int64_t rows; /* examined */
     struct progress progress;
-    struct buf line;
 };
 
 static int show_damage(const char *name, const char *value, hf_log_level level, const char *advice,
@@ -34,14 +31,13 @@ static int show_damage(const char *name, const char *value, hf_log_level level, 
 
     verify->findings++;
     if (verify->json) {
-        struct json_out json;
-        json_out_init(&json, &verify->line);
-        json_object_begin(&json);
-        show_string(&json, "name", name);
-        show_string(&json, "value", value);
-        show_string(&json, "advice", advice);
-        json_object_end(&json);
-        out_json_line(&verify->line);
+        struct show_line line;
+        struct json_out *json = show_line_begin(&line);
+
+        show_string(json, "name", name);
+        show_string(json, "value", value);
+        show_string(json, "advice", advice);
+        show_line_end(&line);
     } else {
         printf("%s%s%s: ", out_on(OUT_RED), name, out_off());
         out_text(value);
@@ -65,7 +61,7 @@ static void show_end(const struct verify *verify)
     struct show_line line;
 
     if (verify->json) {
-        struct json_out *json = show_line_begin(&line, LINE_BYTES_MAX);
+        struct json_out *json = show_line_begin(&line);
         show_int(json, "rows", verify->rows);
         show_int(json, "findings", verify->findings);
         show_line_end(&line);
@@ -82,11 +78,9 @@ static int run_verify(struct cli *cli)
     if (code) {
         return code;
     }
-    buf_init(&verify.line, LINE_BYTES_MAX);
     progress_begin(&verify.progress, "rows");
     code = cli_fail(hf_verify(cli->bus, show_damage, show_progress, &verify));
     progress_end(&verify.progress);
-    buf_release(&verify.line);
     if (code) {
         return code;
     }

@@ -15,14 +15,12 @@
 #include "cli/terminal/stop.h"
 
 #define STEP_MS 500
-#define LINE_BYTES_MAX 1048576
 
 /* What became of the event. */
 struct outcome_view {
     const char *subscription; /* NULL: all */
-    bool json;
-    struct json_out *out;
-    int64_t seen; /* subscriptions that it is for */
+    struct json_out *json;    /* NULL: text for people */
+    int64_t seen;             /* subscriptions that it is for */
     int64_t dead;
     int64_t open;
 };
@@ -44,10 +42,10 @@ static int view_state(const hf_event_state *state, void *ctx)
     view->dead += state->state == HF_STATE_DEAD;
     view->open += !is_settled(state->state);
     if (view->json) {
-        json_object_begin(view->out);
-        show_string(view->out, "subscription", state->subscription);
-        show_string(view->out, "state", hf_state_name(state->state));
-        json_object_end(view->out);
+        json_object_begin(view->json);
+        show_string(view->json, "subscription", state->subscription);
+        show_string(view->json, "state", hf_state_name(state->state));
+        json_object_end(view->json);
     } else {
         out_text(state->subscription);
         printf(": %s%s%s\n", state->state == HF_STATE_DEAD ? out_on(OUT_RED) : "",
@@ -56,31 +54,32 @@ static int view_state(const hf_event_state *state, void *ctx)
     return 0;
 }
 
-/* Says in which subscriptions the event is what. */
-static hf_status tell(struct cli *cli, const struct event_name *name, struct outcome_view *view)
+static hf_status show_states(struct cli *cli, const struct event_name *name,
+                             struct outcome_view *view)
 {
-    struct buf line;
-    struct json_out json;
+    return hf_event_states(cli->bus, name->id, view_state, view);
+}
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    view->out = &json;
-    if (cli->json) {
-        json_object_begin(&json);
-        show_string(&json, "id", name->id);
-        show_int(&json, "position", name->position);
-        json_key(&json, "states");
-        json_array_begin(&json);
+static hf_status show_states_json(struct cli *cli, const struct event_name *name,
+                                  struct outcome_view *view)
+{
+    struct show_line line;
+    hf_status status;
+
+    view->json = show_line_begin(&line);
+    show_string(view->json, "id", name->id);
+    show_int(view->json, "position", name->position);
+    json_key(view->json, "states");
+    json_array_begin(view->json);
+    status = hf_event_states(cli->bus, name->id, view_state, view);
+    if (status) {
+        show_line_drop(&line);
+        return status;
     }
-    hf_status status = hf_event_states(cli->bus, name->id, view_state, view);
-    if (cli->json && !status) {
-        json_array_end(&json);
-        show_bool(&json, "settled", view->open == 0);
-        json_object_end(&json);
-        out_json_line(&line);
-    }
-    buf_release(&line);
-    return status;
+    json_array_end(view->json);
+    show_bool(view->json, "settled", view->open == 0);
+    show_line_end(&line);
+    return HF_OK;
 }
 
 /* How long to wait before the next look: a step, or what is left. */
@@ -142,21 +141,16 @@ static hf_status wait_for(struct cli *cli, const struct event_name *name, const 
 static int say_waits(const struct cli *cli, const char *id)
 {
     if (cli->json) {
-        struct buf line;
-        struct json_out json;
+        struct show_line line;
+        struct json_out *json = show_line_begin(&line);
 
-        buf_init(&line, LINE_BYTES_MAX);
-        json_out_init(&json, &line);
-        json_object_begin(&json);
-        show_string(&json, "id", id);
-        show_int(&json, "position", -1);
-        json_key(&json, "states");
-        json_array_begin(&json);
-        json_array_end(&json);
-        show_bool(&json, "settled", false);
-        json_object_end(&json);
-        out_json_line(&line);
-        buf_release(&line);
+        show_string(json, "id", id);
+        show_int(json, "position", -1);
+        json_key(json, "states");
+        json_array_begin(json);
+        json_array_end(json);
+        show_bool(json, "settled", false);
+        show_line_end(&line);
     }
     out_complain("the event waits for its time: `holdfast later show %s`", id);
     return EXIT_TIMEOUT;
@@ -167,7 +161,7 @@ static int run_wait(struct cli *cli)
     const char *word = cli->args.words[0];
     const char *subscription = args_text(&cli->args, "subscription");
     struct event_name name;
-    struct outcome_view view = {.subscription = subscription, .json = cli->json};
+    struct outcome_view view = {.subscription = subscription};
     struct deadline deadline = deadline_after_ms(args_number(&cli->args, "timeout", -1));
     int code = cli_open(cli, HF_OPEN_NOMIGRATE);
     hf_status status;
@@ -188,7 +182,7 @@ static int run_wait(struct cli *cli)
     if (status && status != HF_TIMEOUT) {
         return cli_fail(status);
     }
-    status = tell(cli, &name, &view);
+    status = cli->json ? show_states_json(cli, &name, &view) : show_states(cli, &name, &view);
     if (status) {
         return cli_fail(status);
     }

@@ -11,7 +11,7 @@
 #include "cli/terminal/show.h"
 #include "cli/terminal/table.h"
 
-#define LINE_BYTES_MAX 65536
+#define ADVICE_BYTES_MAX 65536
 
 /* ---- version --------------------------------------------------------------------------------- */
 
@@ -21,16 +21,11 @@ static int run_version(struct cli *cli)
         printf("holdfast %s\n", hf_version());
         return EXIT_OK;
     }
-    struct buf line;
-    struct json_out json;
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "version", hf_version());
-    show_string(&json, "header_version", HF_VERSION);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
+    show_string(json, "version", hf_version());
+    show_string(json, "header_version", HF_VERSION);
+    show_line_end(&line);
     return EXIT_OK;
 }
 
@@ -50,7 +45,6 @@ struct doctor {
     bool json;
     int64_t troubles; /* findings of level WARN and above */
     struct out_table table;
-    struct buf line;
     struct buf advice; /* for a terminal, whose table cuts it: whole lines, made safe */
 };
 
@@ -78,15 +72,14 @@ static int show_finding(const char *name, const char *value, hf_log_level level,
         doctor->troubles++;
     }
     if (doctor->json) {
-        struct json_out json;
-        json_out_init(&json, &doctor->line);
-        json_object_begin(&json);
-        show_string(&json, "name", name);
-        show_string(&json, "value", value);
-        show_string(&json, "level", level_word(level));
-        show_string(&json, "advice", advice);
-        json_object_end(&json);
-        out_json_line(&doctor->line);
+        struct show_line line;
+        struct json_out *json = show_line_begin(&line);
+
+        show_string(json, "name", name);
+        show_string(json, "value", value);
+        show_string(json, "level", level_word(level));
+        show_string(json, "advice", advice);
+        show_line_end(&line);
     } else {
         out_table_cell(&doctor->table, level_word(level));
         out_table_mark(&doctor->table, level >= HF_LOG_ERROR  ? OUT_RED
@@ -134,14 +127,12 @@ static int run_doctor(struct cli *cli)
         return code;
     }
     out_table_init(&doctor.table, columns, 4);
-    buf_init(&doctor.line, LINE_BYTES_MAX);
-    buf_init(&doctor.advice, LINE_BYTES_MAX);
+    buf_init(&doctor.advice, ADVICE_BYTES_MAX);
     code = cli_fail(hf_doctor(cli->bus, show_finding, &doctor));
     out_table_end(&doctor.table);
     if (doctor.advice.length > 0) {
         printf("\n%s", buf_terminate(&doctor.advice));
     }
-    buf_release(&doctor.line);
     buf_release(&doctor.advice);
     if (code) {
         return code;

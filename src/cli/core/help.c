@@ -14,7 +14,6 @@
 
 #define HELP_COLUMN 26 /* where the texts of options begin */
 #define HELP_WIDTH 80
-#define LINE_BYTES_MAX 1048576
 
 /* The title of the section that begins with this command, if one does. */
 static void print_section(FILE *to, const struct command *command)
@@ -136,25 +135,20 @@ static void options_json(struct json_out *json, const struct option_row *row)
 /* A command as an object, with its options but those of every command. */
 static void command_json(const struct command *command)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_string(&json, "name", command->name);
-    show_string(&json, "usage", command->usage);
-    show_string(&json, "summary", command->summary);
-    show_string(&json, "examples", command->examples);
-    show_string(&json, "details", command->details);
-    json_key(&json, "options");
-    json_array_begin(&json);
-    options_json(&json, command->options);
-    options_json(&json, command->more);
-    json_array_end(&json);
-    json_object_end(&json);
-    out_json_line(&line);
-    buf_release(&line);
+    show_string(json, "name", command->name);
+    show_string(json, "usage", command->usage);
+    show_string(json, "summary", command->summary);
+    show_string(json, "examples", command->examples);
+    show_string(json, "details", command->details);
+    json_key(json, "options");
+    json_array_begin(json);
+    options_json(json, command->options);
+    options_json(json, command->more);
+    json_array_end(json);
+    show_line_end(&line);
 }
 
 /* Those whose names begin with `prefix`, and a space behind it if it is not "". */

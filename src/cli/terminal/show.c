@@ -11,14 +11,15 @@
 #include "base/time/time.h"
 #include "cli/terminal/out.h"
 
-#define PAYLOAD_LINE_BYTES_MAX 200   /* of a payload that is shown on a line */
-#define PAYLOAD_BLOCK_BYTES_MAX 4096 /* of a payload that is shown as a block */
+#define LINE_BYTES_MAX ((size_t)1 << 30) /* of JSON: some thousand subscriptions are megabytes */
+#define PAYLOAD_LINE_BYTES_MAX 200       /* of a payload that is shown on a line */
+#define PAYLOAD_BLOCK_BYTES_MAX 4096     /* of a payload that is shown as a block */
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-struct json_out *show_line_begin(struct show_line *line, size_t bytes_max)
+struct json_out *show_line_begin(struct show_line *line)
 {
-    buf_init(&line->buf, bytes_max);
+    buf_init(&line->buf, LINE_BYTES_MAX);
     json_out_init(&line->json, &line->buf);
     json_object_begin(&line->json);
     return &line->json;
@@ -28,6 +29,11 @@ void show_line_end(struct show_line *line)
 {
     json_object_end(&line->json);
     out_json_line(&line->buf);
+    buf_release(&line->buf);
+}
+
+void show_line_drop(struct show_line *line)
+{
     buf_release(&line->buf);
 }
 
@@ -165,33 +171,18 @@ void show_receipt_line(bool as_json, const hf_receipt *receipt, int64_t due_us)
                                         : "  (was in the log already)");
         return;
     }
-    show_receipt(show_line_begin(&line, 4096), receipt, due_us);
+    show_receipt(show_line_begin(&line), receipt, due_us);
     show_line_end(&line);
-}
-
-static void open_answer(struct buf *line, struct json_out *json)
-{
-    buf_init(line, 65536);
-    json_out_init(json, line);
-    json_object_begin(json);
-}
-
-static void print_answer(struct buf *line, struct json_out *json)
-{
-    json_object_end(json);
-    out_json_line(line);
-    buf_release(line);
 }
 
 void show_changed(const char *name, const char *what, bool is_so)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    open_answer(&line, &json);
-    show_string(&json, "name", name);
-    show_bool(&json, what, is_so);
-    print_answer(&line, &json);
+    show_string(json, "name", name);
+    show_bool(json, what, is_so);
+    show_line_end(&line);
 }
 
 void show_created(const char *name, bool created)
@@ -201,26 +192,24 @@ void show_created(const char *name, bool created)
 
 void show_answered(const char *subscription, const char *lease, const char *outcome)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    open_answer(&line, &json);
-    show_string(&json, "subscription", subscription);
-    show_string(&json, "lease", lease);
-    show_string(&json, "outcome", outcome);
-    print_answer(&line, &json);
+    show_string(json, "subscription", subscription);
+    show_string(json, "lease", lease);
+    show_string(json, "outcome", outcome);
+    show_line_end(&line);
 }
 
 void show_granted(const char *const words[3], bool granted, bool changed)
 {
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    open_answer(&line, &json);
-    show_string(&json, "name", words[1]);
-    show_string(&json, "role", words[0]);
-    show_string(&json, "grantee", words[2]);
-    show_bool(&json, "granted", granted);
-    show_bool(&json, "changed", changed);
-    print_answer(&line, &json);
+    show_string(json, "name", words[1]);
+    show_string(json, "role", words[0]);
+    show_string(json, "grantee", words[2]);
+    show_bool(json, "granted", granted);
+    show_bool(json, "changed", changed);
+    show_line_end(&line);
 }

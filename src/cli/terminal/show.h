@@ -17,9 +17,12 @@ struct show_line {
     struct json_out json;
 };
 
-/* Begins an object, which is a line by itself; the caller writes its fields (show/objects.h). */
-struct json_out *show_line_begin(struct show_line *line, size_t bytes_max);
+/* Begins an object, which is a line by itself; the caller writes its fields (json/objects.h). */
+struct json_out *show_line_begin(struct show_line *line);
+/* Ends the object and prints it. One that cannot be made is lost, and said to be (out_lose). */
 void show_line_end(struct show_line *line);
+/* Forgets the object: nothing is printed. */
+void show_line_drop(struct show_line *line);
 
 /* ---- Text on stdout -------------------------------------------------------------------------- */
 

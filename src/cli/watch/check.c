@@ -75,7 +75,7 @@ static void print_json(const struct findings *findings)
 {
     struct show_line line;
 
-    findings_show(show_line_begin(&line, LINE_BYTES_MAX), findings);
+    findings_show(show_line_begin(&line), findings);
     show_line_end(&line);
 }
 

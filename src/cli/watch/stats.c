@@ -11,8 +11,6 @@
 #include "cli/terminal/show.h"
 #include "cli/terminal/table.h"
 
-#define LINE_BYTES_MAX ((size_t)1 << 30) /* some thousand subscriptions are some megabytes */
-
 struct stats_view {
     const struct cli *cli;
     struct out_table table;
@@ -31,25 +29,22 @@ static int subscription_json(const hf_subscription_info *info, void *ctx)
 hf_status stats_json(hf_bus *bus, const hf_stats *stats)
 {
     hf_status status = HF_OK;
-    struct buf line;
-    struct json_out json;
+    struct show_line line;
+    struct json_out *json = show_line_begin(&line);
 
-    buf_init(&line, LINE_BYTES_MAX);
-    json_out_init(&json, &line);
-    json_object_begin(&json);
-    show_stats(&json, stats);
-    json_key(&json, "by_subscription");
-    json_array_begin(&json);
+    show_stats(json, stats);
+    json_key(json, "by_subscription");
+    json_array_begin(json);
     if (stats->subscriptions > 0) {
-        status = hf_subscription_list(bus, subscription_json, &json);
+        status = hf_subscription_list(bus, subscription_json, json);
     }
-    json_array_end(&json);
-    json_object_end(&json);
-    if (!status) {
-        out_json_line(&line);
+    if (status) {
+        show_line_drop(&line);
+        return status;
     }
-    buf_release(&line);
-    return status;
+    json_array_end(json);
+    show_line_end(&line);
+    return HF_OK;
 }
 
 static int add_subscription(const hf_subscription_info *info, void *ctx)
