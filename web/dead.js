@@ -61,7 +61,7 @@ function retrySteps(page, body, rate) {
     let bound = {};
     return async () => {
         const answer = await post(page.namespace, 'dead-letters/retry', {...body, ...bound, rate: `${rate}/s`, work_ms: STEP_MS});
-        bound = {before_dead_id: Number(answer.before_dead_id)};
+        bound = {before_dead_id: answer.before_dead_id};
         return {done: answer.dead_letters, left: answer.left};
     };
 }

@@ -243,9 +243,14 @@ true_that "a request with a rate retries no more than the rate allows" \
 is "a request with a rate answers how many are left" "$(field out 1 '$.left')" $((30 - some))
 true_that "setup: those die again" die
 answers 200 "POST dead-letters/retry goes on with before_dead_id" POST /v1/dead-letters/retry \
-    "{\"subscription\":\"paced\",\"rate\":\"1000/s\",\"before_dead_id\":$bound}"
+    "{\"subscription\":\"paced\",\"rate\":\"1000/s\",\"before_dead_id\":\"$bound\"}"
 is "a request that has retried all ends before its time" \
     "$(field out 1 '$.dead_letters') $(field out 1 '$.left')" "$((30 - some)) 0"
+has "before_dead_id of an answer is a text, as dead_id is" out "\"before_dead_id\":\"$bound\""
+for wrong in 1 '"0"' '"x"'; do
+    answers 400 "POST dead-letters/retry refuses $wrong as before_dead_id" \
+        POST /v1/dead-letters/retry "{\"all\":true,\"before_dead_id\":$wrong}"
+done
 answers 200 "GET dead-letters lists what died again" GET '/v1/dead-letters?subscription=paced'
 is "what died again meanwhile is not retried a second time" \
     "$(grep -o '"dead_id"' out | wc -l)" "$some"

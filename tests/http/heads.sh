@@ -66,7 +66,26 @@ refused 400 "a NUL in a parameter is refused" "GET /v1/events?type=a%%00b HTTP/1
 refused 400 "a CR alone in a header is refused: for some it is the end of the line" \
     "${get}Host: localhost\rContent-Length: 17\r\n\r\n"
 refused 400 "a control character in a header is refused" "$get${host}X: a\013b\r\n\r\n"
+refused 400 "a NUL in a header is refused" "${get}${host}X: a\0b\r\n\r\n"
+refused 400 "a NUL at the end of a header is refused" "${get}${host}X: a\0\r\n\r\n"
+refused 400 "a NUL in the last header before lines that end with LF alone is refused" \
+    "GET /v1/stats HTTP/1.1\nHost: localhost\0.evil.example\n\n"
+refused 400 "a NUL in the target of a request is refused" "GET /v1/stats\0/x HTTP/1.1\r\n$host\r\n"
+refused 400 "a space in the target of a request is refused" "GET /v1/stats x HTTP/1.1\r\n$host\r\n"
+refused 400 "a header that goes on in the next line is refused" "${get}${host}X: a\r\n b\r\n\r\n"
+many=$(printf '&type=a%.0s' {1..600})
+refused 414 "more parameters than any route takes are refused at once" \
+    "GET /v1/stream?from=now$many HTTP/1.1\r\n$host\r\n"
+refused 414 "parameters of one byte that fill the head are refused at once" \
+    "GET /v1/stats?$(printf 'a&%.0s' {1..8000}) HTTP/1.1\r\n$host\r\n"
+refused 414 "a target of 13 KiB is refused" \
+    "GET /v1/stats?a=$(printf '%13000s' | tr ' ' a) HTTP/1.1\r\n$host\r\n"
 close='Connection: close\r\n'
+refused 200 "lines that end with LF alone and blanks around a header are taken" \
+    "GET /v1/stats HTTP/1.1\nHost:  localhost\nX: \t a \nY:\nConnection: close\n\n"
+most=$(printf "X: $(printf '%1000s' | tr ' ' x)\\\\r\\\\n%.0s" {1..10})
+refused 200 "as many parameters as a stream takes, and 10 KiB of headers, are taken" \
+    "GET /v1/check?max_dead=1$(printf '&subscription=a%.0s' {1..64}) HTTP/1.1\r\n$host$most$close\r\n"
 refused 200 "a tab in a header is taken" "$get${host}X: a\tb\r\n$close\r\n"
 refused 421 "a Host with something behind the address is refused" \
     "${get}Host: [::1].evil.example\r\n$close\r\n"

@@ -69,12 +69,17 @@ static hf_dead_filter take_filter(struct members *members)
     return filter;
 }
 
+static bool parse_dead_id(const char *word, int64_t *ret_dead_id)
+{
+    return json_int_decode(text_of(word), ret_dead_id) == HF_OK && *ret_dead_id >= 1;
+}
+
 /* The number in the path. False after a refusal. */
 static bool dead_id(struct exchange *exchange, int64_t *ret_dead_id)
 {
     const char *word = exchange_param(exchange, "dead_id");
 
-    if (json_int_decode(text_of(word), ret_dead_id) || *ret_dead_id < 1) {
+    if (!parse_dead_id(word, ret_dead_id)) {
         return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
                               "'%.64s' is not the number of a dead letter", word);
     }
@@ -234,6 +239,17 @@ static struct pace take_pace(struct members *members)
     return pace;
 }
 
+static int64_t take_before(struct members *members)
+{
+    const char *word = members_text(members, "before_dead_id");
+    int64_t dead_id = -1;
+
+    if (word && !parse_dead_id(word, &dead_id)) {
+        members_mistake(members, "\"before_dead_id\" takes the number of a dead letter, as \"7\"");
+    }
+    return dead_id;
+}
+
 static int note_dead_id(const hf_dead_letter *letter, void *ctx)
 {
     *(int64_t *)ctx = letter->dead_id;
@@ -309,7 +325,7 @@ static void retry_at_rate(struct exchange *exchange, hf_dead_filter filter, stru
     json_object_begin(&json);
     show_int(&json, "dead_letters", count);
     show_int(&json, "left", left);
-    show_int(&json, "before_dead_id", filter.before_dead_id);
+    show_id(&json, "before_dead_id", filter.before_dead_id);
     json_object_end(&json);
 }
 
@@ -325,7 +341,7 @@ void dead_letters_retry_all(struct exchange *exchange)
     members_begin(&members, exchange);
     filter = take_filter(&members);
     filter.limit = (int32_t)members_number(&members, "limit", 1, INT32_MAX, -1);
-    filter.before_dead_id = members_number(&members, "before_dead_id", 1, INT64_MAX, -1);
+    filter.before_dead_id = take_before(&members);
     pace = take_pace(&members);
     dry_run = members_flag(&members, "dry_run", false);
     if (!members_end(&members)) {

@@ -31,6 +31,9 @@ enum via { VIA_NONE, VIA_LOCAL, VIA_TOKEN, VIA_SESSION };
 /* How far it is (listener.c). */
 enum phase { PHASE_HEAD, PHASE_BODY, PHASE_GIVEN, PHASE_ANSWERED };
 
+/* Whether the path and query can be read (head.h). */
+enum target { TARGET_RIGHT, TARGET_WRONG, TARGET_TOO_LONG };
+
 /* Whether it waits for events, and how (waits.h). */
 enum wait_state { WAIT_NONE, WAIT_WOKEN, WAIT_WATCHES };
 
@@ -75,6 +78,7 @@ struct exchange {
     /* The request. */
     const char *method; /* "GET" */
     char *path;         /* as it came, without the query */
+    enum target target;
     struct buf body;
     size_t free_bytes; /* of the body, taken before it was known that the caller may send one */
     bool admitted;     /* the route is known, and the caller may use it */

@@ -6,6 +6,11 @@
  * version 1.0 it puts a line that goes on with the header before it (out of use since RFC 7230)
  * behind the name of that header, and not behind its value: then the request has a
  * "Content-Length17".
+ *
+ * It ends texts with NUL where they stand in the request, so for it a NUL that a client has sent
+ * ends a text, too, and what follows is not seen. In the memory of the head there is then more
+ * between two texts than the end of a line. It answers nothing to a request with more parameters
+ * than its memory for a connection has room for.
  */
 #include "server/http/head.h"
 
@@ -14,21 +19,67 @@
 #include <microhttpd.h>
 #include <strings.h>
 
+/* Together they leave half of the memory of a connection (HEAD_BYTES_MAX of listener.c) to the
+ * headers: libmicrohttpd takes 64 bytes of it for a parameter. */
+#define TARGET_BYTES_MAX 12288
+#define PARAMETERS_MAX 200
+
 /* Headers of which a request has at most one. */
 static const char *const single[] = {"Host",   "Content-Length", "Transfer-Encoding",
                                      "Origin", "Authorization",  "Last-Event-ID"};
 #define SINGLE_COUNT (sizeof single / sizeof single[0])
 
-/* Headers that say where a request ends. */
-static const char *const framing[] = {"Content-Length", "Transfer-Encoding"};
-
 struct head {
     size_t counts[SINGLE_COUNT]; /* of the headers above */
+    const char *at;              /* in its memory: the end of the text that was seen last */
+    const char *end;             /* of its memory */
     bool has_bad_name;           /* a name of a header is no token */
-    bool has_folded;             /* a header that says where the request ends has two lines */
+    bool has_folded;             /* a header has more than one line */
     bool has_bad_value;          /* a value has a control character */
-    bool has_nul;                /* a parameter of the query has a NUL */
+    bool has_nul;                /* a header or a parameter of the query has a NUL */
 };
+
+/* ---- The line of the request ----------------------------------------------------------------- */
+
+static size_t count_parameters(const char *query)
+{
+    size_t count = 0;
+
+    for (; query; query = strchr(query + 1, '&')) {
+        count++;
+    }
+    return count;
+}
+
+/* Bytes that no target has: blanks, control characters, and a NUL, behind which there is something
+ * else than the version. */
+static bool has_bad_byte(const char *target, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)target[i] <= ' ' || target[i] == 127) {
+            return true;
+        }
+    }
+    return strncmp(target + length + 1, "HTTP/", 5) != 0;
+}
+
+void head_see_target(struct exchange *exchange, char *target)
+{
+    size_t length = strlen(target);
+    char *query = strchr(target, '?');
+
+    exchange->target = TARGET_RIGHT;
+    if (has_bad_byte(target, length)) {
+        exchange->target = TARGET_WRONG;
+    } else if (length > TARGET_BYTES_MAX || count_parameters(query) > PARAMETERS_MAX) {
+        exchange->target = TARGET_TOO_LONG;
+        if (query) {
+            query[1] = '\0';
+        }
+    }
+}
+
+/* ---- Headers --------------------------------------------------------------------------------- */
 
 /* Characters of a name of a header (RFC 9110). */
 static bool is_token(const char *name)
@@ -57,16 +108,17 @@ static bool has_control(const char *value)
     return false;
 }
 
-/* More than the name of a header that says where the request ends. */
-static bool is_folded(const char *name)
+/* Goes to the next text, which is on the next line. */
+static void see_next_line(struct head *head, const char *text, const char *end_of_text)
 {
-    bool is_it = false;
+    size_t between = (size_t)(text - head->at); /* the end of a line: CR and LF, or LF */
 
-    for (size_t i = 0; i < sizeof framing / sizeof framing[0]; i++) {
-        size_t length = strlen(framing[i]);
-        is_it = is_it || (strncasecmp(name, framing[i], length) == 0 && name[length]);
+    if (text <= head->at || text >= head->end) {
+        head->has_folded = true; /* it was put together elsewhere */
+    } else if (between > 2) {
+        head->has_nul = true;
     }
-    return is_it;
+    head->at = end_of_text;
 }
 
 static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char *name,
@@ -76,7 +128,7 @@ static enum MHD_Result see_header(void *ctx, enum MHD_ValueKind kind, const char
 
     (void)kind;
     head->has_bad_name = head->has_bad_name || !is_token(name);
-    head->has_folded = head->has_folded || is_folded(name);
+    see_next_line(head, name, value + strlen(value));
     head->has_bad_value = head->has_bad_value || has_control(value);
     for (size_t i = 0; i < SINGLE_COUNT; i++) {
         head->counts[i] += strcasecmp(name, single[i]) == 0;
@@ -101,13 +153,56 @@ static bool refuse(struct exchange *exchange, int status, const char *why)
     return answer_problem(exchange, status, "%s", why);
 }
 
-bool head_check(struct exchange *exchange, const char *version)
+/* All of the head. */
+static struct head see_head(const struct exchange *exchange, const char *method,
+                            const char *version)
 {
-    const char *encoding = exchange_header(exchange, "Transfer-Encoding");
-    struct head head = {.has_nul = false};
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    struct head head = {.at = version + strlen(version), .end = method + info->header_size};
 
     MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, see_header, &head);
     MHD_get_connection_values_n(exchange->connection, MHD_GET_ARGUMENT_KIND, see_parameter, &head);
+    head.has_nul = head.has_nul || head.end - head.at > 4; /* the line's end, and an empty line */
+    return head;
+}
+
+/* Why the texts of the head are refused; NULL: they are not. */
+static const char *find_fault(const struct head *head)
+{
+    if (head->has_bad_name) {
+        return "the name of a header has a character that none may have";
+    }
+    if (head->has_folded) {
+        return "a header goes on in the next line";
+    }
+    if (head->has_nul) {
+        return "a header or a parameter of the query has a NUL character";
+    }
+    return head->has_bad_value ? "a header has a control character" : NULL;
+}
+
+static bool check_target(struct exchange *exchange)
+{
+    switch (exchange->target) {
+    case TARGET_WRONG:
+        return refuse(exchange, MHD_HTTP_BAD_REQUEST,
+                      "the path or query has a character that has to be percent-encoded");
+    case TARGET_TOO_LONG:
+        return refuse(exchange, MHD_HTTP_URI_TOO_LONG,
+                      "the path and query are too long, or have too many parameters");
+    case TARGET_RIGHT:
+        break;
+    }
+    return true;
+}
+
+bool head_check(struct exchange *exchange, const char *method, const char *version)
+{
+    const char *encoding = exchange_header(exchange, "Transfer-Encoding");
+    struct head head = see_head(exchange, method, version);
+    const char *fault = find_fault(&head);
+
     for (size_t i = 0; i < SINGLE_COUNT; i++) {
         if (head.counts[i] > 1) {
             answer_header(exchange, "Connection", "close");
@@ -115,15 +210,11 @@ bool head_check(struct exchange *exchange, const char *version)
                                   "the request has several headers %s", single[i]);
         }
     }
-    if (head.has_bad_name || head.has_nul) {
-        return refuse(exchange, MHD_HTTP_BAD_REQUEST,
-                      head.has_nul ? "a parameter of the query has a NUL character"
-                                   : "the name of a header has a character that none may have");
+    if (!check_target(exchange)) {
+        return false;
     }
-    if (head.has_bad_value || head.has_folded) {
-        return refuse(exchange, MHD_HTTP_BAD_REQUEST,
-                      head.has_folded ? "a header goes on in the next line"
-                                      : "a header has a control character");
+    if (fault) {
+        return refuse(exchange, MHD_HTTP_BAD_REQUEST, fault);
     }
     if (encoding && strcmp(version, "HTTP/1.0") == 0) {
         return refuse(exchange, MHD_HTTP_BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding");

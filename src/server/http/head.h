@@ -10,8 +10,13 @@
 
 #include "server/http/exchange.h"
 
-/* `version` is that of the request's line: "HTTP/1.1". False after a refusal: 400, or 501 for a
- * Transfer-Encoding other than chunked. */
-bool head_check(struct exchange *exchange, const char *version);
+/* Looks at the target of a request before libmicrohttpd takes it apart: what is wrong with it is
+ * noted for head_check, and a query with too many parameters is cut off. */
+void head_see_target(struct exchange *exchange, char *target);
+
+/* `method` and `version` are those of the request's line, where libmicrohttpd has them. False after
+ * a refusal: 400, 414 for a target that is too long, or 501 for a Transfer-Encoding other than
+ * chunked. */
+bool head_check(struct exchange *exchange, const char *method, const char *version);
 
 #endif

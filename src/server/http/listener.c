@@ -257,6 +257,7 @@ static void *begin(void *ctx, const char *uri, struct MHD_Connection *connection
     exchange->streams = listener->options.streams;
     exchange->connection = connection;
     exchange->path = mem_dup(uri, strcspn(uri, "?"));
+    head_see_target(exchange, (char *)(uintptr_t)uri); /* it is in the memory of the connection */
     arena_init(&exchange->memory, listener->options.body_bytes_max * 2 + MEMORY_BYTES);
     buf_init(&exchange->body, listener->options.body_bytes_max);
     buf_init(&exchange->answer, ANSWER_BYTES_MAX);
@@ -355,7 +356,7 @@ static enum MHD_Result take_head(struct exchange *exchange, const char *method, 
     if (!exchange->path) {
         return MHD_NO;
     }
-    if (!head_check(exchange, version)) {
+    if (!head_check(exchange, method, version)) {
         return refuse(exchange);
     }
     if (length > bytes_max) {
