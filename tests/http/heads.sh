@@ -85,7 +85,7 @@ refused 200 "lines that end with LF alone and blanks around a header are taken" 
     "GET /v1/stats HTTP/1.1\nHost:  localhost\nX: \t a \nY:\nConnection: close\n\n"
 most=$(printf "X: $(printf '%1000s' | tr ' ' x)\\\\r\\\\n%.0s" {1..10})
 refused 200 "as many parameters as a stream takes, and 10 KiB of headers, are taken" \
-    "GET /v1/check?max_dead=1$(printf '&subscription=a%.0s' {1..64}) HTTP/1.1\r\n$host$most$close\r\n"
+    "GET /v1/check?nodes=0$(printf '&subscription=a%.0s' {1..64}) HTTP/1.1\r\n$host$most$close\r\n"
 refused 200 "a tab in a header is taken" "$get${host}X: a\tb\r\n$close\r\n"
 refused 421 "a Host with something behind the address is refused" \
     "${get}Host: [::1].evil.example\r\n$close\r\n"
