@@ -60,6 +60,7 @@
 #include <holdfast/cancel.h>
 #include <holdfast/copy.h>
 #include <holdfast/deadletter.h>
+#include <holdfast/delivery.h>
 #include <holdfast/inspect.h>
 #include <holdfast/metrics.h>
 #include <holdfast/namespace.h>

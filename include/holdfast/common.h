@@ -40,6 +40,9 @@
 #define HF_PUBLISH_MANY_MAX 100000           /* events in one hf_publish_many */
 #define HF_CLAIM_MAX 10000                   /* events in one hf_claim */
 #define HF_BLOCKED_LIST_MAX 1000             /* keys in one hf_blocked_list */
+#define HF_RETRY_LIST_MAX 1000               /* deliveries in one hf_retry_list */
+#define HF_RETRY_HELD_MAX 1000               /* events behind a retry that are counted */
+#define HF_RUNNING_LIST_MAX 1000             /* events in one hf_running_list */
 #define HF_OUTCOMES_MAX 1000                 /* outcomes kept of one subscription */
 #define HF_ERROR_BYTES_MAX 2048              /* stored text of one attempt's error */
 #define HF_ID_BYTES 37                       /* "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and NUL */

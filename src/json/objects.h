@@ -30,6 +30,9 @@ void show_receipt(struct json_out *json, const hf_receipt *receipt, int64_t due_
 /* An event of a claim, with its lease. */
 void show_claimed(struct json_out *json, const hf_batch *batch, size_t index);
 void show_lease(struct json_out *json, const hf_lease_info *info);
+/* A delivery that waits for its next attempt, and one whose handler runs. */
+void show_retry(struct json_out *json, const hf_retry_info *info);
+void show_running(struct json_out *json, const hf_running_info *info);
 void show_dead_letter(struct json_out *json, const hf_dead_letter *letter);
 
 /* An event that waits for its time: all of it, and without payload and metadata for lists. */

@@ -9,6 +9,7 @@
 #define HF_STORE_ENGINE_H
 
 #include "store/cancel.h"
+#include "store/deliveries.h"
 #include "store/membership.h"
 #include "store/namespace.h"
 #include "store/retention.h"

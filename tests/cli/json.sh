@@ -53,6 +53,7 @@ object release pulled "$(lease)"
 object bury pulled "$(lease)"
 object touch pulled "$(lease)"
 objects "lease list"
+objects "retry list" pulled
 object "lease revoke" pulled --all --yes
 object "sub pause" pushed
 object "sub resume" pushed

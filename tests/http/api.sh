@@ -150,6 +150,25 @@ answers 409 "POST ack of an acknowledged position is a conflict" POST /v1/subscr
 has "the conflict of a second ack has HF_STALE" out '"code":"HF_STALE"'
 answers 204 "POST nack takes the rest of a lease and an error" POST /v1/subscriptions/jobs/nack \
     "{\"lease\":\"$lease\",\"error\":\"no <b>luck</b>\"}"
+answers 201 "PUT subscriptions makes another shared subscription" PUT /v1/subscriptions/again \
+    '{"patterns":["*"],"from":"start","mode":"shared"}'
+answers 200 "POST claim of another subscription takes max" POST /v1/subscriptions/again/claim \
+    '{"max":3}'
+again=$(field out 1 '$.lease')
+answers 204 "POST nack takes a delay" POST /v1/subscriptions/again/nack \
+    "{\"lease\":\"$again\",\"error\":\"no <b>luck</b>\",\"delay_ms\":3600000}"
+answers 200 "GET retries answers a list" GET '/v1/subscriptions/again/retries?limit=2'
+is "GET retries lists what waits with its error" \
+    "$(field out 1 '$.items[0].position') $(field out 1 '$.items[0].error')" "1 no <b>luck</b>"
+next=$(field out 1 '$.next')
+answers 200 "GET retries goes on behind next" GET "/v1/subscriptions/again/retries?after=$next"
+is "GET retries lists the rest on the next page, which has no next" \
+    "$(field out 1 '$.items[0].position') $(field out 1 '$.items[1]')/$(field out 1 '$.next')" "3 /"
+answers 200 "GET retries takes behind" GET '/v1/subscriptions/again/retries?behind=1'
+answers 400 "GET retries refuses an after that is none" GET \
+    '/v1/subscriptions/again/retries?after=1-x'
+answers 404 "GET retries of an unknown subscription is 404" GET /v1/subscriptions/nobody/retries
+answers 204 "DELETE subscriptions removes the other subscription" DELETE /v1/subscriptions/again
 answers 200 "POST claim takes an empty body" POST /v1/subscriptions/jobs/claim '{}'
 lease=$(field out 1 '$.lease')
 answers 204 "POST release takes a lease" \

@@ -128,6 +128,13 @@ gives 409 GET leases 'leases?subscription=line'
 gives 204 POST $sub/touch subscriptions/jobs/touch "{$lease}"
 gives 204 POST $sub/ack subscriptions/jobs/ack "{$lease,\"positions\":[1]}"
 gives 204 POST $sub/nack subscriptions/jobs/nack "{$lease,\"positions\":[2],\"error\":\"e\"}"
+ask PUT /v1/subscriptions/again '{"patterns":["*"],"from":"start","mode":"shared"}'
+ask POST /v1/subscriptions/again/claim '{"max":2}'
+ask POST /v1/subscriptions/again/nack \
+    "{\"lease\":\"$(field out 1 '$.lease')\",\"error\":\"e\",\"delay_ms\":3600000}"
+gives 200 GET $sub/retries subscriptions/again/retries
+gives 404 GET $sub/retries subscriptions/none/retries
+gives 400 GET $sub/retries 'subscriptions/again/retries?after=17'
 gives 204 POST $sub/bury subscriptions/jobs/bury "{$lease,\"positions\":[3],\"error\":\"e\"}"
 gives 204 POST $sub/release subscriptions/jobs/release "{$lease}"
 for verb in touch ack nack bury release; do

@@ -197,12 +197,61 @@ static void pages_of_schedules_are_read_in_the_order_of_an_index(void **state)
     PQfinish(s.pg);
 }
 
+/* Blocks that a statement looks at when the session has run it before. */
+static long long blocks_of(const struct scene *s, const char *sql)
+{
+    char explain[512];
+    long long blocks = -1;
+    snprintf(explain, sizeof explain, "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) %s", sql);
+    for (int i = 0; i < OFTEN; i++) {
+        PGresult *plan = PQexec(s->pg, explain);
+        must_equal(PGRES_TUPLES_OK, PQresultStatus(plan));
+        blocks = -1;
+        for (int row = 0; row < PQntuples(plan) && blocks < 0; row++) { /* the first is the sum */
+            const char *hit = strstr(PQgetvalue(plan, row, 0), "shared hit=");
+            blocks = hit ? strtoll(hit + strlen("shared hit="), NULL, 10) : -1;
+        }
+        PQclear(plan);
+    }
+    must_hold(blocks > 0);
+    return blocks;
+}
+
+/* 100,000 retries in four partitions, a tenth of them each held behind one of 100 lanes. */
+static void a_page_of_retries_looks_at_no_more_than_is_on_it(void **state)
+{
+    struct scene s = scene_of(*state);
+    side_must(s.pg,
+              "SELECT FROM holdfast.change_subscription_put(%lld, 's', '[\"**\"]', '{}', 1, 4, 0, "
+              "-1, now())",
+              (long long)s.namespace_id);
+    long long id = side_number(s.pg, "SELECT max(id) FROM holdfast_private.subscriptions");
+    side_must(s.pg,
+              "INSERT INTO holdfast_private.retries (subscription_id, position, lane, "
+              "next_attempt_at, partition, attempts, kind) SELECT %lld, i, CASE i %% 10 WHEN 0 "
+              "THEN i / 10 %% 100 ELSE i END, now() + i * interval '1s', i %% 4, 1, "
+              "CASE i %% 10 WHEN 0 THEN 2 ELSE 1 END FROM generate_series(1, 100000) i",
+              id);
+    static const char *const pages[] = {"NULL, NULL, NULL", "NULL, now() + interval '9h', 7",
+                                        "10, NULL, NULL"};
+    for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+        char sql[256];
+        snprintf(sql, sizeof sql, "SELECT * FROM holdfast.retry_rows(%lld, %lld, %s, 100, 1000)",
+                 (long long)s.namespace_id, id, pages[i]);
+        long long blocks = blocks_of(&s, sql);
+        printf("# %s: %lld blocks\n", sql, blocks);
+        must_hold(blocks < 10000);
+    }
+    PQfinish(s.pg);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(the_tail_is_read_by_index_whether_many_or_few_rows_are_expected),
     CLAIM(plain_appends_are_inserted_as_they_are_unnested),
     CLAIM(types_are_read_by_their_index),
     CLAIM(a_plan_that_is_kept_is_good_for_a_table_that_grows),
     CLAIM(pages_of_schedules_are_read_in_the_order_of_an_index),
+    CLAIM(a_page_of_retries_looks_at_no_more_than_is_on_it),
 };
 
 FIXTURE_MAIN("plans", claims, NULL)

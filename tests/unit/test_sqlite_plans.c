@@ -60,6 +60,12 @@ static const struct {
                      "(subscription_id=? AND partition=? AND kind=? AND next_attempt_at>?)"},
     {"retries_count", "COVERING INDEX holdfast_retries_by_kind "
                       "(subscription_id=? AND partition=? AND kind=?)"},
+    {"retries_page", "COVERING INDEX holdfast_retries_by_kind (subscription_id=? AND partition=? "
+                     "AND kind=? AND (next_attempt_at,position)>(?,?))"},
+    {"retries_behind", "COVERING INDEX holdfast_retries_by_lane "
+                       "(subscription_id=? AND partition=? AND lane=? AND position>?)"},
+    {"retry_look", "COVERING INDEX holdfast_retries_by_lane "
+                   "(subscription_id=? AND partition=? AND lane=? AND position>?)"},
     {"retries_lowest", "PRIMARY KEY (subscription_id=?)"},
     {"claim_ahead", "holdfast_retries USING PRIMARY KEY (subscription_id=?)"},
     {"claim_ahead", "holdfast_settled USING PRIMARY KEY (subscription_id=? AND partition=?)"},

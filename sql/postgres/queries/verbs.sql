@@ -208,6 +208,42 @@ SELECT b.position, b.partition, b.last_retry_at,
         ORDER BY l.id DESC LIMIT 1) d ON true
     ORDER BY b.position;
 
+-- Retries of the subscription $2 (holdfast.retry_rows); without any, one row of NULLs tells that
+-- the subscription is there.
+-- name: retry_list
+SELECT r.position, r.partition, r.kind, r.attempts, r.cause, r.story, r.failed_at,
+       r.next_attempt_at, r.first, r.held, r.event_id, r.type, r.tenant, r.key
+    FROM holdfast.read_subscriptions() s
+    LEFT JOIN LATERAL holdfast.retry_rows($1, s.id, $3, $4, $5, $6, $7) WITH ORDINALITY r ON true
+    WHERE s.id = $2 AND s.namespace_id = $1 ORDER BY r.ordinality;
+
+-- What runs for the ordered subscription $2: at most $4 after position $3. The first row tells
+-- whether there is such a subscription at all. $5: this process, which lives.
+-- name: running_list
+WITH about AS MATERIALIZED (
+        SELECT s.id, s.partitions FROM holdfast.read_subscriptions() s
+        WHERE s.id = $2 AND s.namespace_id = $1),
+    owners AS MATERIALIZED (
+        SELECT ARRAY(SELECT DISTINCT p.owner FROM about
+                     JOIN holdfast.read_partitions() p ON p.subscription_id = about.id
+                     WHERE p.owner IS NOT NULL) AS tokens),
+    gone AS MATERIALIZED (
+        SELECT holdfast.dead_of($1, array_remove(owners.tokens, $5::uuid)) AS tokens FROM owners),
+    running AS MATERIALIZED (
+        SELECT u.position, u.since, p.node_name, p.host, p.pid
+        FROM about CROSS JOIN owners CROSS JOIN gone
+        JOIN holdfast.read_processes() p ON p.namespace_id = $1 AND p.token = ANY (owners.tokens)
+        CROSS JOIN LATERAL unnest(p.running_subscriptions, p.running_positions, p.running_since)
+            u (id, position, since)
+        WHERE u.id = about.id AND u.position > $3 AND p.token <> ALL (gone.tokens)
+        ORDER BY u.position LIMIT $4::integer)
+SELECT r.position, e.hash % about.partitions, r.since, r.node_name, r.host, r.pid, e.id, e.type,
+       e.tenant, e.key
+    FROM about LEFT JOIN running r ON true
+    LEFT JOIN holdfast.events_at($1, $2, ARRAY(SELECT position FROM running)) e
+        ON e.position = r.position
+    ORDER BY r.position;
+
 -- Positions that a subscription's checkpoint waits for: those that are missing below visible ones,
 -- and who has published and has not ended; at most $3 are counted. An ordered subscription's are
 -- read off the log, a shared one's are stored with its cursor. `checkpoint`: as in progress.

@@ -160,6 +160,25 @@ hf_status subscription_ids_load(hf_bus *bus, struct subscription_ids *ids)
     return status ? status : listing.status;
 }
 
+hf_status inspect_find(hf_bus *bus, const char *name, bool has_callback, int64_t *ret_id,
+                       hf_mode *ret_mode)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    if (!name || !has_callback) {
+        return fail(HF_INVALID, "%s is NULL", name ? "found" : "subscription");
+    }
+    struct definition definition;
+    definition_init(&definition);
+    status = definition_load(bus, name, &definition);
+    *ret_id = definition.id;
+    *ret_mode = definition.options.mode;
+    definition_release(&definition);
+    return status;
+}
+
 /* ---- Events ---------------------------------------------------------------------------------- */
 
 /* HF_CORRUPT if the event is not what was published. */

@@ -11,6 +11,11 @@
 hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
                        const struct delivery_facts *facts);
 
+/* The subscription that a listing is about, and its mode. HF_INVALID without a name or a callback;
+ * HF_NOTFOUND. */
+hf_status inspect_find(hf_bus *bus, const char *name, bool has_callback, int64_t *ret_id,
+                       hf_mode *ret_mode);
+
 /* Every partition of an ordered subscription, by number. (partitions.c) */
 hf_status partitions_look(hf_bus *bus, int64_t subscription_id, hf_partition_fn found, void *ctx);
 

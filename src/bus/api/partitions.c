@@ -144,31 +144,11 @@ hf_status partitions_look(hf_bus *bus, int64_t subscription_id, hf_partition_fn 
     return status;
 }
 
-/* Which subscription; HF_NOTFOUND. */
-static hf_status find(hf_bus *bus, const char *name, bool has_callback, int64_t *ret_id,
-                      hf_mode *ret_mode)
-{
-    hf_status status = bus_check(bus);
-    if (status) {
-        return status;
-    }
-    if (!name || !has_callback) {
-        return fail(HF_INVALID, "%s is NULL", name ? "found" : "subscription");
-    }
-    struct definition definition;
-    definition_init(&definition);
-    status = definition_load(bus, name, &definition);
-    *ret_id = definition.id;
-    *ret_mode = definition.options.mode;
-    definition_release(&definition);
-    return status;
-}
-
 hf_status hf_partition_list(hf_bus *bus, const char *subscription, hf_partition_fn found, void *ctx)
 {
     int64_t id;
     hf_mode mode;
-    hf_status status = find(bus, subscription, found != NULL, &id, &mode);
+    hf_status status = inspect_find(bus, subscription, found != NULL, &id, &mode);
     if (status || mode == HF_MODE_SHARED) {
         return status;
     }
@@ -213,7 +193,7 @@ hf_status hf_blocked_list(hf_bus *bus, const char *subscription, int64_t after, 
 {
     int64_t id;
     hf_mode mode;
-    hf_status status = find(bus, subscription, found != NULL, &id, &mode);
+    hf_status status = inspect_find(bus, subscription, found != NULL, &id, &mode);
     if (status) {
         return status;
     }

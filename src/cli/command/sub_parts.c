@@ -1,7 +1,8 @@
 /*
- * sub_parts.c - the partitions and the blocked keys of a subscription. See sub_parts.h.
+ * sub_parts.c - the partitions of a subscription, what runs for it, and its blocked keys. See
+ * sub_parts.h.
  *
- * Both lists are cut at the limit, but a partition that no process may take is reported wherever
+ * The lists are cut at the limit, but a partition that no process may take is reported wherever
  * it is in the list.
  */
 #include "cli/command/sub_parts.h"
@@ -150,17 +151,63 @@ static hf_status print_blocked(hf_bus *bus, const hf_subscription_info *info, st
     return status;
 }
 
-/* ---- Both ------------------------------------------------------------------------------------ */
+/* ---- What runs ------------------------------------------------------------------------------- */
+
+static int see_running(const hf_running_info *info, void *ctx)
+{
+    struct parts *parts = ctx;
+    char words[OUT_WORDS_BYTES];
+
+    parts->shown++;
+    if (parts->json) {
+        json_object_begin(parts->json);
+        show_running(parts->json, info);
+        json_object_end(parts->json);
+        return 0;
+    }
+    out_table_number(&parts->table, info->position);
+    out_table_cell(&parts->table, info->type);
+    out_table_cell(&parts->table, info->key);
+    out_table_number(&parts->table, info->partition);
+    out_table_cell(&parts->table, info->node);
+    out_table_number(&parts->table, info->pid);
+    out_table_cell(&parts->table, info->host);
+    out_table_cell(&parts->table, out_ago(info->since_us, parts->now_us, words));
+    return out_failed();
+}
+
+static hf_status print_running(hf_bus *bus, const hf_subscription_info *info, struct parts *parts)
+{
+    static const struct out_column columns[] = {
+        {"IN FLIGHT", true, 0, 0}, {"TYPE", false, 40, 0}, {"KEY", false, 40, 0},
+        {"PARTITION", true, 0, 3}, {"NODE", false, 40, 0}, {"PID", true, 0, 4},
+        {"HOST", false, 40, 5},    {"SINCE", false, 0, 0}};
+    hf_status status;
+
+    printf("\n");
+    out_table_init(&parts->table, columns, 8);
+    status = hf_running_list(bus, info->name, 0, (size_t)parts->limit, see_running, parts);
+    out_table_end(&parts->table);
+    say_more(info->in_flight - parts->shown, "events in flight");
+    return status;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
 
 hf_status sub_parts_print(hf_bus *bus, const hf_subscription_info *info, int64_t limit,
                           int64_t now_us)
 {
     struct parts parts = {.limit = limit, .now_us = now_us};
+    struct parts running = {.limit = limit, .now_us = now_us};
     struct parts blocked = {.limit = limit, .now_us = now_us};
+    bool ordered = info->options.mode == HF_MODE_ORDERED;
     hf_status status = HF_OK;
 
-    if (info->options.mode == HF_MODE_ORDERED && info->options.partitions > 1) {
+    if (ordered && info->options.partitions > 1) {
         status = print_partitions(bus, info->name, &parts);
+    }
+    if (!status && ordered && info->in_flight > 0) {
+        status = print_running(bus, info, &running);
     }
     if (!status && info->blocked > 0) {
         status = print_blocked(bus, info, &blocked);
@@ -168,26 +215,39 @@ hf_status sub_parts_print(hf_bus *bus, const hf_subscription_info *info, int64_t
     return status;
 }
 
+/* What a list left out. It was read a moment after it was counted, so it may be longer. */
+static void show_more(struct json_out *json, const char *name, int64_t more)
+{
+    show_int(json, name, more > 0 ? more : 0);
+}
+
 hf_status sub_parts_json(struct json_out *json, hf_bus *bus, const hf_subscription_info *info,
                          int64_t limit)
 {
     struct parts parts = {.limit = limit, .json = json};
+    struct parts running = {.limit = limit, .json = json};
     struct parts blocked = {.limit = limit, .json = json};
+    bool ordered = info->options.mode == HF_MODE_ORDERED;
     hf_status status;
-    int64_t more;
 
     json_key(json, "partitions");
     json_array_begin(json);
     status = hf_partition_list(bus, info->name, see_partition, &parts);
     json_array_end(json);
     show_int(json, "partitions_more", parts.count - parts.shown);
+    json_key(json, "running");
+    json_array_begin(json);
+    if (!status) {
+        status = hf_running_list(bus, info->name, 0, (size_t)limit, see_running, &running);
+    }
+    json_array_end(json);
+    show_more(json, "running_more", (ordered ? info->in_flight : 0) - running.shown);
     json_key(json, "blocked_keys");
     json_array_begin(json);
     if (!status) {
         status = hf_blocked_list(bus, info->name, 0, (size_t)limit, see_blocked, &blocked);
     }
     json_array_end(json);
-    more = info->blocked - blocked.shown;
-    show_int(json, "blocked_keys_more", more > 0 ? more : 0);
+    show_more(json, "blocked_keys_more", info->blocked - blocked.shown);
     return status;
 }

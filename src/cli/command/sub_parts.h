@@ -1,5 +1,6 @@
 /*
- * sub_parts.h - the partitions and the blocked keys of a subscription, for `sub show`.
+ * sub_parts.h - the partitions of a subscription, what runs for it, and its blocked keys, for
+ * `sub show`.
  */
 #ifndef HF_CLI_COMMAND_SUB_PARTS_H
 #define HF_CLI_COMMAND_SUB_PARTS_H
@@ -10,12 +11,12 @@
 
 #define SUB_PARTS_LIMIT 20 /* shown of each, unless --limit says otherwise */
 
-/* Prints both as tables, each up to the limit and with the number of those that are left out. */
+/* Prints them as tables, each up to the limit and with the number of those that are left out. */
 hf_status sub_parts_print(hf_bus *bus, const hf_subscription_info *info, int64_t limit,
                           int64_t now_us);
 
-/* Adds both to the open object: "partitions", "partitions_more", "blocked_keys",
- * "blocked_keys_more". */
+/* Adds them to the open object: "partitions", "partitions_more", "running", "running_more",
+ * "blocked_keys", "blocked_keys_more". */
 hf_status sub_parts_json(struct json_out *json, hf_bus *bus, const hf_subscription_info *info,
                          int64_t limit);
 

@@ -17,7 +17,7 @@
 #define REASONS_BYTES_MAX 4194304
 #define REASONS_MAX 10 /* subscriptions of which `sub list` says why they do not move */
 
-/* With the partitions and blocked keys, up to the limit each, unless that is -1. */
+/* With the partitions, what runs and blocked keys, up to the limit each, unless that is -1. */
 static hf_status print_json(const hf_subscription_info *info, hf_bus *bus, int64_t limit)
 {
     struct show_line line;
@@ -256,7 +256,7 @@ static int run_show(struct cli *cli)
 
 static const struct option_row show_options[] = {
     {"limit", 0, OPTION_NUMBER, "N", NULL, 0, HF_BLOCKED_LIST_MAX,
-     "show at most so many partitions, and so many blocked keys (20)"},
+     "show at most so many partitions, events in flight, and blocked keys (20)"},
     OPTION_END,
 };
 
@@ -269,8 +269,10 @@ const struct command command_sub_show = {
                 "  holdfast sub show mailer --json\n"
                 "  holdfast sub show ledger --limit 1000 --json | jq '.blocked_keys[].key'\n",
     .details = "With several partitions it shows the owner of each, its checkpoint, and how many\n"
-               "processes stand by; and which keys wait for a dead letter, since when, and how\n"
-               "many events are held behind it.\n",
+               "processes stand by; of an ordered one which events run, where and since when;\n"
+               "and which keys wait for a dead letter, since when, and how many events are held\n"
+               "behind it. `holdfast retry list` has what waits for its next attempt, `holdfast\n"
+               "lease list` who has the events of a shared one.\n",
     .options = show_options,
     .words_min = 1,
     .words_max = 1,

@@ -31,6 +31,7 @@ const struct command *const commands[] = {
     &command_sub_resume,
     &command_sub_seek,
     &command_sub_rm,
+    &command_retry_list,
     &command_dlq_list,
     &command_dlq_show,
     &command_dlq_retry,

@@ -30,6 +30,7 @@ extern const struct command command_event_show;
 extern const struct command command_event_list;
 extern const struct command command_event_cancel;
 extern const struct command command_wait;
+extern const struct command command_retry_list;
 extern const struct command command_dlq_list;
 extern const struct command command_dlq_show;
 extern const struct command command_dlq_retry;

@@ -52,6 +52,16 @@ static int view_partition(const hf_partition_info *info, void *ctx)
     return 0;
 }
 
+static int view_running(const hf_running_info *running, void *ctx)
+{
+    struct subscription_view *view = ctx;
+
+    json_object_begin(&view->json);
+    show_running(&view->json, running);
+    json_object_end(&view->json);
+    return 0;
+}
+
 static int view_blocked(const hf_blocked_key *blocked, void *ctx)
 {
     struct subscription_view *view = ctx;
@@ -72,6 +82,12 @@ void subscriptions_show(struct exchange *exchange)
         json_key(&view.json, "partitions");
         json_array_begin(&view.json);
         status = hf_partition_list(exchange->bus, name, view_partition, &view);
+        json_array_end(&view.json);
+    }
+    if (!status) {
+        json_key(&view.json, "running");
+        json_array_begin(&view.json);
+        status = hf_running_list(exchange->bus, name, 0, LIST_LIMIT, view_running, &view);
         json_array_end(&view.json);
     }
     if (!status) {

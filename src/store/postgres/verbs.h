@@ -17,6 +17,7 @@
 #ifndef HF_STORE_POSTGRES_VERBS_H
 #define HF_STORE_POSTGRES_VERBS_H
 
+#include "store/deliveries.h"
 #include "store/membership.h"
 #include "store/namespace.h"
 #include "store/postgres/postgres.h"

@@ -153,6 +153,9 @@ COMMENT ON FUNCTION holdfast.cancel_event IS
 
 -- ---- Events for later ---------------------------------------------------------------------------
 
+COMMENT ON FUNCTION holdfast.retry_list IS
+    'The events of a subscription that wait for their next attempt, those that are due first '
+    'first, with their last error; with behind those that are held behind one of them.';
 COMMENT ON FUNCTION holdfast.later_list IS
     'Events that wait for their time, in the order in which they are due. type: a pattern; '
     'after_due_at and after_number: the last row of the page before.';

@@ -748,6 +748,24 @@ hf_status live_cards(struct sqlite_engine *engine, live_card_fn found, void *ctx
     return HF_OK;
 }
 
+void live_place(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                struct live_place *ret_place)
+{
+    struct live_head head;
+    char *path = live_file_path(engine, token, "");
+    int fd = path ? files_open_read(&engine->files, path) : -1;
+    mem_free(path);
+    bool known = fd >= 0 && live_file_read_head(fd, &head);
+    if (fd >= 0) {
+        close(fd);
+    }
+    *ret_place = (struct live_place){.pid = known ? head.card.pid : -1};
+    if (known) {
+        snprintf(ret_place->host, sizeof ret_place->host, "%.*s", STORE_HOST_BYTES_MAX,
+                 head.card.host);
+    }
+}
+
 const struct live_card *live_own_card(const struct live *live)
 {
     return &live->file->head.card;

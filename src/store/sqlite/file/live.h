@@ -131,6 +131,14 @@ typedef void (*live_card_fn)(struct sqlite_engine *engine, const struct live_car
                              enum live_state state, void *ctx);
 /* Calls `found` for every store of the database that has a namespace. HF_NOMEM. */
 hf_status live_cards(struct sqlite_engine *engine, live_card_fn found, void *ctx);
+/* Where a store's process runs. */
+struct live_place {
+    char host[STORE_HOST_BYTES_MAX + 1]; /* "": not known */
+    int64_t pid;                         /* -1: not known */
+};
+/* Reads it off the store's file. */
+void live_place(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
+                struct live_place *ret_place);
 const struct live_card *live_own_card(const struct live *live);
 /* Whether a living node was not heard of for so long that it is stale. */
 bool live_is_stale(const struct live_card *card);
