@@ -95,8 +95,8 @@ typedef struct hf_subscription_options {
                                      10..604 800 000 */
     int32_t checkpoint_events;    /* 100: store the checkpoint after so many; 1 is after each;
                                      1..100 000 */
-    int64_t checkpoint_ms;        /* 1000: store the checkpoint after this time, too, or after a
-                                     twentieth of it without an event; 0..3 600 000 */
+    int64_t checkpoint_ms;        /* 100: store the checkpoint after this time, too, or before, when
+                                     nothing is left to be done; 0..3 600 000 */
     int64_t wait_period_ms;       /* 1000, on PostgreSQL 10 000: look for work at least this often
                                      without a wake-up; 1..3 600 000 */
     int64_t tx_max_ms;            /* 1000: the longest that a transactional handler may run, and

@@ -4,6 +4,8 @@
  */
 #include "support_scene.h"
 
+#define MANY 60 /* subscriptions of a process: enough not to do everything at once */
+
 static bool is_stored(void *ctx)
 {
     struct scene *scene = ctx;
@@ -140,15 +142,22 @@ static void a_batched_checkpoint_is_stored_after_checkpoint_ms(void **state)
     assert_true(wait_until(is_stored, scene));
 }
 
-/* A twentieth of checkpoint_ms after the last event, which is 4 s here; a test waits a minute. */
-static void after_a_burst_the_checkpoint_is_stored_long_before_checkpoint_ms(void **state)
+/* Options by which nothing but idleness is a reason to store a checkpoint. */
+static hf_subscription_options patient_options(void)
+{
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 100000;
+    options.checkpoint_ms = 3600000;
+    return options;
+}
+
+static void when_nothing_is_left_to_be_done_the_checkpoint_is_stored_at_once(void **state)
 {
     struct scene *scene = *state;
     struct recorder *recorder = scene_recorder(scene, NULL);
-    hf_subscription_options options = quick_options();
+    hf_subscription_options options = patient_options();
 
-    options.checkpoint_events = 1000;
-    options.checkpoint_ms = 80000;
     subscribe(scene->bus, "a", "*", recorder, &options);
     assert_ok(hf_start(scene->bus));
     for (int i = 0; i < 7; i++) {
@@ -156,6 +165,59 @@ static void after_a_burst_the_checkpoint_is_stored_long_before_checkpoint_ms(voi
     }
     assert_true(recorder_wait(recorder, 7));
     assert_true(wait_until(is_stored, scene));
+}
+
+/* The next event comes as soon as the one before it is done: there is no quiet time. */
+static void while_events_come_one_by_one_their_checkpoints_are_stored(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = patient_options();
+    int64_t end_us = mono_us() + DEADLINE_MS * 1000;
+    size_t published = 0;
+
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    assert_ok(hf_start(scene->bus));
+    while (info_of(scene->bus, "a").checkpoint < 10 && mono_us() < end_us) {
+        publish(scene->bus, "x", NULL, "1");
+        published++;
+        assert_true(recorder_wait(recorder, published));
+    }
+    assert_true(info_of(scene->bus, "a").checkpoint >= 10);
+}
+
+static bool are_all_stored(void *ctx)
+{
+    struct scene *scene = ctx;
+    bool stored = true;
+
+    for (int i = 0; i < MANY && stored; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "s%d", i);
+        struct info info = info_of(scene->bus, name);
+        stored = info.checkpoint == info.head;
+    }
+    return stored;
+}
+
+static void many_subscriptions_store_their_checkpoints_when_they_are_idle_too(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = patient_options();
+
+    for (int i = 0; i < MANY; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "s%d", i);
+        subscribe(scene->bus, name, "*", recorder, &options);
+    }
+    assert_ok(hf_start(scene->bus));
+    publish(scene->bus, "x", NULL, "1");
+    publish(scene->bus, "x", NULL, "2");
+    assert_true(recorder_wait(recorder, 2 * MANY));
+    assert_true(wait_until(are_all_stored, scene));
 }
 
 static void stopping_stores_the_checkpoint(void **state)
@@ -259,7 +321,9 @@ static const struct CMUnitTest tests[] = {
     scene_test(the_checkpoint_never_passes_an_event_that_runs),
     scene_test(a_batched_checkpoint_is_stored_after_checkpoint_events),
     scene_test(a_batched_checkpoint_is_stored_after_checkpoint_ms),
-    scene_test(after_a_burst_the_checkpoint_is_stored_long_before_checkpoint_ms),
+    scene_test(when_nothing_is_left_to_be_done_the_checkpoint_is_stored_at_once),
+    scene_test(while_events_come_one_by_one_their_checkpoints_are_stored),
+    scene_test(many_subscriptions_store_their_checkpoints_when_they_are_idle_too),
     scene_test(stopping_stores_the_checkpoint),
     scene_test(closing_stores_the_checkpoint_and_no_event_comes_again),
     scene_test(events_done_above_the_checkpoint_are_remembered_over_a_restart),

@@ -301,6 +301,36 @@ static void with_one_attempt_a_crashing_event_is_dead_after_the_first_crash(void
     assert_int_equal(info_of(scene->bus, "a").dead, 1);
 }
 
+static bool is_idle(void *ctx)
+{
+    struct scene *scene = ctx;
+    struct info info = info_of(scene->bus, "a");
+
+    return info.checkpoint == info.head;
+}
+
+/* By these options nothing but idleness is a reason to store a checkpoint. */
+static void what_an_idle_process_has_done_does_not_come_again_after_its_death(void **state)
+{
+    struct scene *scene = *state;
+    hf_subscription_options options = quick_options();
+
+    options.checkpoint_events = 100000;
+    options.checkpoint_ms = 3600000;
+    options.attempts_max = 1;
+    create(scene, &options);
+    pid_t pid = actor_start("work", scene->url, diary_path, NULL);
+    for (int i = 0; i < 20; i++) {
+        publish(scene->bus, "x", NULL, "1");
+    }
+    bool stored = wait_until(is_idle, scene);
+    publish(scene->bus, "kill", NULL, "1");
+    actor_wait(pid);
+    assert_true(stored);
+    work_until_settled(scene);
+    assert_int_equal(diary_count(diary_path, "D x "), 20);
+}
+
 static const struct CMUnitTest tests[] = {
     scene_test(an_event_that_kills_the_process_is_dead_after_attempts_max),
     scene_test(a_handler_that_exits_the_process_counts_as_a_crash),
@@ -314,6 +344,7 @@ static const struct CMUnitTest tests[] = {
     scene_test(a_crashing_transactional_event_leaves_no_effect_and_the_others_one_each),
     scene_test(two_crashing_events_have_their_own_counts_of_attempts),
     scene_test(with_one_attempt_a_crashing_event_is_dead_after_the_first_crash),
+    scene_test(what_an_idle_process_has_done_does_not_come_again_after_its_death),
 };
 
 ACTOR_MAIN(tests, parts)

@@ -60,7 +60,7 @@ static void defaults_are_those_of_the_header(void **state)
     assert_int_equal(o.handler_timeout_ms, 30000);
     assert_int_equal(o.lease_ms, 30000);
     assert_int_equal(o.checkpoint_events, 100);
-    assert_int_equal(o.checkpoint_ms, 1000);
+    assert_int_equal(o.checkpoint_ms, 100);
     assert_int_equal(o.wait_period_ms, 1000);
     assert_int_equal(o.tx_max_ms, 1000);
     assert_int_equal(o.gap_timeout_ms, 0);

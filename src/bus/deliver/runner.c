@@ -216,6 +216,19 @@ hf_status runner_run(struct runner *runner, struct change *change)
     return status;
 }
 
+int64_t runner_apart_us(const struct runner *runner)
+{
+    int64_t runners = dispatchers_seats(&runner->bus->dispatchers);
+    return runners >= RUNNERS_MANY ? runners * RUNNERS_APART_US : 0;
+}
+
+int64_t runner_checkpoint_us(const struct runner *runner)
+{
+    int64_t wait_us = runner->definition.options.checkpoint_ms * 1000;
+    int64_t apart_us = runner_apart_us(runner);
+    return wait_us > apart_us ? wait_us : apart_us;
+}
+
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...)
 {
     char text[sizeof runner->said];

@@ -28,6 +28,7 @@ struct notice;
 #define STORE_RETRY_MS_MAX 2000 /* between tries of what the store has refused */
 #define RUNNER_NOTICES_MAX 64   /* messages that wait for the dispatcher */
 #define RUNNERS_MANY 50         /* so many of a bus look by themselves less often: wait_ms */
+#define RUNNERS_APART_US 1000   /* see runner_apart_us */
 #define RUNNER_PROMPT_MS 100    /* with a shorter checkpoint_ms every report wakes the dispatcher */
 
 /* A turn: see plan.h. */
@@ -234,6 +235,12 @@ void runner_log_notices(struct runner *runner);
 /* Hands a change over: with the call's deadline, or while the runner is stopping with what is left
  * of its time. */
 hf_status runner_run(struct runner *runner, struct change *change);
+/* Many runners of a bus that did something at the same moment would keep its publishers waiting:
+ * over how long they spread that, RUNNERS_APART_US for each. 0: they are few. */
+int64_t runner_apart_us(const struct runner *runner);
+/* How long what is done may wait to be stored: checkpoint_ms, and with many runners no less than
+ * runner_apart_us. */
+int64_t runner_checkpoint_us(const struct runner *runner);
 /* Says something to the log once, until something else is said. "" forgets. */
 void runner_say(struct runner *runner, hf_log_level level, const char *format, ...) HF_PRINTF(3, 4);
 /* Has the subscription a breaker? */

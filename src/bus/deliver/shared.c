@@ -150,7 +150,7 @@ static bool flush_due(const struct runner *runner, struct lease *lease, struct t
     if (lease->unflushed_us == 0) {
         lease->unflushed_us = now_us;
     }
-    *ret_at_us = lease->unflushed_us + options->checkpoint_ms * 1000;
+    *ret_at_us = lease->unflushed_us + runner_checkpoint_us(runner);
     return tally.urgent || tally.lost || tally.ended + tally.in_tx == lease->open ||
            tally.ended >= options->checkpoint_events || now_us >= *ret_at_us ||
            now_us < lease->unflushed_us;

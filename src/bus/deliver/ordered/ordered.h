@@ -75,8 +75,8 @@ struct ordered {
     int64_t passed_us;    /* since when events that do not match were passed over and checkpoints
                              were not stored; 0: none were */
     int64_t unflushed_us; /* since when there is something to store; 0: nothing */
-    int64_t quiet_us;     /* since when quiet_done has not risen */
-    int64_t quiet_done;   /* events that are done and that no stored checkpoint covers */
+    int64_t stored_us;    /* when checkpoints were stored last */
+    int64_t storing_us;   /* how long that took */
     int64_t held_us;      /* since when a delivery is held and not stored; 0: none is */
     int64_t retry_at_us;  /* when the next retry is due; INT64_MAX: none known */
     struct set64 passed;  /* retries that are due and were read, but are not put before runner->torn

@@ -6,9 +6,10 @@
  * succeeded or died the store makes the lane's next held event due.
  *
  * Outcomes are stored at once, together with the checkpoint they allow; a checkpoint on its own
- * waits for checkpoint_events or checkpoint_ms, because losing it only means delivering again, or
- * for a QUIET_PART of checkpoint_ms without an event: after a burst there is nothing that would
- * come again. What fails to be stored stays in hand and is tried again.
+ * waits for checkpoint_events or checkpoint_ms, because losing it only means delivering again. A
+ * runner that has nothing else to do stores it as soon as the last one is spacing_us ago: what is
+ * idle has nothing that would come again after a kill, and what gets an event now and then hardly
+ * anything. What fails to be stored stays in hand and is tried again.
  *
  * Held ones
  *   A key that always fails would cost a settle for each of its events. What is only held waits for
@@ -40,12 +41,14 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/point.h"
+#include "base/time/clock.h"
 #include "bus/deliver/work/verdict.h"
 #include "bus/watch.h"
 
 #define IDLE_CHECKPOINT_US 5000000 /* over events that do not match: after so long */
 #define IDLE_APART_US 5000         /* see idle_checkpoint_us */
-#define QUIET_PART 20              /* see done_checkpoint_us */
+#define SPACING_US 20000           /* between two checkpoints of a runner that is idle, at least */
+#define SPACING_PARTS 10           /* see spacing_us */
 #define HELD_WAIT_US 100000        /* the longest that held ones wait to be stored */
 
 /* ---- What ended ------------------------------------------------------------------------------ */
@@ -285,6 +288,11 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
+static int64_t later(int64_t a_us, int64_t b_us)
+{
+    return a_us > b_us ? a_us : b_us;
+}
+
 /* How long a checkpoint waits that only events have moved which do not match. An event is that to
  * all subscriptions but a few: those of many runners wait for times of their own, so that they do
  * not store all at once, when a publisher would wait behind them. */
@@ -298,26 +306,35 @@ static int64_t idle_checkpoint_us(const struct runner *runner)
     return IDLE_CHECKPOINT_US + (int64_t)(chance % (uint64_t)(runners * IDLE_APART_US));
 }
 
+/* How long after its last checkpoint an idle runner stores another one. Storing takes a tenth of
+ * its time at most, and of many runners none stores more often than if they did so in turns. */
+static int64_t spacing_us(const struct runner *runner)
+{
+    int64_t apart_us = later(SPACING_US, SPACING_PARTS * runner->ordered->storing_us);
+    return later(apart_us, runner_apart_us(runner));
+}
+
 /* When a checkpoint is stored that done events have moved: checkpoint_ms after the first of them,
- * or a QUIET_PART of that after the last, if none follows. Many runners that are done with the same
- * events would store at the same moment, when a publisher would wait behind them: they do not. */
+ * or before, if nothing else is to be done. Many runners that are done with the same event would
+ * store at the same moment, when a publisher would wait behind them: each has a time of its own. */
 static int64_t done_checkpoint_us(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
-    int64_t done = runner->window.settled;
-    int64_t wait_us = runner->definition.options.checkpoint_ms * 1000;
     if (ordered->unflushed_us == 0 || now_us < ordered->unflushed_us) {
         ordered->unflushed_us = now_us;
-        ordered->quiet_done = -1;
     }
-    if (done != ordered->quiet_done || runner_has_work(runner)) {
-        ordered->quiet_done = done;
-        ordered->quiet_us = now_us;
+    ordered->stored_us = earlier(ordered->stored_us, now_us);
+    int64_t at_us = ordered->unflushed_us + runner_checkpoint_us(runner);
+    if (runner_has_work(runner) || runner_needs(runner, NEED_LOG_REST)) {
+        return at_us;
     }
-    if (dispatchers_seats(&runner->bus->dispatchers) >= RUNNERS_MANY) {
-        return ordered->unflushed_us + wait_us;
+    int64_t spacing = spacing_us(runner);
+    int64_t idle_us = ordered->stored_us + spacing;
+    if (runner_apart_us(runner) > 0) {
+        uint64_t chance = hash_mix((uint64_t)runner->definition.id);
+        idle_us = later(idle_us, ordered->unflushed_us + (int64_t)(chance % (uint64_t)spacing));
     }
-    return earlier(ordered->unflushed_us + wait_us, ordered->quiet_us + wait_us / QUIET_PART);
+    return earlier(at_us, idle_us);
 }
 
 /* Is it time to store checkpoints on their own? If not, *ret_at_us is not later than when it will
@@ -535,6 +552,7 @@ static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *re
         return true;
     }
     *ret_again |= settlement_full(&ordered->settlement);
+    int64_t begun_us = clock_mono_us();
     HF_POINT("before_settle");
     hf_status status = runner_run(runner, &checkpoints.change);
     HF_POINT("after_settle");
@@ -544,6 +562,8 @@ static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *re
         return false;
     }
     marked(runner, &checkpoints, settled_before, now_us);
+    ordered->stored_us = clock_wall_us();
+    ordered->storing_us = clock_mono_us() - begun_us;
     if (asks) {
         runner_back(runner);
     }

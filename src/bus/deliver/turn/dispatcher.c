@@ -232,9 +232,9 @@ static void perform(struct runner *runner, enum action action, struct turn *turn
 /* How long the runner may wait while something is in hand: what begins or ends meanwhile has
  * its own times (a checkpoint, a stall), for which no thread calls it; but workers call it for what
  * is to be stored sooner than RUNNER_PROMPT_MS. */
-static int64_t tend_ms(const hf_subscription_options *options)
+static int64_t tend_ms(const struct runner *runner)
 {
-    int64_t store_ms = options->checkpoint_ms;
+    int64_t store_ms = runner_checkpoint_us(runner) / 1000;
     return store_ms >= RUNNER_PROMPT_MS && store_ms < TEND_MS ? store_ms : TEND_MS;
 }
 
@@ -294,8 +294,7 @@ static int64_t wake_at(struct runner *runner, const struct turn *turn)
     deadline = deadline_earlier(deadline, deadline_at(turn->store_us));
     pthread_mutex_lock(&runner->mutex);
     if (runner_has_work(runner)) {
-        int64_t ms = tend_ms(&runner->definition.options);
-        deadline = deadline_earlier(deadline, deadline_after_ms(ms));
+        deadline = deadline_earlier(deadline, deadline_after_ms(tend_ms(runner)));
     }
     pthread_mutex_unlock(&runner->mutex);
     return deadline_earlier(deadline, (struct deadline){runner->rate_wake_us}).mono_us;
