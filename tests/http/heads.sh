@@ -78,14 +78,18 @@ refused 414 "more parameters than any route takes are refused at once" \
     "GET /v1/stream?from=now$many HTTP/1.1\r\n$host\r\n"
 refused 414 "parameters of one byte that fill the head are refused at once" \
     "GET /v1/stats?$(printf 'a&%.0s' {1..8000}) HTTP/1.1\r\n$host\r\n"
-refused 414 "a target of 13 KiB is refused" \
-    "GET /v1/stats?a=$(printf '%13000s' | tr ' ' a) HTTP/1.1\r\n$host\r\n"
+refused 414 "a target of 9 KiB is refused" \
+    "GET /v1/stats?a=$(printf '%9000s' | tr ' ' a) HTTP/1.1\r\n$host\r\n"
 close='Connection: close\r\n'
 refused 200 "lines that end with LF alone and blanks around a header are taken" \
     "GET /v1/stats HTTP/1.1\nHost:  localhost\nX: \t a \nY:\nConnection: close\n\n"
 most=$(printf "X: $(printf '%1000s' | tr ' ' x)\\\\r\\\\n%.0s" {1..10})
 refused 200 "as many parameters as a stream takes, and 10 KiB of headers, are taken" \
     "GET /v1/check?nodes=0$(printf '&subscription=a%.0s' {1..64}) HTTP/1.1\r\n$host$most$close\r\n"
+refused 400 "the parameters that a stream takes at most are all looked at" \
+    "GET /v1/stream?from=no$(printf '&type=a.bcdefghi%.0s&key=abcdefghijklmnop' {1..64}) \
+HTTP/1.1\r\n$host$close\r\n"
+has "the answer to that is about the parameter from" out 'the parameter from takes'
 refused 200 "a tab in a header is taken" "$get${host}X: a\tb\r\n$close\r\n"
 refused 421 "a Host with something behind the address is refused" \
     "${get}Host: [::1].evil.example\r\n$close\r\n"

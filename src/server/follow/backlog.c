@@ -16,32 +16,43 @@
 #include "server/follow/follower.h"
 
 #define PIECE_EVENTS 256
-#define WORDS_BYTES_MAX 131072
 
 /* ---- Followers ------------------------------------------------------------------------------- */
 
-static bool copy_words(struct arena *memory, const char *const *words, size_t count,
-                       struct text **ret_words)
+/* Copies words into memory of their own. False: there is none. */
+static bool copy_words(const char *const *words, size_t count, struct text **ret_words)
 {
-    *ret_words = arena_alloc(memory, (count + 1) * sizeof **ret_words);
-    for (size_t i = 0; *ret_words && i < count; i++) {
-        (*ret_words)[i] = arena_text(memory, text_of(words[i]));
+    size_t bytes = count * sizeof **ret_words;
+    struct text *copies;
+    char *at;
+
+    if (count == 0) {
+        return true;
     }
-    return arena_status(memory) == HF_OK;
+    for (size_t i = 0; i < count; i++) {
+        bytes += strlen(words[i]) + 1;
+    }
+    copies = mem_alloc(bytes);
+    if (!copies) {
+        return false;
+    }
+    at = (char *)(copies + count);
+    for (size_t i = 0; i < count; i++) {
+        copies[i] = (struct text){at, strlen(words[i])};
+        at = (char *)memcpy(at, words[i], copies[i].length + 1) + copies[i].length + 1;
+    }
+    *ret_words = copies;
+    return true;
 }
 
 struct follower *follower_new(const struct follow_wish *wish)
 {
     struct follower *follower = mem_calloc(1, sizeof *follower);
 
-    if (!follower) {
-        fail(HF_NOMEM, "out of memory");
-        return NULL;
-    }
-    arena_init(&follower->memory, WORDS_BYTES_MAX);
-    if (!copy_words(&follower->memory, wish->types, wish->type_count, &follower->types) ||
-        !copy_words(&follower->memory, wish->keys, wish->key_count, &follower->keys)) {
+    if (!follower || !copy_words(wish->types, wish->type_count, &follower->types) ||
+        !copy_words(wish->keys, wish->key_count, &follower->keys)) {
         follower_free(follower);
+        fail(HF_NOMEM, "out of memory");
         return NULL;
     }
     follower->type_count = wish->type_count;
@@ -60,7 +71,8 @@ void follower_free(struct follower *follower)
 {
     if (follower) {
         stream_put(follower->stream);
-        arena_release(&follower->memory);
+        mem_free(follower->types);
+        mem_free(follower->keys);
         mem_free(follower);
     }
 }

@@ -12,7 +12,6 @@
 #ifndef HF_SERVER_FOLLOW_FOLLOWER_H
 #define HF_SERVER_FOLLOW_FOLLOWER_H
 
-#include "base/arena.h"
 #include "server/buses/buses.h"
 #include "server/follow/follow.h"
 #include "server/http/stream.h"
@@ -62,8 +61,7 @@ struct follower {
     struct feed *feed;
     struct stream *stream;
     enum form form;
-    struct arena memory; /* of the words */
-    struct text *types;
+    struct text *types; /* with their bytes behind them */
     size_t type_count;
     struct text *keys;
     size_t key_count;

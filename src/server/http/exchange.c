@@ -199,17 +199,17 @@ void answer_static(struct exchange *exchange, const char *content_type, struct t
 
 void answer_header(struct exchange *exchange, const char *name, const char *format, ...)
 {
-    struct answer_header *header = &exchange->headers[exchange->header_count];
+    char value[EXCHANGE_HEADER_BYTES_MAX];
     va_list args;
     int length;
 
-    assert(exchange->header_count < EXCHANGE_HEADERS_MAX);
     va_start(args, format);
-    length = vsnprintf(header->value, sizeof header->value, format, args);
+    length = vsnprintf(value, sizeof value, format, args);
     va_end(args);
-    assert(length >= 0 && (size_t)length < sizeof header->value);
-    header->name = name;
-    exchange->header_count++;
+    assert(length >= 0 && (size_t)length < sizeof value);
+    buf_append(&exchange->headers, name, strlen(name) + 1);
+    buf_append(&exchange->headers, value, strlen(value) + 1);
+    assert(exchange->headers.failed != HF_INVALID);
 }
 
 static void write_problem(struct exchange *exchange, int status, const char *code,

@@ -18,8 +18,7 @@
 #include <stdint.h>
 
 #define EXCHANGE_PARAMS_MAX 4
-#define EXCHANGE_HEADERS_MAX 10
-#define EXCHANGE_HEADER_BYTES_MAX 512
+#define EXCHANGE_HEADER_BYTES_MAX 512 /* of the value of one that is answered */
 
 /* What a caller may do in a namespace; each role may do what those before it may. */
 enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
@@ -49,11 +48,6 @@ struct streams;
 struct path_param {
     struct text name;  /* in the route's template */
     const char *value; /* decoded; in exchange->parts */
-};
-
-struct answer_header {
-    const char *name;
-    char value[EXCHANGE_HEADER_BYTES_MAX];
 };
 
 struct exchange_wait {
@@ -100,8 +94,7 @@ struct exchange {
     const char *content_type;
     struct buf answer;
     struct stream *stream; /* in place of the bytes above (stream.h); NULL: none */
-    struct answer_header headers[EXCHANGE_HEADERS_MAX];
-    size_t header_count;
+    struct buf headers;    /* names and values by turns, each with its NUL */
 };
 
 /* ---- The request ----------------------------------------------------------------------------- */

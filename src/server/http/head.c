@@ -19,10 +19,11 @@
 #include <microhttpd.h>
 #include <strings.h>
 
-/* Together they leave half of the memory of a connection (HEAD_BYTES_MAX of listener.c) to the
- * headers: libmicrohttpd takes 64 bytes of it for a parameter. */
-#define TARGET_BYTES_MAX 12288
-#define PARAMETERS_MAX 200
+/* When libmicrohttpd takes the query apart, it has read up to half of the memory of a connection
+ * (HEAD_BYTES_MAX of listener.c), if the target is not longer than that; a parameter takes 64 bytes
+ * of the other half. */
+#define TARGET_BYTES_MAX 8192
+#define PARAMETERS_MAX 140
 
 /* Headers of which a request has at most one. */
 static const char *const single[] = {"Host",   "Content-Length", "Transfer-Encoding",

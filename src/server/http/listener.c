@@ -28,7 +28,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HEAD_BYTES_MAX 32768       /* of a request: its line and headers */
+#define HEAD_BYTES_MAX 20480       /* of a request: its line and headers, and what lists them */
+#define HEADERS_BYTES_MAX 4096     /* of an answer */
 #define ANSWER_BYTES_MAX 268435456 /* of an answer that is no stream */
 #define MEMORY_BYTES 1048576       /* that a route may take besides what is in the body */
 #define OWN_CONNECTIONS 2          /* of the server itself, above the limit */
@@ -261,6 +262,7 @@ static void *begin(void *ctx, const char *uri, struct MHD_Connection *connection
     arena_init(&exchange->memory, listener->options.body_bytes_max * 2 + MEMORY_BYTES);
     buf_init(&exchange->body, listener->options.body_bytes_max);
     buf_init(&exchange->answer, ANSWER_BYTES_MAX);
+    buf_init(&exchange->headers, HEADERS_BYTES_MAX);
     return exchange;
 }
 
@@ -284,6 +286,7 @@ static void end(void *ctx, struct MHD_Connection *connection, void **request,
     arena_release(&exchange->memory);
     buf_release(&exchange->body);
     buf_release(&exchange->answer);
+    buf_release(&exchange->headers);
     mem_free(exchange->path);
     mem_free(exchange);
     *request = NULL;
@@ -312,11 +315,25 @@ static struct MHD_Response *make_response(struct exchange *exchange)
     return response;
 }
 
+/* Adds those that the answer was given by answer_header. False: there was no memory for them. */
+static bool add_headers(const struct exchange *exchange, struct MHD_Response *response)
+{
+    const char *at = exchange->headers.bytes;
+    const char *end = at ? at + exchange->headers.length : NULL;
+
+    while (at < end) {
+        const char *value = at + strlen(at) + 1;
+        MHD_add_response_header(response, at, value);
+        at = value + strlen(value) + 1;
+    }
+    return !exchange->headers.failed;
+}
+
 static enum MHD_Result send_answer(struct exchange *exchange)
 {
     struct MHD_Response *response =
         exchange->stream ? stream_response(exchange) : make_response(exchange);
-    enum MHD_Result sent;
+    enum MHD_Result sent = MHD_NO;
 
     if (!response) {
         return MHD_NO;
@@ -328,11 +345,11 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     if (atomic_load(&exchange->listener->draining)) {
         MHD_add_response_header(response, "Connection", "close");
     }
-    for (size_t i = 0; i < exchange->header_count; i++) {
-        MHD_add_response_header(response, exchange->headers[i].name, exchange->headers[i].value);
+    if (add_headers(exchange, response)) {
+        sent = MHD_queue_response(exchange->connection, (unsigned)exchange->status, response);
     }
-    sent = MHD_queue_response(exchange->connection, (unsigned)exchange->status, response);
     MHD_destroy_response(response);
+    buf_release(&exchange->headers);
     return sent;
 }
 

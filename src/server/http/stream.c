@@ -39,7 +39,8 @@
 #include <sys/uio.h>
 
 #define MESSAGE_BYTES_MAX 67108864
-#define BLOCK_BYTES 8192 /* that libmicrohttpd asks for at once */
+#define BLOCK_BYTES 8192 /* that libmicrohttpd asks for at once, if only it writes ... */
+#define PIECE_BYTES 512  /* ... and if not */
 #define QUEUE_LENGTH 4   /* messages that a queue has room for at first */
 #define PARTS_MAX 64     /* messages that are written at once */
 
@@ -284,9 +285,10 @@ static void drop(struct stream *stream)
     finish(stream);
 }
 
-/* Writes what waits to a connection that libmicrohttpd does not use. What the socket does not take,
- * or why it takes nothing any more, is left to libmicrohttpd. The lock is held. */
-static void write_parked(struct stream *stream)
+/* Writes what waits to a connection on which libmicrohttpd has nothing left to send. What the
+ * socket does not take, or why it takes nothing any more, is left to libmicrohttpd. The lock is
+ * held. */
+static void write_queue(struct stream *stream)
 {
     while (stream->count > 0) {
         struct iovec parts[PARTS_MAX];
@@ -306,7 +308,7 @@ static void write_parked(struct stream *stream)
 static void flush(struct stream *stream)
 {
     if (stream->parked && stream->connection && stream->fd >= 0) {
-        write_parked(stream);
+        write_queue(stream);
     }
     if (stream->count > 0) {
         wake(stream);
@@ -382,15 +384,19 @@ void stream_put(struct stream *stream)
 static ssize_t take_bytes(void *ctx, uint64_t position, char *to, size_t room)
 {
     struct stream *stream = ctx;
-    bool emptied = false;
+    bool emptied;
     ssize_t taken;
 
     (void)position;
     pthread_mutex_lock(&stream->mutex);
+    emptied = stream->count > 0;
+    if (stream->fd >= 0) {
+        write_queue(stream);
+    }
     taken = (ssize_t)queue_take(stream, to, room);
+    emptied = emptied && stream->count == 0 && !stream->ended;
     if (taken > 0) {
         stream->active_us = clock_mono_us();
-        emptied = stream->count == 0 && !stream->ended;
     } else if (stream->dropped) {
         taken = MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (stream->ended) {
@@ -417,8 +423,8 @@ struct MHD_Response *stream_response(struct exchange *exchange)
     struct MHD_Response *response;
 
     atomic_fetch_add(&stream->refs, 1);
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, take_bytes, stream,
-                                                 forget);
+    response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, stream->fd >= 0 ? PIECE_BYTES : BLOCK_BYTES, take_bytes, stream, forget);
     if (!response) {
         stream_put(stream);
         return NULL;
