@@ -5,7 +5,8 @@
  * by themselves: SQLite prepares them again. So the number is looked at in each write transaction.
  * That is one read of a small table, and it is left out while the pager's data version says that no
  * other connection has changed the file since the last look. Commits of the connection itself
- * change that version, too: conn_commit takes the look over to the new one.
+ * change that version, too: conn_commit takes the look over to the new one. What a connection
+ * remembers of the log's end from one transaction to the next holds for as long.
  */
 #include "store/sqlite/file/version.h"
 
@@ -68,6 +69,7 @@ hf_status version_check(struct conn *conn)
     if (version_is_checked(conn)) {
         return HF_OK;
     }
+    conn->head_known = false; /* another connection may have appended */
     bool known = read_data_version(conn, &data);
     hf_status status = read_facts(conn, &schema);
     if (!status && schema.number > 0) {

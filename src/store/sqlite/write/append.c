@@ -7,10 +7,10 @@
  * costs a lookup only where there is one of them.
  *
  * The head is not stored, it is where the log ends (but for what retention took, see the schema).
- * It is read once per transaction and counted in memory. If an append fails, its caller undoes the
- * rows and the head in memory is put back here. In a transaction that the application's code shares
- * (tx.c, join.c) append_now reads it anew each time, because the application may have rolled back
- * to a savepoint of its own.
+ * It is read once, counted in memory, and read anew when another connection may have changed it
+ * (conn.h). If an append fails, its caller undoes the rows and the head in memory is put back here.
+ * In a transaction that the application's code shares (tx.c, join.c) append_now reads it anew each
+ * time, because the application may have rolled back to a savepoint of its own.
  */
 #include "store/sqlite/write/append.h"
 

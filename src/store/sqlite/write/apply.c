@@ -352,6 +352,18 @@ static void answer_unsure(struct change *changes, bool skip_appends)
     }
 }
 
+/* Whether the changes move the end of the log by appends alone, and leave its namespace as it is. */
+static bool are_ordinary(const struct change *changes)
+{
+    bool ordinary = true;
+    for (const struct change *at = changes; at; at = at->next) {
+        ordinary &= at->kind == CHANGE_APPEND || at->kind == CHANGE_SETTLE ||
+                    at->kind == CHANGE_CHECKPOINTS || at->kind == CHANGE_CLAIM ||
+                    at->kind == CHANGE_SETTLE_LEASE;
+    }
+    return ordinary;
+}
+
 /* Runs the changes that are not skipped, inside the transaction. Anything but HF_OK ends it. */
 static hf_status run_all(struct sqlite_engine *engine, struct conn *conn, struct change *changes,
                          bool skip_appends)
@@ -402,6 +414,7 @@ static hf_status transact_once(struct sqlite_engine *engine, struct change *chan
     }
     HF_POINT("before_commit");
     enum ring ring = conn->ring;
+    conn->head_lasts = are_ordinary(changes);
     status = conn_commit(conn);
     if (status) {
         node_exhume(engine);
