@@ -136,9 +136,12 @@ static hf_status record_step(struct conn *conn, const struct sqlite_migration *s
     return status ? status : schema_record(conn, step->version, from < step->version);
 }
 
-/* Runs the next step in its own transaction; ret_schema is where the file is afterwards. */
+/* Runs the next step in its own transaction; ret_schema is where the file is afterwards. The last
+ * step finds out whether the schema is what it should be, but not if all of the `made` steps before
+ * it are this call's own. */
 static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mode,
-                              struct deadline deadline, struct fit_schema *ret_schema)
+                              struct deadline deadline, int64_t made,
+                              struct fit_schema *ret_schema)
 {
     struct conn *conn = &engine->writer;
     hf_status status = conn_begin_migration(conn, deadline);
@@ -161,7 +164,7 @@ static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mo
     }
     HF_POINT("mid_migration");
     status = record_step(conn, step);
-    if (!status && step->version == SQLITE_MIGRATION_COUNT) {
+    if (!status && step->version == SQLITE_MIGRATION_COUNT && made < step->version - 1) {
         status = schema_expect(conn, engine->files.db);
     }
     if (status) {
@@ -185,8 +188,8 @@ hf_status migrate_schema(struct sqlite_engine *engine, hf_open_mode open_mode,
     if (!status) {
         status = check_schema(engine, open_mode, &schema);
     }
-    while (!status && is_to_change(open_mode, &schema)) {
-        status = migrate_step(engine, open_mode, deadline, &schema);
+    for (int64_t made = 0; !status && is_to_change(open_mode, &schema); made++) {
+        status = migrate_step(engine, open_mode, deadline, made, &schema);
     }
     return status;
 }

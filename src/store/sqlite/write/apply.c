@@ -352,7 +352,7 @@ static void answer_unsure(struct change *changes, bool skip_appends)
     }
 }
 
-/* Whether the changes move the end of the log by appends alone, and leave its namespace as it is. */
+/* Whether the changes move the end of the log by appends alone and leave its namespace as it is. */
 static bool are_ordinary(const struct change *changes)
 {
     bool ordinary = true;
