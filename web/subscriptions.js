@@ -4,6 +4,7 @@
 import {h} from './dom.js';
 import {age, asSentence, atLeast, DASH, figure, inert, number, plural, rate, sentence, time, word} from './format.js';
 import {chart} from './charts.js';
+import {loadRetries, retrySection, runningTable} from './deliveries.js';
 import * as dialogs from './dialogs.js';
 import {get, send} from './server.js';
 import {pauseDialog, resume} from './pauses.js';
@@ -123,12 +124,14 @@ export function facts(list, style = 'facts') {
     return h('dl', {class: style}, list.filter(Boolean).map(([term, ...value]) => [h('dt', {}, term), h('dd', {}, value)]));
 }
 
-function partitionTable(partitions) {
+function partitionTable({partitions, running, in_flight}) {
+    const inHand = (partition) => running.filter((one) => one.partition === partition).length;
     return h('section', {}, h('h2', {}, 'Partitions'), table([
         ['Number', (one) => one.partition],
         ['Owner', (one) => one.owner ? word(one.owner) : DASH, 'mono'],
         ['State', (one) => one.owner && !one.owner_alive ? h('span', {class: 'bad'}, 'owner is dead') : one.state],
         ['Lag', (one) => figure(number(one.lag)), 'n'],
+        ['In hand', (one) => figure(running.length < in_flight ? DASH : number(inHand(one.partition))), 'n wide'],
         ['Retrying', (one) => figure(number(one.retrying)), 'n wide'],
         ['Held', (one) => figure(number(one.held)), 'n wide'],
         ['Blocked', (one) => figure(number(one.blocked), 'bad'), 'n wide'],
@@ -179,11 +182,14 @@ export const subscription = {
         const one = await get(page.namespace, `subscriptions/${encodeURIComponent(page.id)}`);
         const leases = one.options.mode === 'shared'
             ? (await get(page.namespace, `leases?subscription=${encodeURIComponent(page.id)}`)).items : [];
-        return {one, leases};
+        return {one, leases, retries: await loadRetries(page, one)};
     },
     render(page) {
-        const {leases} = page.data;
+        const {leases, retries} = page.data;
         const one = newest(page);
+        if (!one) {
+            return [h('h1', {}, word(page.id)), h('p', {class: 'soft', role: 'status'}, 'Loading…')];
+        }
         const trouble = page.state.trouble.filter((item) => item.subscription === page.id ||
             item.row && item.row.name === page.id && item.count === 1);
         const reason = reasonOf(one) || one.not_moving && sentence(one.not_moving);
@@ -196,7 +202,9 @@ export const subscription = {
             history(page, one),
             subscriptionFacts(page, one),
             leases.length > 0 && leaseTable(page, page.id, leases),
-            one.partitions.length > 0 && partitionTable(one.partitions),
+            one.running.length > 0 && runningTable(page, one.running, Math.max(page.data.one.in_flight, one.running.length)),
+            retrySection(page, one, retries),
+            one.partitions.length > 0 && partitionTable(page.data.one),
             one.blocked_keys.length > 0 && blockedTable(page, one.blocked_keys, Math.max(one.blocked, one.blocked_keys.length)),
             optionList(one.options),
         ];
@@ -204,10 +212,14 @@ export const subscription = {
 };
 
 /* What the API and the newest sample say, as one: each number once, the sample's where it has one. A pause is taken
- * from the API, which is asked at once after a button. */
+ * from the API, which is asked at once after a button. null: no sample has this subscription yet; the last one may be
+ * of the page before, and have another. */
 function newest(page) {
     const {one} = page.data;
-    const row = page.state.subscription || {state: 'moving', now_rate: null, mode: one.options.mode};
+    const row = page.state.subscription;
+    if (!row || row.name !== page.id) {
+        return null;
+    }
     const {paused_at, paused_by, paused_reason, patterns} = one;
     const state = paused_at ? 'paused' : row.state === 'paused' ? 'moving' : row.state;
     return {...one, ...row, state, paused_at, paused_by, paused_reason, patterns, head: row.lag === undefined ? one.head : row.checkpoint + row.lag};

@@ -166,6 +166,20 @@ await claim('the numbers of one subscription are those of sub show', async () =>
         }
     }
 });
+await claim('the page of a subscription never shows the numbers of the one before it', async () => {
+    await go('subscriptions/ledger');
+    await heading('ledger');
+    let release;
+    const held = new Promise((resolve) => { release = resolve; });
+    await page.route(/live\?.*subscription=billing/, async (route) => { await held; await route.continue(); });
+    await go('subscriptions/billing');
+    await heading('billing');
+    const early = (await factsOf())['Dead letters'];
+    release();
+    await page.locator('dd', {hasText: /^40$/}).waitFor();
+    await page.unroute(/live\?.*subscription=billing/);
+    return early !== undefined && early !== '40' && `it showed ${early} dead letters`;
+});
 await claim('dead letters are counted by each field as dlq list counts them', async () => {
     await go('dead');
     await heading(/dead letters?/);
@@ -282,6 +296,86 @@ await claim('a schedule shows its next times, and when the clocks are changed', 
 await claim('the page of a subscription begins with what is wrong with it', async () => {
     await go('subscriptions/mailer');
     await page.locator('.trouble li', {hasText: 'mailer has not moved for'}).waitFor();
+});
+
+/* Of each row of a section's table the texts of its cells, without what stands in a second line. */
+const rowsOf = (section) => page.locator(section).locator('tbody tr').evaluateAll((rows) => rows.map((row) =>
+    Object.fromEntries([...row.cells].map((cell) => [cell.dataset.title, [...cell.childNodes]
+        .filter((node) => !(node.classList && node.classList.contains('why'))).map((node) => node.textContent).join('')]))));
+const section = (title) => page.locator('section', {has: page.getByRole('heading', {name: title, exact: true})});
+await claim('the retries of a subscription are those of retry list, with their errors and next times', async () => {
+    const list = linesOf('retry', 'list', 'courier', '-n', '10');
+    await go('subscriptions/courier');
+    await section('Retries').getByText('1 to 10').waitFor();
+    await picture('retries');
+    const rows = await rowsOf('#retries');
+    for (const [i, one] of list.entries()) {
+        const wrong = differ(`key ${i}`, rows[i].Key, one.key) || differ(`error ${i}`, rows[i].Error, one.error) ||
+            differ(`held ${i}`, rows[i]['Held behind it'], String(one.held)) ||
+            !/^in (59|60):\d\d$|^in 1 h 00 m$/.test(rows[i]['Next attempt']) && !/^in 5\d:\d\d$/.test(rows[i]['Next attempt']) &&
+            `the next attempt is ${rows[i]['Next attempt']}`;
+        if (wrong) {
+            return wrong;
+        }
+    }
+    return await page.locator('main b', {hasText: 'courier'}).count() > 0 && 'an error became HTML';
+});
+await claim('the time until a next attempt runs down while the page is looked at', async () => {
+    const first = (await rowsOf('#retries'))[0]['Next attempt'];
+    const cell = section('Retries').locator('td[data-title="Next attempt"]').first();
+    const end = Date.now() + 15000;
+    while ((await cell.textContent()).startsWith(first)) {
+        if (Date.now() > end) {
+            return `it stays at ${first}`;
+        }
+        await page.waitForTimeout(100);
+    }
+});
+await claim('retries are turned page by page, and back', async () => {
+    const list = linesOf('retry', 'list', 'courier');
+    await section('Retries').getByRole('button', {name: 'Next'}).click();
+    await section('Retries').getByText('11 to 12').waitFor();
+    const rows = await rowsOf('#retries');
+    const wrong = differ('keys of the second page', rows.map((row) => row.Key).join(' '), list.slice(10).map((one) => one.key).join(' '));
+    await section('Retries').getByRole('button', {name: 'Before'}).click();
+    await section('Retries').getByText('1 to 10').waitFor();
+    return wrong;
+});
+await claim('what is held behind a retry is one click away, and so is the way back', async () => {
+    const first = linesOf('retry', 'list', 'courier').find((one) => one.held > 0);
+    await go(`subscriptions/courier?behind=${first.position}`);
+    await page.getByRole('heading', {name: `Held behind position ${shown(first.position)}`}).waitFor();
+    await until(() => document.querySelectorAll('#retries tbody tr').length === 2);
+    const rows = await rowsOf('#retries');
+    await picture('held');
+    await page.getByRole('link', {name: 'All retries'}).click();
+    await section('Retries').waitFor();
+    return differ('key', rows[0].Key, first.key) ||
+        differ('next attempt', rows[0]['Next attempt'], `behind position ${shown(first.position)}`) ||
+        differ('error', rows[0].Error, 'not tried yet');
+});
+await claim('the event of a retry is one click away', async () => {
+    await section('Retries').getByRole('link', {name: 'parcel.sent'}).first().click();
+    await heading('parcel.sent');
+    await page.locator('.lane', {hasText: 'courier'}).getByText('tries again at').waitFor();
+});
+await claim('a subscription without retries says so', async () => {
+    await go('subscriptions/ledger');
+    await section('Retries').getByText('No event waits for another attempt.').waitFor();
+});
+await claim('the events that an ordered subscription has in hand are shown with who has them and since when', async () => {
+    const one = objectOf('sub', 'show', 'packer');
+    await go('subscriptions/packer');
+    await section('In hand').waitFor();
+    await picture('in-hand');
+    const rows = await section('In hand').locator('tbody tr').evaluateAll((all) => all.map((row) =>
+        [...row.cells].map((cell) => cell.textContent)));
+    const parts = await section('Partitions').locator('td[data-title="In hand"]').allTextContents();
+    return differ('rows', rows.length, one.running.length) || differ('in hand', one.in_flight, 2) ||
+        differ('in hand of the partition', parts[0], '2') ||
+        one.running.map((event, i) => differ(`key ${i}`, rows[i][1], event.key) ||
+            !rows[i][2].startsWith(event.node) && `row ${i} names ${rows[i][2]} and not ${event.node}` ||
+            !/for \d/.test(rows[i][3]) && `row ${i} does not say for how long`).find(Boolean);
 });
 
 /* ---- Doing things -------------------------------------------------------------------------------- */
