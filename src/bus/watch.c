@@ -90,10 +90,10 @@ static void *watch_main(void *ctx)
             return NULL;
         }
         store_alive(store);
-        tail_sweep(watch->bus->tail);
-        uint64_t news = store_wait(store, seen, period_ms);
+        bool soon = tail_sweep(watch->bus->tail);
+        uint64_t news = store_wait(store, seen, soon ? TAIL_SWEEP_US / 1000 : period_ms);
         uint64_t now_others = store_other_news(store);
-        if (news != seen || store_look_ms(store) == 0) {
+        if (news != seen || (store_look_ms(store) == 0 && !soon)) {
             pass_on(watch);
             subscriptions_nudge(watch->bus, news == seen           ? NEWS_NONE
                                             : now_others != others ? NEWS_OTHER

@@ -15,6 +15,8 @@
 #define SEEDS 8
 #define STEPS 300
 #define CLAIMERS 5
+#define CROWD 30 /* claimers, too */
+#define AT_ONCE (TAIL_SWEEP_US / TAIL_CLAIM_TURN_US)
 #define LOOKS_MAX 1000 /* a few milliseconds apart */
 
 /* The owner of a follower. Its seat is never queued: a turn of it is being taken all the time, so a
@@ -249,9 +251,9 @@ struct claimer {
     int64_t claimed;
 };
 
-static void claimers_open(struct inn *inn, struct claimer *claimers)
+static void claimers_open(struct inn *inn, struct claimer *claimers, int count)
 {
-    for (int i = 0; i < CLAIMERS; i++) {
+    for (int i = 0; i < count; i++) {
         struct guest *guest = &claimers[i].guest;
         claimers[i].pattern = text_of(pattern_of(i));
         atomic_store(&guest->seat.state, SEAT_RUNNING);
@@ -261,9 +263,9 @@ static void claimers_open(struct inn *inn, struct claimer *claimers)
     }
 }
 
-static void claimers_close(struct claimer *claimers)
+static void claimers_close(struct claimer *claimers, int count)
 {
-    for (int i = 0; i < CLAIMERS; i++) {
+    for (int i = 0; i < count; i++) {
         follower_close(claimers[i].follower);
     }
 }
@@ -286,9 +288,9 @@ static void claim(struct claimer *claimer, struct store *store)
 }
 
 /* News may come late. */
-static void all_claim_and_rest(struct claimer *claimers, struct store *store)
+static void all_claim_and_rest(struct claimer *claimers, struct store *store, int count)
 {
-    for (int i = 0; i < CLAIMERS; i++) {
+    for (int i = 0; i < count; i++) {
         for (int j = 0; !atomic_load(&claimers[i].guest.rests) && j < LOOKS_MAX; j++) {
             claim(&claimers[i], store);
             pause_a_little();
@@ -320,15 +322,15 @@ static void one_that_claims_is_only_called_for_events_that_it_wants(void **state
     struct inn inn;
     append_count(store, "a", 2); /* before the tail begins */
     hall_open(&inn, store);
-    claimers_open(&inn, claimers);
-    all_claim_and_rest(claimers, store);
+    claimers_open(&inn, claimers, CLAIMERS);
+    all_claim_and_rest(claimers, store, CLAIMERS);
     append_count(store, "a", 1);
     tell(&inn);
     for (int i = 0; i < CLAIMERS; i++) {
         must_equal(wants(i, 'a'), claimers[i].guest.looks);
         must_equal(!wants(i, 'a'), atomic_load(&claimers[i].guest.rests));
     }
-    claimers_close(claimers);
+    claimers_close(claimers, CLAIMERS);
     hall_close(&inn);
     fixture_close(*state, store);
 }
@@ -339,15 +341,54 @@ static void one_that_claims_does_not_rest_if_an_event_for_it_came_after_its_clai
     struct claimer claimers[CLAIMERS] = {0};
     struct inn inn;
     hall_open(&inn, store);
-    claimers_open(&inn, claimers);
-    all_claim_and_rest(claimers, store);
+    claimers_open(&inn, claimers, CLAIMERS);
+    all_claim_and_rest(claimers, store, CLAIMERS);
     claim_with(&claimers[0], store, "a");
     must_hold(!atomic_load(&claimers[0].guest.rests));
-    all_claim_and_rest(claimers, store);
+    all_claim_and_rest(claimers, store, CLAIMERS);
     claim_with(&claimers[0], store, "b");
     must_hold(claimers[0].guest.looks == 0);
-    all_claim_and_rest(claimers, store);
-    claimers_close(claimers);
+    all_claim_and_rest(claimers, store, CLAIMERS);
+    claimers_close(claimers, CLAIMERS);
+    hall_close(&inn);
+    fixture_close(*state, store);
+}
+
+static int64_t looks_of(const struct claimer *claimers, int count)
+{
+    int64_t looks = 0;
+    for (int i = 0; i < count; i++) {
+        looks += claimers[i].guest.looks;
+    }
+    return looks;
+}
+
+/* Else a thousand claims that find nothing would stand before the one for an event that comes. */
+static void those_that_claim_are_called_one_after_the_other_to_move_on(void **state)
+{
+    struct store *store = fixture_open(*state, "one");
+    struct claimer claimers[CROWD] = {0};
+    struct inn inn;
+    hall_open(&inn, store);
+    claimers_open(&inn, claimers, CROWD);
+    all_claim_and_rest(claimers, store, CROWD);
+    append_count(store, "c", 1);
+    tell(&inn);
+    clock_fake_set(clock_wall_us(), clock_mono_us());
+    int32_t passed = tail_resting(inn.tail);
+    must_hold(passed > AT_ONCE);
+    must_hold(!tail_sweep(inn.tail)); /* it has not been long enough */
+    clock_fake_advance(TAIL_CLAIM_US);
+    for (int32_t left = passed - AT_ONCE; left >= 0; left--) {
+        must_equal(left > 0, tail_sweep(inn.tail));
+        must_equal(left, tail_resting(inn.tail));
+        must_equal(left > 0, tail_sweep(inn.tail));
+        must_equal(left, tail_resting(inn.tail));
+        clock_fake_advance(TAIL_CLAIM_TURN_US);
+    }
+    must_equal(CROWD, looks_of(claimers, CROWD));
+    clock_fake_off();
+    claimers_close(claimers, CROWD);
     hall_close(&inn);
     fixture_close(*state, store);
 }
@@ -365,8 +406,8 @@ static void those_that_claim_and_rest_leave_no_event_unclaimed(void **state)
         chance_seed(&chance, seed);
         struct store *store = fixture_open(*state, "one");
         hall_open(&inn, store);
-        claimers_open(&inn, claimers);
-        all_claim_and_rest(claimers, store);
+        claimers_open(&inn, claimers, CLAIMERS);
+        all_claim_and_rest(claimers, store, CLAIMERS);
         for (int step = 0; step < STEPS; step++) {
             bool b = chance_percent(&chance, 50);
             struct claimer *claimer = &claimers[chance_below(&chance, CLAIMERS)];
@@ -398,7 +439,7 @@ static void those_that_claim_and_rest_leave_no_event_unclaimed(void **state)
             must_hold(!wants(i, 'a') || claimers[i].claimed >= newest[0]);
             looks += claimers[i].guest.looks;
         }
-        claimers_close(claimers);
+        claimers_close(claimers, CLAIMERS);
         hall_close(&inn);
         fixture_close(*state, store);
     }
@@ -442,6 +483,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(one_that_events_have_passed_is_called_after_a_while),
     CLAIM(one_that_claims_is_only_called_for_events_that_it_wants),
     CLAIM(one_that_claims_does_not_rest_if_an_event_for_it_came_after_its_claim),
+    CLAIM(those_that_claim_are_called_one_after_the_other_to_move_on),
     CLAIM(those_that_claim_and_rest_leave_no_event_unclaimed),
 #ifdef HF_FAULTS
     CLAIM(all_are_called_when_the_tail_cannot_be_read),

@@ -23,6 +23,7 @@ struct tail {
     struct follower *rest_last;
     uint64_t swept_next; /* when none was left for tail_sweep: `next` ... */
     int64_t swept_floor; /* and `floor` */
+    int64_t swept_us;    /* those that it called have had the time until then; monotonic */
     pthread_cond_t read_on;
     bool reading; /* a thread reads, without the mutex; `reader` and `fresh` are its own */
     int32_t followers;

@@ -157,30 +157,49 @@ static int64_t rest_us_max(const struct follower *follower)
     return follower->owner.claims ? TAIL_CLAIM_US : TAIL_PASSED_US;
 }
 
-void tail_sweep(struct tail *tail)
+/* What a turn of it takes of the time that others may have to wait. */
+static int64_t turn_us(const struct follower *follower)
+{
+    return follower->owner.claims ? TAIL_CLAIM_TURN_US : TAIL_TURN_US;
+}
+
+/* Those that are due leave the list of those that rest, as far as there is time for their turns.
+ * Answers them in a list; *ret_due: some are left. */
+static struct follower *take_due(struct tail *tail, int64_t mono_us, bool *ret_due)
 {
     struct follower *called = NULL;
-    int32_t left = TAIL_SWEPT_MAX;
-    bool all = true;
-    pthread_mutex_lock(&tail->mutex);
-    bool swept = tail->swept_next == tail->pages.next && tail->swept_floor == tail->floor;
-    int64_t mono_us = clock_mono_us();
-    for (struct follower *at = swept ? NULL : tail->rest_first, *next; at; at = next) {
+    bool early = false; /* events have passed one that is not due yet */
+    *ret_due = false;
+    if (tail->swept_us < mono_us - TAIL_SWEEP_US) {
+        tail->swept_us = mono_us - TAIL_SWEEP_US;
+    }
+    for (struct follower *at = tail->rest_first, *next; at && !*ret_due; at = next) {
         next = at->rest_next;
         bool passed = at->rest_number != tail->pages.next || at->rest_floor != tail->floor;
-        if (passed && left > 0 && mono_us - at->rest_us >= rest_us_max(at)) {
+        bool due = passed && mono_us - at->rest_us >= rest_us_max(at);
+        early |= passed && !due;
+        *ret_due = due && tail->swept_us >= mono_us;
+        if (due && !*ret_due) {
+            tail->swept_us += turn_us(at);
             rest_end(at, tail->pages.next, tail->floor);
             at->rest_next = called;
             called = at;
-            left -= at->owner.claims ? TAIL_CLAIM_TURNS : 1;
-        } else {
-            all = all && !passed;
         }
     }
-    if (all) {
+    if (!early && !*ret_due) {
         tail->swept_next = tail->pages.next;
         tail->swept_floor = tail->floor;
     }
-    call_all(tail, called);
+    return called;
+}
+
+bool tail_sweep(struct tail *tail)
+{
+    bool due = false;
+    pthread_mutex_lock(&tail->mutex);
+    if (tail->swept_next != tail->pages.next || tail->swept_floor != tail->floor) {
+        call_all(tail, take_due(tail, clock_mono_us(), &due));
+    }
     pthread_mutex_unlock(&tail->mutex);
+    return due;
 }

@@ -20,8 +20,9 @@
 #define TAIL_FOLLOWERS_MIN 4   /* fewer read alone: the store then sends only what they want */
 #define TAIL_PASSED_US 2000000 /* when one that rests and that events have passed is called */
 #define TAIL_CLAIM_US 10000000 /* the same for one that claims, which costs more ... */
-#define TAIL_CLAIM_TURNS 4     /* and counts as so many turns */
-#define TAIL_SWEPT_MAX 256     /* turns that are called for at once */
+#define TAIL_TURN_US 1000      /* between two of such calls */
+#define TAIL_CLAIM_TURN_US 20000
+#define TAIL_SWEEP_US 100000 /* so much of that time is made up for at once */
 
 struct tail;
 
@@ -78,9 +79,10 @@ int32_t tail_resting(const struct tail *tail);
 /* At the begin of a turn: reads the tail if that is wanted. Costs one load if not. */
 void tail_serve(struct tail *tail);
 /* Calls those that have rested for TAIL_PASSED_US or TAIL_CLAIM_US and that events have passed, so
- * that their checkpoints can move: not too many at once, for others wait behind them. To be called
- * every second or so; does not wait for the store. */
-void tail_sweep(struct tail *tail);
+ * that their checkpoints can move: not too many at once and not too often, for others wait behind
+ * them. To be called every second or so; true: in TAIL_SWEEP_US, because some are left. Does not
+ * wait for the store. */
+bool tail_sweep(struct tail *tail);
 
 /* Does it take its events from the tail at the moment? For tests. */
 bool follower_is_at_tail(const struct follower *follower);
