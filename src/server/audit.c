@@ -79,7 +79,7 @@ static const char *action_of(const struct exchange *exchange)
 
 static const char *via_of(const struct exchange *exchange)
 {
-    switch (exchange->actor[0] ? exchange->via : VIA_NONE) {
+    switch (exchange->actor[0] ? exchange->bearer.via : VIA_NONE) {
     case VIA_LOCAL:
         return "local";
     case VIA_TOKEN:

@@ -20,6 +20,8 @@
 #define QUEUE_MAX 4096      /* requests that wait for a worker */
 #define WATCH_PART 2        /* of the threads: one in so many may wait for events */
 #define LONG_PART 4         /* and one in so many may work for long */
+#define LOOK_MS 60000       /* between two looks whether streams may go on ... */
+#define AGAIN_MS 2000       /* ... and after one that something has changed for */
 #define STREAMS_MS 1000     /* for clients of streams to take what was sent to them */
 #define ANSWERS_MS 5000     /* for clients to take their answers, when all are made */
 
@@ -325,6 +327,30 @@ static void record(const struct exchange *exchange)
     audit_record(exchange->server->audit, exchange);
 }
 
+/* ---- Streams whose tokens are gone ----------------------------------------------------------- */
+
+static bool is_allowed(const struct bearer *bearer, enum role role, const char *namespace_name,
+                       void *ctx)
+{
+    return access_goes_on(ctx, bearer, role, namespace_name);
+}
+
+/* Ends the streams of tokens that were taken out of the file and of sessions that have ended; of
+ * sessions that are too old (sessions.h) after LOOK_MS. A stream that has begun meanwhile, and was
+ * allowed before, is looked at after AGAIN_MS. */
+static void look_at_streams(struct server *server)
+{
+    struct access_look *look = &server->look;
+    uint64_t version = access_version(&server->access);
+    int64_t now_us = clock_mono_us();
+
+    if (server->access.tokens && (version != look->version || now_us > look->next_us)) {
+        int64_t wait_ms = version != look->version ? AGAIN_MS : LOOK_MS;
+        *look = (struct access_look){version, now_us + wait_ms * 1000};
+        streams_check(server->streams, is_allowed, &server->access);
+    }
+}
+
 /* ---- Starting and stopping ------------------------------------------------------------------- */
 
 static hf_status open_socket(struct server *server)
@@ -392,6 +418,7 @@ hf_status server_start(struct server *server, hf_bus *bus)
         .admit = admit_body,
         .give = give,
         .record = record,
+        .look = look_at_streams,
     };
     const struct waits_options waits = {
         .watchers_max = (size_t)(options->threads / WATCH_PART),
@@ -408,7 +435,7 @@ hf_status server_start(struct server *server, hf_bus *bus)
     server->streams = streams_new(options->streams_max, options->streams_per_address_max);
     listener.streams = server->streams;
     server->sampler = sampler_open(server->buses);
-    server->followers = followers_open(server->buses, options->tokens ? STREAM_AGE_MS : 0);
+    server->followers = followers_open(server->buses);
     if (server->waits && server->workers && server->streams && server->sampler &&
         server->followers) {
         server->listener = listener_start(&listener);

@@ -38,10 +38,17 @@ struct server_options {
     int64_t request_ms;
 };
 
+/* When it was looked at last whether streams may go on. */
+struct access_look {
+    uint64_t version; /* of what is granted (access.h) */
+    int64_t next_us;  /* when to do so again, even if that stays as it is; monotonic */
+};
+
 struct server {
     const struct server_options *options;
     struct server_socket socket;
     struct access access;
+    struct access_look look; /* at the streams that were begun with tokens */
     struct audit *audit;
     struct buses *buses;
     struct workers *workers;

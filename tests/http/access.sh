@@ -81,8 +81,26 @@ described() {
 true_that "docs/http.md has every route with its role, and no other" described
 
 # --- Tokens come and go without a restart ---
+# follow NAME TOKEN PATH: a stream that goes on until the server ends it; its id is in $client.
+follow() {
+    curl -sN --unix-socket http -H "Authorization: Bearer $2" -H 'Accept: text/event-stream' \
+        -o "$1" "http://localhost$3" &
+    client=$!
+    true_that "a client follows $3" until_true 30 grep -q retry: "$1"
+}
+over() { ! kill -0 "$1" 2>/dev/null; }
+follow seen see /v1/stream
+seen=$client
+follow live see /v1/live
+live=$client
+follow acted act /v1/stream
+acted=$client
 grep -v '^vera' tokens >fewer
 mv fewer tokens
+true_that "a stream ends when its token is taken out of the file" until_true 10 over "$seen"
+true_that "a page's stream ends when its token is taken out of the file" until_true 10 over "$live"
+true_that "streams of other tokens go on" kill -0 "$acted"
+kill "$acted"
 bearer see
 gone() { ask GET /v1/stats; [ "$status" = 401 ]; }
 true_that "a token that is taken out of the file is refused without a restart" until_true 10 gone

@@ -118,10 +118,15 @@ has "the refusal names the token of the session and its role" \
     out 'the token oscar has the role operator in this namespace; this needs the role admin'
 visits 401 "a cookie of no session is refused" GET /v1/stats -H "Cookie: holdfast_session=${secret}"
 visits 403 "logging out without the secret is refused" DELETE /session -H "Cookie: $cookie"
+curl -sN --unix-socket http -H "Cookie: $cookie" -o live http://localhost/v1/stream &
+live=$!
+true_that "a session follows the log" until_true 30 grep -q retry: live
 visits 204 "DELETE /session ends a session" \
     DELETE /session -H "Cookie: $cookie" -H "X-Holdfast-Secret: $secret"
 has "DELETE /session takes the cookie away" head '^Set-Cookie: holdfast_session=; .*Max-Age=0$'
 visits 401 "the cookie of an ended session is refused" GET /v1/stats -H "Cookie: $cookie"
+over() { ! kill -0 "$live" 2>/dev/null; }
+true_that "the streams of a session end with it" until_true 10 over
 
 visit POST /session -d '{"token":"root"}'
 cookie=$(sed -n 's/^Set-Cookie: \([^;]*\);.*/\1/p' head)

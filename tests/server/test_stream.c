@@ -69,8 +69,10 @@ static void room(void *ctx)
 static bool begin_one(struct exchange *exchange)
 {
     const struct stream_hooks hooks = {room, gone, NULL};
-    struct stream *stream = stream_begin(exchange, &hooks);
+    struct stream *stream;
 
+    exchange->namespace_name = "default"; /* as the router has it */
+    stream = stream_begin(exchange, &hooks);
     if (stream) {
         scene.begun[scene.begun_count] = stream;
         count(&scene.begun_count);
@@ -79,10 +81,20 @@ static bool begin_one(struct exchange *exchange)
     return true;
 }
 
+static void look(struct server *server)
+{
+    (void)server;
+}
+
 static void start(size_t streams_max, size_t per_address_max)
 {
     struct listener_options options = {
-        .body_bytes_max = 1000, .connections_max = 100, .request_ms = 30000, .give = begin_one};
+        .body_bytes_max = 1000,
+        .connections_max = 100,
+        .request_ms = 30000,
+        .give = begin_one,
+        .look = look,
+    };
     char address[TEMP_PATH_BYTES + 8];
     struct server_socket socket;
 

@@ -79,13 +79,12 @@ static bool check_session(const struct access *access, struct exchange *exchange
                           const char *namespace_name, enum role *ret_role)
 {
     char id[SESSION_ID_BYTES];
-    unsigned char token[TOKEN_HASH_BYTES];
 
-    if (!session_id_of(exchange, id) || !sessions_find(access->sessions, id, token)) {
+    if (!session_id_of(exchange, id) || !sessions_find(access->sessions, id, &exchange->bearer)) {
         return true;
     }
-    *ret_role = tokens_role_of(access->tokens, token, namespace_name, exchange->actor);
-    exchange->via = VIA_SESSION;
+    *ret_role =
+        tokens_role_of(access->tokens, exchange->bearer.token, namespace_name, exchange->actor);
     if (strcmp(exchange->method, "GET") != 0 && !session_secret_is(exchange, id)) {
         return answer_problem(exchange, MHD_HTTP_FORBIDDEN,
                               "the header " SESSION_SECRET_HEADER " is not that of the session");
@@ -104,12 +103,12 @@ bool access_check_role(const struct access *access, struct exchange *exchange, e
     }
     if (!access->tokens) {
         snprintf(exchange->actor, sizeof exchange->actor, "local");
-        exchange->via = VIA_LOCAL;
+        exchange->bearer.via = VIA_LOCAL;
         return true;
     }
     if (header && strncasecmp(header, BEARER, strlen(BEARER)) == 0) {
-        has = tokens_role(access->tokens, header + strlen(BEARER), namespace_name, exchange->actor);
-        exchange->via = VIA_TOKEN;
+        has = tokens_role(access->tokens, header + strlen(BEARER), namespace_name,
+                          &exchange->bearer, exchange->actor);
     } else if (!header && !check_session(access, exchange, namespace_name, &has)) {
         return false;
     }
@@ -126,4 +125,23 @@ bool access_check_role(const struct access *access, struct exchange *exchange, e
             namespace_name ? "this namespace" : "all namespaces", role_name(role));
     }
     return true;
+}
+
+/* ---- Looking again --------------------------------------------------------------------------- */
+
+uint64_t access_version(const struct access *access)
+{
+    return access->tokens ? tokens_version(access->tokens) + sessions_version(access->sessions) : 0;
+}
+
+bool access_goes_on(const struct access *access, const struct bearer *bearer, enum role role,
+                    const char *namespace_name)
+{
+    char name[HF_NAME_BYTES_MAX + 1];
+
+    if (bearer->via == VIA_SESSION && !sessions_go_on(access->sessions, bearer)) {
+        return false;
+    }
+    return !access->tokens ||
+           tokens_role_of(access->tokens, bearer->token, namespace_name, name) >= role;
 }

@@ -31,4 +31,10 @@ bool access_check_source(const struct access *access, struct exchange *exchange)
 bool access_check_role(const struct access *access, struct exchange *exchange, enum role role,
                        const char *namespace_name);
 
+/* Another number than before: a token or a session may be gone. The file of tokens is looked at. */
+uint64_t access_version(const struct access *access);
+/* Whether a caller that had the role in the namespace has it still. */
+bool access_goes_on(const struct access *access, const struct bearer *bearer, enum role role,
+                    const char *namespace_name);
+
 #endif

@@ -30,6 +30,7 @@ struct session {
 struct sessions {
     pthread_mutex_t mutex; /* protects the entries */
     struct session entries[SESSIONS_MAX];
+    uint64_t version; /* how many were ended */
 };
 
 struct sessions *sessions_new(void)
@@ -123,23 +124,48 @@ static struct session *find(struct sessions *sessions, const unsigned char hash[
     return found;
 }
 
-bool sessions_find(struct sessions *sessions, const char *id, unsigned char ret_token[HASH_BYTES])
+/* Uses the session that bearer->session names, and notes its token. */
+static bool use(struct sessions *sessions, struct bearer *bearer)
 {
-    unsigned char hash[HASH_BYTES];
     int64_t now_us = clock_mono_us();
     struct session *session;
 
-    if (token_hash(id, hash)) {
-        return false;
-    }
     pthread_mutex_lock(&sessions->mutex);
-    session = find(sessions, hash, now_us);
+    session = find(sessions, bearer->session, now_us);
     if (session) {
         session->used_us = now_us;
-        memcpy(ret_token, session->token, HASH_BYTES);
+        memcpy(bearer->token, session->token, HASH_BYTES);
     }
     pthread_mutex_unlock(&sessions->mutex);
     return session != NULL;
+}
+
+bool sessions_find(struct sessions *sessions, const char *id, struct bearer *ret_bearer)
+{
+    struct bearer bearer = {.via = VIA_SESSION};
+
+    if (token_hash(id, bearer.session) || !use(sessions, &bearer)) {
+        return false;
+    }
+    *ret_bearer = bearer;
+    return true;
+}
+
+bool sessions_go_on(struct sessions *sessions, const struct bearer *bearer)
+{
+    struct bearer same = *bearer;
+
+    return use(sessions, &same);
+}
+
+uint64_t sessions_version(struct sessions *sessions)
+{
+    uint64_t version;
+
+    pthread_mutex_lock(&sessions->mutex);
+    version = sessions->version;
+    pthread_mutex_unlock(&sessions->mutex);
+    return version;
 }
 
 void sessions_end(struct sessions *sessions, const char *id)
@@ -154,6 +180,7 @@ void sessions_end(struct sessions *sessions, const char *id)
     session = find(sessions, hash, clock_mono_us());
     if (session) {
         *session = (struct session){.begun_us = 0};
+        sessions->version++;
     }
     pthread_mutex_unlock(&sessions->mutex);
 }

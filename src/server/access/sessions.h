@@ -34,9 +34,12 @@ void sessions_free(struct sessions *sessions);
 hf_status sessions_begin(struct sessions *sessions, const unsigned char token[TOKEN_HASH_BYTES],
                          char ret_id[SESSION_ID_BYTES]);
 
-/* The hash of the token whose session it is. False: there is no such session. */
-bool sessions_find(struct sessions *sessions, const char *id,
-                   unsigned char ret_token[TOKEN_HASH_BYTES]);
+/* The session of this id, and the token that it is of. False: there is no such session. */
+bool sessions_find(struct sessions *sessions, const char *id, struct bearer *ret_bearer);
+/* Whether a session that was found goes on. If so it has been used now. */
+bool sessions_go_on(struct sessions *sessions, const struct bearer *bearer);
+/* Grows with each session that is ended by sessions_end. */
+uint64_t sessions_version(struct sessions *sessions);
 void sessions_end(struct sessions *sessions, const char *id);
 
 /* The secret that goes with an id. */

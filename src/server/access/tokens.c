@@ -35,6 +35,7 @@ struct tokens {
     pthread_mutex_t mutex; /* protects what follows */
     struct token_list *list;
     struct guarded file;
+    uint64_t version; /* how often the file was read */
 };
 
 /* ---- Roles and hashes ------------------------------------------------------------------------ */
@@ -169,6 +170,7 @@ static void look(struct tokens *tokens)
     }
     mem_free(tokens->list);
     tokens->list = list;
+    tokens->version++;
     guarded_tell(tokens->log, tokens->log_ctx, HF_LOG_INFO,
                  "the file of tokens has changed and was read again");
 }
@@ -176,14 +178,13 @@ static void look(struct tokens *tokens)
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
 enum role tokens_role(struct tokens *tokens, const char *token, const char *namespace_name,
-                      char ret_name[HF_NAME_BYTES_MAX + 1])
+                      struct bearer *ret_bearer, char ret_name[HF_NAME_BYTES_MAX + 1])
 {
-    unsigned char hash[TOKEN_HASH_BYTES];
-
-    if (strlen(token) > TOKEN_BYTES_MAX || token_hash(token, hash)) {
+    ret_bearer->via = VIA_TOKEN;
+    if (strlen(token) > TOKEN_BYTES_MAX || token_hash(token, ret_bearer->token)) {
         return ROLE_NONE;
     }
-    return tokens_role_of(tokens, hash, namespace_name, ret_name);
+    return tokens_role_of(tokens, ret_bearer->token, namespace_name, ret_name);
 }
 
 enum role tokens_role_of(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BYTES],
@@ -221,6 +222,17 @@ void tokens_grants(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BY
         }
     }
     pthread_mutex_unlock(&tokens->mutex);
+}
+
+uint64_t tokens_version(struct tokens *tokens)
+{
+    uint64_t version;
+
+    pthread_mutex_lock(&tokens->mutex);
+    look(tokens);
+    version = tokens->version;
+    pthread_mutex_unlock(&tokens->mutex);
+    return version;
 }
 
 hf_status tokens_open(const char *path, hf_log_fn log, void *log_ctx, struct tokens **ret_tokens)

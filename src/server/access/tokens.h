@@ -18,7 +18,7 @@
 #include "server/http/exchange.h"
 
 #define TOKEN_BYTES_MAX 256 /* of a token as it is sent */
-#define TOKEN_HASH_BYTES 32
+#define TOKEN_HASH_BYTES BEARER_HASH_BYTES
 
 struct tokens;
 
@@ -28,7 +28,7 @@ hf_status tokens_open(const char *path, hf_log_fn log, void *log_ctx, struct tok
 /* What the bearer of a token may do in a namespace (NULL: in all), and the token's name. Takes the
  * same time for every token. ROLE_NONE: no such token, or nothing there. */
 enum role tokens_role(struct tokens *tokens, const char *token, const char *namespace_name,
-                      char ret_name[HF_NAME_BYTES_MAX + 1]);
+                      struct bearer *ret_bearer, char ret_name[HF_NAME_BYTES_MAX + 1]);
 
 /* The same for the hash of a token, which a session has in its place. */
 enum role tokens_role_of(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BYTES],
@@ -39,6 +39,9 @@ enum role tokens_role_of(struct tokens *tokens, const unsigned char hash[TOKEN_H
 typedef void (*token_grant_fn)(const char *namespace_name, enum role role, void *ctx);
 void tokens_grants(struct tokens *tokens, const unsigned char hash[TOKEN_HASH_BYTES],
                    token_grant_fn found, void *ctx);
+
+/* Grows with each reading of the file, which is looked at. */
+uint64_t tokens_version(struct tokens *tokens);
 
 /* NULL is allowed. */
 void tokens_close(struct tokens *tokens);

@@ -61,7 +61,6 @@ struct follower *follower_new(const struct follow_wish *wish)
     follower->cursor = wish->after;
     follower->told = wish->after;
     follower->told_us = clock_mono_us();
-    follower->until_us = INT64_MAX;
     atomic_init(&follower->place, PLACE_QUEUED);
     atomic_init(&follower->gone, false);
     return follower;

@@ -6,9 +6,9 @@
  * for alone finds there what it has missed meanwhile. `low` is the position of the newest record
  * that the ring has given up: a follower that has everything up to there can go on with the ring.
  *
- * Between two reads the thread frees followers whose clients are gone, and ends streams whose time
- * is over. A follower that has asked for certain events gets the id of the place where it is every
- * TOLD_MS, without an event, so that its client need not begin far back when it connects again.
+ * Between two reads the thread frees followers whose clients are gone. A follower that has asked for
+ * certain events gets the id of the place where it is every TOLD_MS, without an event, so that its
+ * client need not begin far back when it connects again.
  *
  * What a message to a thousand clients costs is the writing to a thousand sockets, so events that
  * come shortly after one another are sent together if
@@ -230,9 +230,6 @@ static void look_after(struct feed *feed)
         if (let_go(follower)) {
             *at = next;
             continue;
-        }
-        if (now_us >= follower->until_us) {
-            stream_end(follower->stream);
         }
         tell_place(feed, follower, now_us);
         follower_queue(follower, PLACE_IDLE);

@@ -27,9 +27,8 @@
 
 struct followers;
 
-/* A stream is ended after age_ms (0: never), so that its client connects again and is looked at
- * again. NULL: no memory or thread (err). */
-struct followers *followers_open(struct buses *buses, int64_t age_ms);
+/* NULL: no memory or thread (err). */
+struct followers *followers_open(struct buses *buses);
 /* Nothing is read from now on. Does not wait. */
 void followers_stop(struct followers *followers);
 /* All streams have ended. NULL is allowed. */

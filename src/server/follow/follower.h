@@ -65,7 +65,6 @@ struct follower {
     size_t type_count;
     struct text *keys;
     size_t key_count;
-    int64_t until_us; /* when its stream is ended; INT64_MAX: never */
     atomic_int place; /* enum place */
     atomic_bool gone; /* its connection has ended: no hook is called any more */
     int64_t cursor;   /* everything up to here was sent, or is not for it */
@@ -137,7 +136,6 @@ struct feed {
 
 struct followers {
     struct buses *buses;
-    int64_t age_ms; /* how long a stream lasts; 0: for ever */
     struct backlog backlog;
     pthread_t readers[2]; /* of the backlog */
     size_t reader_count;

@@ -103,9 +103,6 @@ static bool begin(struct followers *followers, struct feed *feed, struct followe
     const struct stream_hooks hooks = {.room = see_room, .gone = see_gone, .ctx = follower};
 
     follower->feed = feed;
-    if (followers->age_ms > 0) {
-        follower->until_us = clock_mono_us() + followers->age_ms * 1000;
-    }
     follower->stream = stream_begin(exchange, &hooks);
     if (!follower->stream) {
         return false;
@@ -131,7 +128,7 @@ void followers_answer(struct followers *followers, struct exchange *exchange,
         status = get_feed(followers, exchange->namespace_name, &feed);
         pthread_mutex_unlock(&followers->mutex);
     }
-    if (status) {
+    if (!feed) {
         answer_failure(exchange, status);
     } else if (begin(followers, feed, follower, exchange)) {
         follower = NULL; /* the feed's */
@@ -144,7 +141,7 @@ void followers_answer(struct followers *followers, struct exchange *exchange,
 
 /* ---- Starting and stopping ------------------------------------------------------------------- */
 
-struct followers *followers_open(struct buses *buses, int64_t age_ms)
+struct followers *followers_open(struct buses *buses)
 {
     struct followers *followers = mem_calloc(1, sizeof *followers);
     size_t count = sizeof followers->readers / sizeof followers->readers[0];
@@ -156,7 +153,6 @@ struct followers *followers_open(struct buses *buses, int64_t age_ms)
         return NULL;
     }
     followers->buses = buses;
-    followers->age_ms = age_ms;
     backlog_init(&followers->backlog);
     while (!status && followers->reader_count < count) {
         status = thread_start(&followers->readers[followers->reader_count], "hf-behind",

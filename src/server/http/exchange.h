@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #define EXCHANGE_PARAMS_MAX 4
+#define BEARER_HASH_BYTES 32
 #define EXCHANGE_HEADER_BYTES_MAX 512 /* of the value of one that is answered */
 
 /* What a caller may do in a namespace; each role may do what those before it may. */
@@ -26,6 +27,13 @@ enum role { ROLE_NONE, ROLE_VIEWER, ROLE_OPERATOR, ROLE_ADMIN };
 /* How it is known who asks: the server has no tokens, the request has one, or a browser's session
  * stands for one. */
 enum via { VIA_NONE, VIA_LOCAL, VIA_TOKEN, VIA_SESSION };
+
+/* The same with what can be looked at again while an answer goes on. */
+struct bearer {
+    enum via via;
+    unsigned char token[BEARER_HASH_BYTES];   /* the hash of the token, for the last two */
+    unsigned char session[BEARER_HASH_BYTES]; /* that of the session's id, for the last */
+};
 
 /* How far it is (listener.c). */
 enum phase { PHASE_HEAD, PHASE_BODY, PHASE_GIVEN, PHASE_ANSWERED };
@@ -85,7 +93,7 @@ struct exchange {
     const char *namespace_name;        /* of the path; "default" if that names none */
     hf_bus *bus;                       /* for the route; not to be closed */
     char actor[HF_NAME_BYTES_MAX + 1]; /* who asks: the name of a token, or "local" */
-    enum via via;                      /* how that is known */
+    struct bearer bearer;              /* how that is known */
     struct exchange_wait wait;
 
     /* The answer. */

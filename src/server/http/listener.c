@@ -230,6 +230,7 @@ static void *guard_clients(void *ctx)
             }
         }
         pthread_mutex_unlock(&listener->mutex);
+        listener->options.look(listener->options.server);
         streams_beat(listener->options.streams, now_us);
         pthread_mutex_lock(&listener->mutex);
         if (listener->stopping) {

@@ -26,6 +26,7 @@ struct listener_options {
     bool (*admit)(struct exchange *exchange);
     bool (*give)(struct exchange *exchange);         /* false: no room for it now */
     void (*record)(const struct exchange *exchange); /* one that is answered without `give` */
+    void (*look)(struct server *server);             /* once a second */
 };
 
 /* NULL after a failure (err). */

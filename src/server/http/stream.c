@@ -28,6 +28,7 @@
 #include "base/thread.h"
 #include "base/time/clock.h"
 #include "server/http/peer.h"
+#include "server/http/router.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,6 +56,9 @@ struct stream {
     struct stream *next; /* in the list of streams; protected by streams->mutex */
     struct stream **at;
     struct peer address;
+    struct bearer bearer; /* of the request */
+    enum role role;       /* that it needed, and in which namespace */
+    char namespace_name[HF_NAMESPACE_BYTES_MAX + 1];
     struct stream_hooks hooks;
     atomic_int refs;
     int fd;                            /* of the connection; -1: only libmicrohttpd writes to it */
@@ -531,6 +535,10 @@ struct stream *stream_begin(struct exchange *exchange, const struct stream_hooks
         stream->connection = exchange->connection;
         stream->fd = find_socket(exchange->connection);
         stream->address = peer_of_connection(exchange->connection);
+        stream->bearer = exchange->bearer;
+        stream->role = exchange->route ? exchange->route->role : ROLE_NONE;
+        snprintf(stream->namespace_name, sizeof stream->namespace_name, "%s",
+                 exchange->namespace_name);
         stream->hooks = *hooks;
         stream->active_us = clock_mono_us();
         queue_append(stream, streams->greeting);
@@ -585,6 +593,17 @@ struct stream_counts streams_count(struct streams *streams)
     counts = streams->counts;
     pthread_mutex_unlock(&streams->mutex);
     return counts;
+}
+
+void streams_check(struct streams *streams, stream_allowed_fn is_allowed, void *ctx)
+{
+    pthread_mutex_lock(&streams->mutex);
+    for (struct stream *stream = streams->first; stream; stream = stream->next) {
+        if (!is_allowed(&stream->bearer, stream->role, stream->namespace_name, ctx)) {
+            stream_end(stream);
+        }
+    }
+    pthread_mutex_unlock(&streams->mutex);
 }
 
 void streams_beat(struct streams *streams, int64_t now_us)

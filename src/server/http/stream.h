@@ -42,7 +42,6 @@
 
 #define STREAM_QUEUE_BYTES 262144 /* that may wait in one stream, besides its newest message */
 #define STREAM_BEAT_MS 15000      /* without a message, until a comment is sent */
-#define STREAM_AGE_MS 300000      /* how long one lasts where tokens are looked at */
 #define STREAM_RETRY_MS 1000      /* what a client is told to wait before it connects again */
 
 struct message;
@@ -106,6 +105,10 @@ struct stream_counts {
 /* The server has one. 0 as per_address_max: as many as there are. NULL: no memory (err). */
 struct streams *streams_new(size_t streams_max, size_t per_address_max);
 struct stream_counts streams_count(struct streams *streams);
+/* Ends those that are not allowed any more. */
+typedef bool (*stream_allowed_fn)(const struct bearer *bearer, enum role role,
+                                  const char *namespace_name, void *ctx);
+void streams_check(struct streams *streams, stream_allowed_fn is_allowed, void *ctx);
 /* Sends comments to those that have been idle for STREAM_BEAT_MS. */
 void streams_beat(struct streams *streams, int64_t now_us);
 /* Ends all, refuses new ones, and waits up to wait_ms for the clients to take what is left. */

@@ -3,9 +3,7 @@
  *
  * One mutex protects everything but what a sample is being made of. The thread takes samples
  * without it, and holds it while a new sample takes the place of the last one and while views are
- * written, which asks no database. A stream is forgotten when something could not be sent to it;
- * streams are ended after STREAM_AGE_MS, so that a browser connects again and its session is looked
- * at again.
+ * written, which asks no database. A stream is forgotten when something could not be sent to it.
  */
 #include "server/live/sampler.h"
 
@@ -51,8 +49,7 @@ struct viewer {
     struct watch *watch;
     struct stream *stream;
     struct live_view view;
-    int64_t bucket;   /* of the histories that it has been sent */
-    int64_t until_us; /* when its stream is ended */
+    int64_t bucket; /* of the histories that it has been sent */
 };
 
 struct sampler {
@@ -166,7 +163,7 @@ static int64_t bucket_of(const struct watch *watch)
 }
 
 /* Sends the last sample to a page. The mutex is held. False: the page is gone. */
-static bool send_view(struct viewer *viewer, int64_t now_us)
+static bool send_view(struct viewer *viewer)
 {
     struct buf text;
     struct json_out json;
@@ -174,10 +171,6 @@ static bool send_view(struct viewer *viewer, int64_t now_us)
     int64_t bucket = bucket_of(viewer->watch);
     bool sent;
 
-    if (now_us > viewer->until_us) {
-        stream_end(viewer->stream);
-        return false;
-    }
     if (stream_queued(viewer->stream) > STREAM_BEHIND_BYTES) {
         return true;
     }
@@ -203,11 +196,10 @@ static void viewer_free(struct viewer *viewer)
 static void send_views(struct sampler *sampler, const struct watch *watch)
 {
     struct viewer **at = &sampler->viewers;
-    int64_t now_us = clock_mono_us();
 
     while (*at) {
         struct viewer *viewer = *at;
-        if (viewer->watch == watch && !send_view(viewer, now_us)) {
+        if (viewer->watch == watch && !send_view(viewer)) {
             *at = viewer->next;
             viewer_free(viewer);
         } else {
@@ -457,12 +449,11 @@ static void answer_stream(struct sampler *sampler, struct watch *watch, struct e
     viewer->view = *view;
     viewer->watch = watch;
     viewer->bucket = -1;
-    viewer->until_us = clock_mono_us() + STREAM_AGE_MS * MS_US;
     viewer->next = sampler->viewers;
     sampler->viewers = viewer;
     watch->viewers++;
     if (is_ready(watch)) {
-        send_view(viewer, clock_mono_us()); /* if it is gone, the next sample finds that out */
+        send_view(viewer); /* if it is gone, the next sample finds that out */
     }
 }
 

@@ -126,15 +126,15 @@ static int list_namespace(const hf_namespace_info *info, void *ctx)
     return 0;
 }
 
-/* The hash of the token that the session of the request is of; false: it has none. */
-static bool find_token(const struct access *access, struct exchange *exchange,
-                       unsigned char ret_token[TOKEN_HASH_BYTES], char ret_id[SESSION_ID_BYTES])
+/* Whether the request has a session, which is noted in exchange->bearer. */
+static bool find_session(const struct access *access, struct exchange *exchange,
+                         char ret_id[SESSION_ID_BYTES])
 {
-    if (!session_id_of(exchange, ret_id) || !sessions_find(access->sessions, ret_id, ret_token)) {
+    if (!session_id_of(exchange, ret_id) ||
+        !sessions_find(access->sessions, ret_id, &exchange->bearer)) {
         return false;
     }
-    tokens_role_of(access->tokens, ret_token, NULL, exchange->actor);
-    exchange->via = VIA_SESSION;
+    tokens_role_of(access->tokens, exchange->bearer.token, NULL, exchange->actor);
     return exchange->actor[0] != '\0'; /* else the token was taken out of the file */
 }
 
@@ -148,10 +148,10 @@ static void answer_session(struct exchange *exchange, const struct access *acces
                            const struct page_facts *facts)
 {
     struct grants grants = {.all = !access->tokens, .role = ROLE_ADMIN};
-    unsigned char token[TOKEN_HASH_BYTES];
+    const unsigned char *token = exchange->bearer.token;
     char id[SESSION_ID_BYTES];
     char secret[SESSION_ID_BYTES] = "";
-    bool known = access->tokens && find_token(access, exchange, token, id);
+    bool known = access->tokens && find_session(access, exchange, id);
     hf_status status = known ? session_secret(id, secret) : HF_OK;
 
     grants.json = answer_json(exchange, MHD_HTTP_OK);
@@ -193,7 +193,6 @@ static void log_in(struct exchange *exchange, const struct access *access,
 {
     struct members members;
     const char *token;
-    unsigned char hash[TOKEN_HASH_BYTES];
     char id[SESSION_ID_BYTES];
     hf_status status;
 
@@ -210,14 +209,12 @@ static void log_in(struct exchange *exchange, const struct access *access,
                        "this server has no tokens, so there is no login");
         return;
     }
-    tokens_role(access->tokens, token, NULL, exchange->actor);
-    exchange->via = VIA_TOKEN;
+    tokens_role(access->tokens, token, NULL, &exchange->bearer, exchange->actor);
     if (!exchange->actor[0]) {
         answer_problem(exchange, MHD_HTTP_UNAUTHORIZED, "the token is not known");
         return;
     }
-    status = token_hash(token, hash);
-    status = status ? status : sessions_begin(access->sessions, hash, id);
+    status = sessions_begin(access->sessions, exchange->bearer.token, id);
     if (status) {
         answer_failure(exchange, status);
         return;
@@ -231,10 +228,9 @@ static void log_in(struct exchange *exchange, const struct access *access,
 static void log_out(struct exchange *exchange, const struct access *access,
                     const struct page_facts *facts)
 {
-    unsigned char token[TOKEN_HASH_BYTES];
     char id[SESSION_ID_BYTES];
 
-    if (!access->tokens || !find_token(access, exchange, token, id)) {
+    if (!access->tokens || !find_session(access, exchange, id)) {
         answer_problem(exchange, MHD_HTTP_UNAUTHORIZED, "the request has no session");
     } else if (!session_secret_is(exchange, id)) {
         answer_problem(exchange, MHD_HTTP_FORBIDDEN,
