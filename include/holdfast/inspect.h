@@ -107,8 +107,9 @@ typedef struct hf_subscription_info {
                                    none was found. Then one that was not looked at may be older */
     double rate;               /* positions of the log per second that its checkpoint (shared: its
                                    cursor) has passed, events that are not for it included, over the
-                                   last 30 to 60 seconds; -1 for so long after a seek, a change of
-                                   its partitions, or a clock that was set back */
+                                   last 30 to 60 seconds, or since it was created; -1 for so long
+                                   after a seek, a change of its partitions, or a clock that was
+                                   set back */
     int64_t dropped_through;   /* retention deleted unfinished events up to here; -1: none */
     int64_t dropped;           /* how many positions were dropped in this way; 0: none */
     int64_t paused_at_us;      /* -1: not paused */

@@ -123,9 +123,9 @@ settle() { # PARTITION CHECKPOINT
           WHERE n.name = 'fast' AND status = 0"
 }
 sql "SELECT FROM holdfast_private.namespaces n, holdfast.change_subscription_put(n.id, 'halves',
-    '[\"**\"]', '{}', 1, 2, 0, -1, now()) WHERE n.name = 'fast';
+    '[\"**\"]', '{}', 1, 2, 0, -1, now() - interval '1 h') WHERE n.name = 'fast';
      SELECT FROM holdfast_private.namespaces n, holdfast.change_subscription_put(n.id, 'pull',
-         '[\"**\"]', '{}', 2, 1, 0, -1, now()) WHERE n.name = 'fast';
+         '[\"**\"]', '{}', 2, 1, 0, -1, now() - interval '1 h') WHERE n.name = 'fast';
      UPDATE holdfast_private.partitions SET owner = '$owner'
          WHERE subscription_id = $halves" >/dev/null
 paces "a subscription that never moved has a rate of 0" 0 "halves|0 pull|0"

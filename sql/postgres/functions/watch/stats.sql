@@ -68,7 +68,8 @@ BEGIN
                     count(*) FILTER (
                         WHERE p.owner IS NULL OR p.owner = ANY (gone.tokens)) AS unowned,
                     CASE WHEN count(p.passed) = count(*) THEN avg(p.passed)
-                        / extract(epoch FROM v_now - span_began(v_span - 1)) END AS rate
+                        / extract(epoch FROM greatest(interval '1 s',
+                            v_now - greatest(span_began(v_span - 1), s.created_at))) END AS rate
              FROM parts p) every,
             (SELECT count(*) FILTER (WHERE r.kind IN (RETRY_WAITING, RETRY_ALONE)) AS retrying,
                     min(r.next_attempt_at) FILTER (WHERE r.kind IN (RETRY_WAITING,

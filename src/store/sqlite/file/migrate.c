@@ -140,8 +140,7 @@ static hf_status record_step(struct conn *conn, const struct sqlite_migration *s
  * step finds out whether the schema is what it should be, but not if all of the `made` steps before
  * it are this call's own. */
 static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mode,
-                              struct deadline deadline, int64_t made,
-                              struct fit_schema *ret_schema)
+                              struct deadline deadline, int64_t made, struct fit_schema *ret_schema)
 {
     struct conn *conn = &engine->writer;
     hf_status status = conn_begin_migration(conn, deadline);

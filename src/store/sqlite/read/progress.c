@@ -57,6 +57,7 @@ static hf_status add_running(struct sqlite_engine *engine, int64_t subscription_
 /* The mean of the rates of all partitions. */
 struct rate {
     int64_t now_us;
+    int64_t created_at_us;
     int64_t passed; /* by all of them; -1: not known */
     int64_t count;  /* partitions */
 };
@@ -72,7 +73,8 @@ static double rate_mean(const struct rate *rate)
 {
     return rate->passed < 0 || rate->count == 0
                ? -1
-               : (double)rate->passed / (double)rate->count / span_seconds(rate->now_us);
+               : (double)rate->passed / (double)rate->count /
+                     span_seconds(rate->now_us, rate->created_at_us);
 }
 
 /* The lowest checkpoint with what belongs to it; who owns the first that is owned. */
@@ -80,7 +82,7 @@ static hf_status read_partitions(struct sqlite_engine *engine, struct conn *conn
                                  const struct about *about, int64_t now_us,
                                  struct progress *progress)
 {
-    struct rate rate = {.now_us = now_us};
+    struct rate rate = {.now_us = now_us, .created_at_us = about->created_at_us};
     struct running running;
     running.count = 0; /* its array is large: it is not cleared */
     sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_PARTITION_LIST);

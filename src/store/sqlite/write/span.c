@@ -4,6 +4,7 @@
 #include "store/sqlite/write/span.h"
 
 #define SPAN_US INT64_C(30000000)
+#define YOUNG_US INT64_C(1000000) /* no rate is told of less */
 
 int64_t span_number(int64_t at_us)
 {
@@ -36,7 +37,9 @@ int64_t span_passed(struct span stored, int64_t checkpoint, int64_t now_us)
     return from < 0 ? -1 : checkpoint - from;
 }
 
-double span_seconds(int64_t now_us)
+double span_seconds(int64_t now_us, int64_t created_at_us)
 {
-    return (double)(now_us - (span_number(now_us) - 1) * SPAN_US) / 1e6;
+    int64_t begun_us = (span_number(now_us) - 1) * SPAN_US;
+    int64_t us = now_us - (created_at_us > begun_us ? created_at_us : begun_us);
+    return us > YOUNG_US ? (double)us / 1e6 : (double)YOUNG_US / 1e6;
 }

@@ -26,7 +26,7 @@ int64_t span_number(int64_t at_us);
 struct span span_move(struct span stored, int64_t checkpoint, int64_t now_us);
 /* How many positions it has passed since the span before that of now_us began; -1: not known. */
 int64_t span_passed(struct span stored, int64_t checkpoint, int64_t now_us);
-/* How long that is, in seconds. */
-double span_seconds(int64_t now_us);
+/* How long that is, in seconds; for one that is younger, its age, a second at least. */
+double span_seconds(int64_t now_us, int64_t created_at_us);
 
 #endif

@@ -74,8 +74,11 @@ hf_status subscription_about(struct sqlite_engine *engine, struct conn *conn, in
     }
     struct subscription_row row;
     read_row(stmt, &row);
-    *ret_about = (struct about){
-        .id = id, .mode = row.mode, .partitions = row.partitions, .start = row.start};
+    *ret_about = (struct about){.id = id,
+                                .mode = row.mode,
+                                .partitions = row.partitions,
+                                .start = row.start,
+                                .created_at_us = row.created_at_us};
     snprintf(ret_about->name, sizeof ret_about->name, "%" TEXT_PRI, TEXT_ARG(row.name));
     conn_done(stmt);
     return HF_OK;

@@ -14,6 +14,7 @@ struct about {
     hf_mode mode;
     int32_t partitions;
     int64_t start;
+    int64_t created_at_us;
     char name[HF_NAME_BYTES_MAX + 1];
 };
 
