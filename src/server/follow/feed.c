@@ -6,9 +6,9 @@
  * for alone finds there what it has missed meanwhile. `low` is the position of the newest record
  * that the ring has given up: a follower that has everything up to there can go on with the ring.
  *
- * Between two reads the thread frees followers whose clients are gone. A follower that has asked for
- * certain events gets the id of the place where it is every TOLD_MS, without an event, so that its
- * client need not begin far back when it connects again.
+ * Between two reads the thread frees followers whose clients are gone. A follower that has asked
+ * for certain events gets the id of the place where it is every TOLD_MS, without an event, so that
+ * its client need not begin far back when it connects again.
  *
  * What a message to a thousand clients costs is the writing to a thousand sockets, so events that
  * come shortly after one another are sent together if
