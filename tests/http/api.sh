@@ -28,6 +28,11 @@ has "a refusal is a problem with title, status and the byte of the mistake" out 
 answers 400 "POST events refuses a type of 300 bytes" POST /v1/events \
     "{\"type\":\"$(printf %300s | tr ' ' a)\"}"
 has "the refusal of a long type has the limit and HF_INVALID" out '255.*"code":"HF_INVALID"'
+answers 400 "GET events refuses a parameter that is there twice" GET '/v1/events?limit=1&limit=2'
+has "the refusal names the parameter that is there twice" out 'the parameter limit is there twice'
+answers 400 "POST dead-letters/retry refuses a member that is there twice" \
+    POST /v1/dead-letters/retry '{"all":true,"dry_run":true,"dr\u0079_run":false}'
+has "the refusal names the member that is there twice" out '.dry_run.. is there twice'
 answers 202 "POST events takes an event for later" POST /v1/events \
     '{"type":"late","deliver_at":"2099-01-01T00:00:00Z","payload":{"x":1}}'
 late=$(field out 1 '$.id')

@@ -33,6 +33,10 @@ id=$(field out 1 '$.id')
 send 200 "the same source and id again is the same event" "$full" "$structured"
 is "the same CloudEvent again answers the first position" \
     "$(field out 1 '$.position') $(field out 1 '$.id')" "1 $id"
+for twice in '"type":"o","type":"p"' '"type":"o","ext":1,"ext":2' '"type":"o","data":1,"data":2'; do
+    send 400 "a CloudEvent with an attribute twice is refused: $twice" \
+        "{\"specversion\":\"1.0\",\"id\":\"2\",\"source\":\"s\",$twice}" "$structured"
+done
 send 201 "the same id from another source is another event" \
     '{"specversion":"1.0","id":"A-1 é","source":"/other","type":"o"}' "$structured"
 answers 200 "an event that was a CloudEvent is shown" GET /v1/events/1
@@ -92,9 +96,13 @@ answers 200 "an event without data is shown" GET /v1/events/8
 is "an event without data has the payload null" "$(field out 1 '$.payload')" ""
 
 # --- Mistakes ---
+for header in 'ce-Type: twice' "ce-: x" "ce-$(printf '%65s' | tr ' ' a): x"; do
+    send 400 "binary mode refuses the header ${header:0:20}" '1' "${binary[@]}" "$header"
+done
 wrong() { # ATTRIBUTES SENTENCE: of structured mode, besides what is needed
-    send 400 "structured mode refuses $1" \
-        "{\"specversion\":\"1.0\",\"id\":\"i\",\"source\":\"s\",\"type\":\"t\",$1}" "$structured"
+    local needed='{"specversion":"1.0","id":"i","source":"s","type":"t"}'
+    send 400 "structured mode refuses $1" "$(sqlite3 :memory: \
+        "SELECT json_patch('$needed', '{${1//\'/\'\'}}')")" "$structured"
     has "the refusal of $1 says why" out "$2"
 }
 wrong '"specversion":"0.3"' "the attribute specversion is '0.3'; it must be 1.0"

@@ -80,7 +80,14 @@ refused 414 "parameters of one byte that fill the head are refused at once" \
     "GET /v1/stats?$(printf 'a&%.0s' {1..8000}) HTTP/1.1\r\n$host\r\n"
 refused 414 "a target of 9 KiB is refused" \
     "GET /v1/stats?a=$(printf '%9000s' | tr ' ' a) HTTP/1.1\r\n$host\r\n"
+refused 400 "a header without a name is refused" "${get}$host: x\r\n\r\n"
+refused 415 "a packed body is refused before it comes" \
+    "${post}Content-Encoding: gzip\r\nContent-Length: 17\r\n\r\n"
+refused 400 "a request with two content types is refused" \
+    "${post}Content-Type: text/plain\r\nContent-Type: application/cloudevents+json\r\n\r\n"
 close='Connection: close\r\n'
+refused 201 "a body whose Content-Encoding says that it is not packed is taken" \
+    "${post}Content-Encoding: identity\r\nContent-Length: 17\r\n$close\r\n$event"
 refused 200 "lines that end with LF alone and blanks around a header are taken" \
     "GET /v1/stats HTTP/1.1\nHost:  localhost\nX: \t a \nY:\nConnection: close\n\n"
 most=$(printf "X: $(printf '%1000s' | tr ' ' x)\\\\r\\\\n%.0s" {1..10})

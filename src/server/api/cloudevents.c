@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/text/json_check.h"
 #include "server/api/publish.h"
+#include "server/cloudevent/names.h"
 
 #include <microhttpd.h>
 #include <strings.h>
@@ -58,12 +59,13 @@ static hf_status take_string(struct cloudevent *cloudevent, const char *name, co
 static hf_status take_attribute(struct cloudevent *cloudevent, const char *header,
                                 const char *encoded)
 {
-    char name[EXCHANGE_HEADER_BYTES_MAX];
+    char name[CLOUDEVENT_NAME_BYTES];
     size_t length = strlen(header);
     const char *value = cloudevent_header(encoded, cloudevent->arena);
 
-    if (length >= sizeof name) {
-        return fail(HF_INVALID, "the header %.64s... is no attribute: its name is too long",
+    if (length == 0 || length >= sizeof name) {
+        return fail(HF_INVALID,
+                    "the header " PREFIX "%.64s is no attribute: its name has 1 to 64 characters",
                     header);
     }
     for (size_t i = 0; i <= length; i++) {

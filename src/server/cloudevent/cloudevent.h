@@ -52,6 +52,7 @@ struct cloudevent {
     const char *trace_parent;
     const char *trace_state;
     bool has_version;
+    struct buf names;  /* of the attributes so far, each between spaces */
     struct buf others; /* members of metadata.cloudevents */
 };
 

@@ -18,12 +18,28 @@
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 
+#define NAMES_BYTES_MAX 8192 /* of all attributes of an event */
+
 /* ---- Attributes ------------------------------------------------------------------------------ */
 
 void cloudevent_begin(struct cloudevent *cloudevent, struct arena *arena)
 {
     *cloudevent = (struct cloudevent){.arena = arena, .event = HF_NEW_EVENT_INIT};
+    buf_init(&cloudevent->names, NAMES_BYTES_MAX);
     buf_init(&cloudevent->others, HF_METADATA_BYTES_MAX);
+}
+
+/* An attribute that is there twice is read in one way here, and may be in another elsewhere. */
+static hf_status note_name(struct cloudevent *cloudevent, const char *name)
+{
+    char word[CLOUDEVENT_NAME_BYTES + 2];
+
+    snprintf(word, sizeof word, " %s ", name);
+    if (strstr(buf_terminate(&cloudevent->names), word)) {
+        return fail(HF_INVALID, "the attribute %s is there twice", name);
+    }
+    buf_append_text(&cloudevent->names, text_of(word));
+    return cloudevent->names.failed ? fail(HF_INVALID, "there are too many attributes") : HF_OK;
 }
 
 /* One that comes out again as it is. */
@@ -84,6 +100,11 @@ hf_status cloudevent_attribute(struct cloudevent *cloudevent, const char *name, 
         {"tracestate", &cloudevent->trace_state},
     };
 
+    hf_status status = note_name(cloudevent, name);
+
+    if (status) {
+        return status;
+    }
     if (!value[0]) {
         return fail(HF_INVALID, "the attribute %s is empty", name);
     }
@@ -209,6 +230,7 @@ hf_status cloudevent_end(struct cloudevent *cloudevent, struct text data, hf_sta
         cloudevent->event.payload = data.bytes;
         cloudevent->event.payload_bytes = data.length;
     }
+    buf_release(&cloudevent->names);
     buf_release(&cloudevent->others);
     if (!status) {
         *ret_event = cloudevent->event;
@@ -266,6 +288,7 @@ hf_status cloudevent_scan(struct json_scan *scan, const char *what, struct arena
     buf_init(&word, (size_t)(scan->end - scan->at) + 1);
     while (!status && json_scan_next(scan, &key, &raw)) {
         if (text_equal(key, text_of("\"data\""))) {
+            status = data.bytes ? fail(HF_INVALID, "data is there twice") : HF_OK;
             data = raw;
         } else {
             status = read_member(&cloudevent, key, raw, &word);

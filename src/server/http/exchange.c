@@ -143,6 +143,7 @@ bool exchange_query_words(struct exchange *exchange, const char *name, const cha
     struct words_taken taken = {.name = name, .words = ret_words, .words_max = words_max};
 
     exchange_query(exchange, name); /* notes that it was asked for */
+    assert(words_is_many(exchange->route->query, words_find(exchange->route->query, name)));
     MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, take_word, &taken);
     if (taken.empty || taken.count > words_max) {
         return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,

@@ -26,8 +26,9 @@
 #define PARAMETERS_MAX 140
 
 /* Headers of which a request has at most one. */
-static const char *const single[] = {"Host",   "Content-Length", "Transfer-Encoding",
-                                     "Origin", "Authorization",  "Last-Event-ID"};
+static const char *const single[] = {"Host",         "Content-Length",  "Transfer-Encoding",
+                                     "Origin",       "Authorization",   "Last-Event-ID",
+                                     "Content-Type", "Content-Encoding"};
 #define SINGLE_COUNT (sizeof single / sizeof single[0])
 
 struct head {
@@ -178,7 +179,7 @@ static const char *find_fault(const struct head *head)
         return "a header goes on in the next line";
     }
     if (head->has_nul) {
-        return "a header or a parameter of the query has a NUL character";
+        return "a header has no name, or a NUL character, or a parameter of the query has one";
     }
     return head->has_bad_value ? "a header has a control character" : NULL;
 }
@@ -201,6 +202,7 @@ static bool check_target(struct exchange *exchange)
 bool head_check(struct exchange *exchange, const char *method, const char *version)
 {
     const char *encoding = exchange_header(exchange, "Transfer-Encoding");
+    const char *packing = exchange_header(exchange, "Content-Encoding");
     struct head head = see_head(exchange, method, version);
     const char *fault = find_fault(&head);
 
@@ -216,6 +218,10 @@ bool head_check(struct exchange *exchange, const char *method, const char *versi
     }
     if (fault) {
         return refuse(exchange, MHD_HTTP_BAD_REQUEST, fault);
+    }
+    if (packing && strcasecmp(packing, "identity") != 0) {
+        return refuse(exchange, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                      "bodies that are packed (Content-Encoding) are not taken");
     }
     if (encoding && strcmp(version, "HTTP/1.0") == 0) {
         return refuse(exchange, MHD_HTTP_BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding");

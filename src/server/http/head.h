@@ -15,8 +15,8 @@
 void head_see_target(struct exchange *exchange, char *target);
 
 /* `method` and `version` are those of the request's line, where libmicrohttpd has them. False after
- * a refusal: 400, 414 for a target that is too long, or 501 for a Transfer-Encoding other than
- * chunked. */
+ * a refusal: 400, 414 for a target that is too long, 415 for a body that is packed, or 501 for a
+ * Transfer-Encoding other than chunked. */
 bool head_check(struct exchange *exchange, const char *method, const char *version);
 
 #endif

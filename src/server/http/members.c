@@ -182,10 +182,12 @@ bool place_parse(const char *text, hf_place *ret_place)
     return true;
 }
 
-/* A member that no route has asked for is likely to be another's name, misspelled. */
+/* A member that no route has asked for is likely to be another's name, misspelled. One that is
+ * there twice is read in one way here, and may be in another elsewhere. */
 static void look_for_strangers(struct members *members)
 {
     struct json_iter iter;
+    uint64_t seen = 0; /* of the names: a bit each */
     struct text key;
     struct text raw;
 
@@ -195,9 +197,13 @@ static void look_for_strangers(struct members *members)
         bool known = false;
         const char *name = members_string(members, "a member's name", key);
         suggest_init(&suggest, name ? name : "");
-        for (size_t i = 0; name && i < members->name_count; i++) {
-            known = known || strcmp(members->names[i], name) == 0;
+        for (size_t i = 0; name && i < members->name_count && !known; i++) {
+            known = strcmp(members->names[i], name) == 0;
             suggest_offer(&suggest, members->names[i]);
+            if (known && seen & UINT64_C(1) << i) {
+                members_mistake(members, "\"%s\" is there twice", name);
+            }
+            seen |= known ? UINT64_C(1) << i : 0;
         }
         if (name && !known) {
             members_mistake(members,

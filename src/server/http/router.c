@@ -119,40 +119,53 @@ static void add_method(char methods[METHODS_BYTES], const char *method)
     snprintf(methods + length, METHODS_BYTES - length, "%s%s", length ? ", " : "", method);
 }
 
-struct strangers {
-    const char *query; /* what the route takes */
-    const char *found; /* the first that it does not; NULL: none */
+struct parameters {
+    const char *query;    /* what the route takes */
+    uint32_t seen;        /* of these: a bit each */
+    const char *stranger; /* the first that it does not take; NULL: none */
+    const char *repeated; /* the first that is there twice and may not be; NULL: none */
 };
 
 static enum MHD_Result see_parameter(void *ctx, enum MHD_ValueKind kind, const char *name,
                                      const char *value)
 {
-    struct strangers *strangers = ctx;
+    struct parameters *parameters = ctx;
+    int number = words_find(parameters->query, name);
 
     (void)kind;
     (void)value;
-    if (words_find(strangers->query, name) < 0) {
-        strangers->found = name;
+    if (number < 0) {
+        parameters->stranger = name;
         return MHD_NO;
     }
+    if (parameters->seen & UINT32_C(1) << number && !words_is_many(parameters->query, number)) {
+        parameters->repeated = name;
+        return MHD_NO;
+    }
+    parameters->seen |= UINT32_C(1) << number;
     return MHD_YES;
 }
 
-/* A parameter that the route does not take is likely to be another's name, misspelled. */
+/* A parameter that the route does not take is likely to be another's name, misspelled. One that is
+ * there twice is read in one way here, and may be in another elsewhere. */
 static bool check_query(struct exchange *exchange)
 {
     const char *query = exchange->route->query;
-    struct strangers strangers = {query, NULL};
+    struct parameters parameters = {.query = query};
 
     MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, see_parameter,
-                              &strangers);
-    if (!strangers.found) {
+                              &parameters);
+    if (parameters.repeated) {
+        return answer_problem(exchange, MHD_HTTP_BAD_REQUEST, "the parameter %s is there twice",
+                              parameters.repeated);
+    }
+    if (!parameters.stranger) {
         return true;
     }
     return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
                           query[0] ? "there is no parameter \"%.64s\"; this path takes %s"
                                    : "there is no parameter \"%.64s\"; this path takes none",
-                          strangers.found, query);
+                          parameters.stranger, query);
 }
 
 void router_check_asked(const struct exchange *exchange)

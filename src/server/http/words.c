@@ -17,7 +17,7 @@ struct text word_name(struct text word)
 {
     size_t length = 0;
 
-    while (length < word.length && word.bytes[length] != '!' && word.bytes[length] != '=') {
+    while (length < word.length && !memchr("!=+", word.bytes[length], 3)) {
         length++;
     }
     return (struct text){word.bytes, length};
@@ -33,6 +33,15 @@ int words_find(const char *list, const char *name)
         }
     }
     return -1;
+}
+
+bool words_is_many(const char *list, int number)
+{
+    struct text word = TEXT_ABSENT;
+
+    for (int i = 0; i <= number && words_next(&list, &word); i++) {
+    }
+    return word.length > 0 && memchr(word.bytes, '+', word.length);
 }
 
 int words_count(const char *list)
