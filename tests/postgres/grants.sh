@@ -197,7 +197,8 @@ ok "a member that does not inherit publishes after SET ROLE" \
 ok "a ticket of SET ROLE is of no use after RESET ROLE" same "$denied" \
     "$(as apart "BEGIN; SET ROLE \"publisher's\"; CREATE TEMP TABLE kept AS SELECT holdfast.ticket()
         AS ticket; GRANT SELECT ON kept TO PUBLIC; RESET ROLE;
-        SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => (SELECT ticket FROM kept))")"
+        SELECT FROM holdfast.publish_as('it\"s ours', 't', 'null', NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, p_ticket => (SELECT ticket FROM kept))")"
 # What was prepared, or a snapshot of before, does not outlive the grant.
 sql "CREATE ROLE passing LOGIN;
     SELECT holdfast.namespace_grant('publisher', 'it\"s ours', 'passing')" >/dev/null
@@ -448,17 +449,34 @@ their_node=00000000-0000-4000-8000-00000000000$theirs
 tables=$(sql "SELECT string_agg(c.oid::regclass::text, ' ') FROM pg_class c
         WHERE c.relnamespace IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace)
         AND c.relkind IN ('r', 'p', 'v') AND c.relname !~ '^events_|^secret\$|^tickets\$|^gates\$'")
+rest="'null', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL" # of publish_as
 for secret in 'SELECT FROM holdfast_private.secret' 'SELECT FROM holdfast_private.tickets' \
-    "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => '\\x0000000a')" \
-    "SELECT FROM holdfast.publish('it\"s ours', 't', p_ticket => NULL)" \
+    "SELECT FROM holdfast.publish_as('it\"s ours', 't', $rest, p_ticket => '\\x0000000a')" \
+    "SELECT FROM holdfast.publish_as('it\"s ours', 't', $rest, p_ticket => NULL)" \
     "SELECT FROM holdfast.tick(p_ticket => NULL)" \
     "SELECT FROM holdfast.claim_$ours($ours, 0, 0, NULL, gen_random_uuid(), 'n', NULL, false, 1,
         1000, false, false, NULL, NULL, NULL, false, now(), NULL, p_ticket => NULL)" \
     "SELECT FROM holdfast.change_settle_lease($theirs, $their_jobs, gen_random_uuid(), true, false,
         NULL, now(), p_ticket => NULL)" \
-    "SELECT FROM holdfast.publish('theirs', 't', p_ticket => '')"; do
+    "SELECT FROM holdfast.publish_as('theirs', 't', $rest, p_ticket => '')"; do
     may owner "cannot forge a ticket: $secret" "$secret" "$denied"
 done
+# Every role can have the plans shown that are made for it. Each byte of a constant is a number, and
+# long lines are broken, so spaces do not count.
+shows() { # ROLE TEXT: whether the plans of its publishing have this
+    [[ $(PGUSER=$1 psql -qXAt -c "SET client_min_messages = log" -c "SET debug_print_plan = on" \
+        -c "SELECT FROM holdfast.publish('it\"s ours', 't')" \
+        -c "SELECT FROM holdfast.publish('it\"s ours', 't', id => gen_random_uuid())" 2>&1 |
+        tr -d ' \n') == *"$2"* ]]
+}
+bytes=$(sql "SELECT string_agg((get_byte(s.secret, i) - CASE WHEN get_byte(s.secret, i) > 127
+        THEN 256 ELSE 0 END)::text, '' ORDER BY i)
+    FROM holdfast_private.secret s, generate_series(0, length(s.secret) - 1) i")
+ok "setup: the plans of the owner's publishing show the secret" shows holdfast "$bytes"
+ok "setup: the plans of a publisher's publishing are shown" shows "publisher's" PLANNEDSTMT
+fails_to_show() { ! shows "$@"; }
+ok "the plans of a publisher's publishing do not show the secret" \
+    fails_to_show "publisher's" "$bytes"
 # A role that may read every table can put a view of its own above that of tickets.
 sql "GRANT pg_read_all_data TO \"owner's\"" >/dev/null
 may owner "gets only its own tickets from a view above holdfast_private.tickets" \

@@ -86,12 +86,12 @@ for part in $parts; do
     sql "SELECT holdfast.namespace_revoke('$part', 'default', '$part')" >/dev/null
 done
 ok "no right is left after all parts are revoked" same "$(document PUBLIC)" "$(catalog)"
-# publish has a schema before every name instead: tests/postgres/views.sh.
-is "every SECURITY DEFINER function but publish names its search_path" \
+# publish_as has a schema before every name instead: tests/postgres/views.sh.
+is "every SECURITY DEFINER function but publish_as names its search_path" \
     "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace
     IN ('holdfast'::regnamespace, 'holdfast_private'::regnamespace) AND p.prosecdef
     AND NOT coalesce(p.proconfig, '{}')
-        @> '{\"search_path=pg_catalog, holdfast_private, holdfast, pg_temp\"}'" "publish"
+        @> '{\"search_path=pg_catalog, holdfast_private, holdfast, pg_temp\"}'" "publish_as"
 # cron_next reads nothing.
 is "every SECURITY DEFINER function that roles may call checks the caller" \
     "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE p.pronamespace

@@ -252,6 +252,21 @@ fails "limit_payload of an unknown namespace is not found" \
     "SELECT holdfast.limit_payload('none', 2000)" \
     "HF003: there is no namespace none"
 sql "SELECT holdfast.limit_payload('default', 1048576)" >/dev/null
+sql "SELECT FROM holdfast_private.namespace_put('sums');
+    SELECT FROM holdfast.publish('sums', 'käse.a', '{\"ä\": 1}', key => 'k', tenant => 'ü');
+    SELECT FROM holdfast.publish('sums', 'b', id => gen_random_uuid());
+    SELECT FROM holdfast.publish('sums', 'b', producer => 'p');
+    SELECT FROM holdfast.publish('sums', 'b', to_json(repeat('[', 300)), key => repeat('k', 300));
+    SELECT FROM holdfast.publish('sums', 'b', to_json(repeat('x', 9000)));
+    SELECT FROM holdfast.publish('sums', 'b', '1', metadata => '{}');
+    SELECT holdfast.publish('sums', 'c') FROM generate_series(1, 1000)" >/dev/null
+is "publish stores the checksum and the time of the id that the library computes" "SELECT count(*),
+    count(*) FILTER (WHERE e.checksum = holdfast_private.checksum_of(holdfast_private.content_of(
+        e.id, e.emitted_at, e.type, e.key, e.tenant, e.metadata, e.producer, e.schedule_id,
+        e.payload), e.hash, e.position, e.entered_at, e.key_version)),
+    count(*) FILTER (WHERE e.guard_at = holdfast.id_time(e.id))
+    FROM holdfast_private.events e JOIN holdfast_private.namespaces n ON n.id = e.namespace_id
+    WHERE n.name = 'sums'" "1006|1006|1005"
 is "publish sets synchronous_commit on" "BEGIN; SET LOCAL synchronous_commit = off;
     SELECT FROM holdfast.publish('default', 'x'); SHOW synchronous_commit; COMMIT" "on"
 is "publish keeps a stronger synchronous_commit" \

@@ -150,7 +150,7 @@ without="FROM pg_proc p WHERE p.prosqlbody IS NULL
         'search_path=pg_catalog, (holdfast_private, holdfast, )?pg_temp'"
 is "all functions pin their search_path, have parsed bodies, or name everything" \
     "SELECT string_agg(p.proname, ',' ORDER BY p.proname) $without" \
-    "drop_namespace,is_deep,publish,publish_once,publishing,publishing,ticket"
+    "drop_namespace,publish,publish_as,publish_once,publishing,publishing,ticket"
 # An operator has no schema before it; := and :: are none. Some words are operators to the server.
 words='nullif|between|like|ilike|similar|distinct|any|all|(not|case)\s+\w+\s+(in|when)'
 is "functions without a search_path have no operators" \

@@ -78,7 +78,7 @@ END
 $$;
 
 -- json_types: the types that JSON may be given in.
-CREATE OR REPLACE FUNCTION holdfast_private.json_types() RETURNS regtype[]
+CREATE OR REPLACE FUNCTION holdfast.json_types() RETURNS regtype[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{json, jsonb, text, varchar}'::regtype[];
 
@@ -87,7 +87,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.json_types() RETURNS regtype[]
 -- this. Another type is refused before anything else is done with the value, in a statement of its
 -- own: a role can make types, and casts by functions of its own, which would run with the rights of
 -- the function that uses one, also while a statement is planned. HF001.
-CREATE OR REPLACE FUNCTION holdfast_private.json_check(p_field text, p_value anyelement)
+CREATE OR REPLACE FUNCTION holdfast.json_check(p_field text, p_value anyelement)
     RETURNS void
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp

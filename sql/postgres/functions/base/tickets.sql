@@ -56,6 +56,17 @@ CREATE OR REPLACE FUNCTION holdfast.knows_secret() RETURNS boolean
     RETURN NOT row_security_active('holdfast_private.secret'::regclass)
         AND has_table_privilege('holdfast_private.secret'::regclass, 'SELECT');
 
+-- is_owner: whether the caller has all rights of the owner of the schema, owner_id. A session reads
+-- that once. If the schema is given to another role meanwhile, the old owner is refused by the
+-- server itself what it may not do any more.
+CREATE OR REPLACE FUNCTION holdfast.owner_id() RETURNS oid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (SELECT c.relowner FROM pg_class c WHERE c.oid = 'holdfast_private.secret'::regclass);
+
+CREATE OR REPLACE FUNCTION holdfast.is_owner() RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN pg_has_role(holdfast.owner_id(), 'USAGE');
+
 -- secret_value, secret_digest: the secret, and what may be seen of it. It is written once, when the
 -- schema is made, so they are called immutable: a session reads it once, when it makes the plan of
 -- an expression that has one of them. Every role can have the plans shown that are made for it

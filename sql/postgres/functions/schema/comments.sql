@@ -13,7 +13,8 @@ COMMENT ON SCHEMA holdfast_private IS
 
 -- ---- Publishing ---------------------------------------------------------------------------------
 
-COMMENT ON FUNCTION holdfast.publish IS
+COMMENT ON FUNCTION holdfast.publish(text, text, anycompatible, uuid, text, text, anycompatible,
+                                     text, bigint, timestamptz, text, interval) IS
     'Publishes an event in this transaction: it exists if and only if the transaction commits. '
     'Answers its id and position, and whether an event with this id was there, or one with this '
     'unique_key within unique_for: then id and position are those of that one.';

@@ -103,9 +103,10 @@ AS $$
         retention_plan, cron_next}'::text[]) n
     UNION ALL SELECT 'change_bring', '{publisher,consumer,owner}'
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
-        append, publish, publish_many, publish_later, change_schedule_put, change_schedule_remove,
-        change_schedule_pause, change_fire, change_delay, change_release, create_schedule,
-        drop_schedule, pause_schedule, resume_schedule, run_schedule, fire_schedule,
+        append, publish_as, publish_many, publish_later, change_schedule_put,
+        change_schedule_remove, change_schedule_pause, change_fire, change_delay, change_release,
+        create_schedule, drop_schedule, pause_schedule, resume_schedule, run_schedule,
+        fire_schedule,
         change_later_cancel, change_later_move, later_cancel, later_move}'::text[]) n
     UNION ALL SELECT n, '{consumer,owner}' FROM unnest('{
         change_subscription_put, change_subscription_remove, change_pause, change_breaker,
