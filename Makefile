@@ -22,7 +22,7 @@ SOVERSION := 0
 
 SAN ?=
 # `make test` takes these variants unless one is asked for.
-TEST_VARIANTS := $(if $(filter undefined,$(origin VARIANT)$(SAN)),faults address thread release)
+TEST_VARIANTS := $(if $(filter undefined,$(origin VARIANT)$(SAN)),release faults address thread)
 VARIANT ?= $(or $(SAN),release)
 TEST_VARIANTS := $(or $(TEST_VARIANTS),$(VARIANT))
 WERROR ?= 0
@@ -285,8 +285,9 @@ demo: ## Install what is missing, build, and show Holdfast at work in a temporar
 
 .PHONY: test
 test: ## Build every variant, run every test and check (ONLY=pattern VARIANT=name POSTGRES=0)
-	scripts/deps build test browser $(if $(filter 0,$(POSTGRES)),,postgres languages)
+	scripts/deps build
 	@TEST_MAKE='$(MAKE)' ONLY='$(ONLY)' TEST_JOBS='$(TEST_JOBS)' TEST_TIMEOUT='$(TEST_TIMEOUT)' \
+	    TEST_PACKAGES='test browser $(if $(filter 0,$(POSTGRES)),,postgres languages)' \
 	    POSTGRES='$(POSTGRES)' FULL='$(FULL)' scripts/run-tests $(TEST_VARIANTS)
 
 .PHONY: test-all
@@ -301,14 +302,16 @@ test-all: ## The same, and every test in every variant
 matching = $(foreach p,$(TEST_PROGRAMS),$(if $(findstring $(ONLY),$p),$p))
 chosen = $(filter-out $(WITHOUT:%=build/%), \
              $(or $(if $(ONLY),$(strip $(matching))),$(TEST_PROGRAMS)))
+# Of several variants release and address have the commands that tests run.
+commands = $(if $(WITHOUT),,$(BINARY) $(SERVER))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS) $(TOOLS)
-TEST_GOALS_thread = $(if $(WITHOUT),,$(BINARY) $(SERVER)) $(chosen)
+TEST_GOALS_thread = $(commands) $(chosen)
 TEST_GOALS_address = $(BINARY) $(SERVER) $(chosen) $(REPLAY_PROGRAMS)
 # The neighbours are for tests of the command named upgrade, which run in two variants if several are
 # asked for.
 upgrades = $(if $(or $(if $(ONLY),,all),$(findstring upgrade,$(ONLY))), \
                $(if $(and $(WITHOUT),$(filter faults,$(VARIANT))),,$(NEIGHBOUR_PROGRAMS)))
-test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(BINARY) $(chosen) $(TORTURE_PROGRAMS)) \
+test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(commands) $(chosen) $(TORTURE_PROGRAMS)) \
     $(PRELOADS) $(TOOLS) $(upgrades)
 
 .PHONY: neighbours
@@ -484,6 +487,8 @@ $(BUILD)/flags: FORCE
 	$(call stamp,$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(TEST_SPEED) $(ALL_LDFLAGS) $(PIE))
 $(BUILD)/members: FORCE
 	$(call stamp,$(LIB_SRC) $(CLI_OBJ) $(IS_MODULAR) $(HAS_GUEST))
+$(BUILD)/shared-members: FORCE
+	$(call stamp,$(SHARED_OBJ))
 
 # Who this build is, for the library and its module to recognise each other (src/store/module/module.h),
 # and the way from the command to the libraries of an installation.
@@ -519,8 +524,8 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GENERATED) $(BUILD)/gen/build.h $(WEB)
 # Tests and the command reach internal symbols through internal.a, or tests through libinternal.so,
 # which has the command's parts if one of the tests that are made is about them.
 INTERNAL_OBJ := $(CORE_OBJ) $(POSTGRES_OBJ) $(LINKED_OBJ)
-SHARED_OBJ = $(INTERNAL_OBJ) $(if $(or $(filter-out thread,$(VARIANT)), \
-                 $(filter $(BUILD)/tests/cli/% $(BUILD)/tests/server/%,$(chosen))),$(CLI_OBJ))
+SHARED_OBJ = $(INTERNAL_OBJ) $(if $(filter $(BUILD)/tests/cli/% $(BUILD)/tests/server/%, \
+                 $(filter-out $(BUILD)/tests/server/test_stream,$(chosen))),$(CLI_OBJ))
 $(INTERNAL): $(INTERNAL_OBJ) $(CLI_OBJ)
 # The module takes from core.a what its engine calls.
 $(CORE): $(CORE_OBJ)
@@ -529,7 +534,7 @@ $(INTERNAL) $(CORE): $(BUILD)/members
 	$(call say,AR)
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-$(BUILD)/libinternal.so: $(SHARED_OBJ) $(BUILD)/members
+$(BUILD)/libinternal.so: $(SHARED_OBJ) $(BUILD)/shared-members
 	$(call say,LINK)
 	$(Q)$(CC) -shared -Wl,-Bsymbolic -Wl,-soname,$(@F) -o $@ $(filter %.o,$^) $(TEST_LINKER) \
 	    $(ALL_LDFLAGS) $(LIBS) $(PQ_LIBS) $(CLI_LIBS)
@@ -615,13 +620,20 @@ TEST_LIBS = $(TEST_SHARED) -Wl,-rpath,'$$ORIGIN/../..' $(TEST_LINKER) $(ALL_LDFL
             $(PQ_LIBS) $(CLI_LIBS)
 
 # Programs of tests/postgres use the scenes of tests/bus, too; those of tests/server have the server.
+# What test_stream is about is a small part of that, and the only one that the variant `thread` needs.
+STREAM_OBJ := $(call objects,src/cli/core/endpoint.c src/json/fields.c src/server/notify.c \
+                src/server/socket.c $(patsubst %,src/server/http/%.c,credentials exchange head \
+                  listener origins peer stream words))
 layer_helpers = $(filter $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/$(1)/% \
                   $(if $(filter postgres,$(1)),$(BUILD)/obj/tests/bus/%),$(HELPER_OBJ)) \
                 $(if $(filter server,$(1)),$(filter-out %/server/serve.o,$(SERVER_OBJ)))
+program_helpers = $(if $(filter server/test_stream,$(1)), \
+                    $(filter $(BUILD)/obj/tests/support/%,$(HELPER_OBJ)) $(STREAM_OBJ), \
+                    $(call layer_helpers,$(patsubst %/,%,$(dir $(1)))))
 
 $(BUILD)/tests/server/%: TEST_LIBS += $(SERVER_LIBS)
 $(TEST_PROGRAMS) $(TORTURE_PROGRAMS): $(BUILD)/tests/%: \
-    $(BUILD)/obj/tests/%.o $$(call layer_helpers,$$(*D)) $(TEST_ARCHIVE) | $(TEST_SHARED)
+    $(BUILD)/obj/tests/%.o $$(call program_helpers,$$*) $(TEST_ARCHIVE) | $(TEST_SHARED)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -o $@ $^ -lcmocka $(TEST_LIBS)

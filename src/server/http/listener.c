@@ -19,7 +19,6 @@
 #include "server/http/credentials.h"
 #include "server/http/head.h"
 #include "server/http/origins.h"
-#include "server/http/router.h"
 #include "server/http/stream.h"
 
 #include <errno.h>
@@ -283,7 +282,7 @@ static void end(void *ctx, struct MHD_Connection *connection, void **request,
     }
     listener->body_bytes -= exchange->body.length;
     listener->free_bytes -= exchange->free_bytes;
-    router_release(exchange);
+    mem_free(exchange->parts);
     arena_release(&exchange->memory);
     buf_release(&exchange->body);
     buf_release(&exchange->answer);

@@ -216,9 +216,3 @@ bool router_find(struct exchange *exchange)
     }
     return answer_problem(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
 }
-
-void router_release(struct exchange *exchange)
-{
-    mem_free(exchange->parts);
-    exchange->parts = NULL;
-}

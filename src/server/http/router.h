@@ -40,9 +40,6 @@ void router_check_asked(const struct exchange *exchange);
  * a parameter that the route does not take. */
 bool router_find(struct exchange *exchange);
 
-/* Frees what router_find has put into the exchange. */
-void router_release(struct exchange *exchange);
-
 /* Of the route that publishes (api/events.c): publishes a single event of the API's own kind, if
  * the request is that, and returns: the answer comes on a thread of the bus, which then calls
  * exchange->answered. That may have happened when this returns. False: it is another request, and
