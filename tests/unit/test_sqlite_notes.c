@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ipc.h>
@@ -446,6 +448,42 @@ static void a_segment_that_is_made_while_another_sweeps_is_not_swept(void **stat
     stage = STAGE_NONE;
 }
 
+/* Two threads that nothing orders but the kernel, which gives the address that one has let go of to
+ * the other. */
+static atomic_int read_by_one;
+
+static void *read_segment(void *ctx)
+{
+    must_equal(42, read_first(*(const int64_t *)ctx, token));
+    atomic_store_explicit(&read_by_one, 1, memory_order_relaxed);
+    return NULL;
+}
+
+static void *make_segment_then(void *ctx)
+{
+    while (!atomic_load_explicit(&read_by_one, memory_order_relaxed)) {
+        sched_yield();
+    }
+    must_hold(notes_open(ctx, token, "", &files));
+    return NULL;
+}
+
+/* What ThreadSanitizer says of this is the claim. */
+static void an_address_that_was_let_go_of_may_be_used_by_another_thread(void **state)
+{
+    struct notes notes = {0};
+    pthread_t threads[2];
+    int64_t id = segment_of_the_dead("");
+
+    (void)state;
+    must_equal(0, pthread_create(&threads[0], NULL, make_segment_then, &notes));
+    must_equal(0, pthread_create(&threads[1], NULL, read_segment, &id));
+    must_equal(0, pthread_join(threads[0], NULL));
+    must_equal(0, pthread_join(threads[1], NULL));
+    notes_close(&notes);
+    notes_remove(id, token);
+}
+
 static const struct CMUnitTest claims[] = {
     CLAIM(a_segment_outlives_its_process_until_it_is_removed),
     CLAIM(a_closed_store_leaves_no_segment),
@@ -455,6 +493,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_segment_of_the_dead_stays_as_long_as_its_live_file),
     CLAIM(a_segment_of_a_living_process_is_not_swept),
     CLAIM(a_segment_that_is_made_while_another_sweeps_is_not_swept),
+    CLAIM(an_address_that_was_let_go_of_may_be_used_by_another_thread),
     CLAIM(a_segment_whose_path_is_no_live_files_is_not_swept),
     CLAIM(the_segment_of_a_database_that_was_deleted_goes_when_another_is_opened),
 #ifdef HF_FAULTS

@@ -56,10 +56,22 @@ struct notes_segment {
 _Static_assert(offsetof(struct notes_segment, rows) == NOTES_AT && sizeof(struct live_note) == 32,
                "no note crosses a page");
 
+/* How often segments were attached and detached. The kernel may give the address of a segment that
+ * one thread has detached to another thread at once. What the first has done there comes before what
+ * the second does, which this counter tells to tools that look for races and do not know shmat. */
+static atomic_uint changes;
+
 static struct notes_segment *attach(int id, int flags)
 {
     void *segment = shmat(id, NULL, flags);
+    atomic_fetch_add(&changes, 1);
     return segment == (void *)-1 ? NULL : segment; /* NOLINT: shmat answers this for a failure */
+}
+
+static void detach(const struct notes_segment *segment)
+{
+    atomic_fetch_add(&changes, 1);
+    shmdt(segment);
 }
 
 /* A new segment that those who may read the database may read; only its owner and we write it.
@@ -116,7 +128,7 @@ void notes_close(struct notes *notes)
 void notes_abandon(struct notes *notes)
 {
     if (notes->segment) {
-        shmdt(notes->segment);
+        detach(notes->segment);
     } else {
         mem_free(notes->rows);
     }
@@ -136,7 +148,7 @@ static const struct notes_segment *segment_find(int64_t segment_id,
     const struct notes_segment *segment = attach((int)segment_id, SHM_RDONLY);
     if (segment && (atomic_load(&segment->magic) != NOTES_MAGIC ||
                     memcmp(segment->token, token, STORE_TOKEN_BYTES) != 0)) {
-        shmdt(segment);
+        detach(segment);
         return NULL;
     }
     return segment;
@@ -156,7 +168,7 @@ bool notes_read(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES],
         atomic_store(&out[i].since_us, atomic_load(&row->since_us));
         atomic_store(&out[i].position, atomic_load(&row->position));
     }
-    shmdt(segment);
+    detach(segment);
     return true;
 }
 
@@ -165,8 +177,8 @@ void notes_remove(int64_t segment_id, const uint8_t token[STORE_TOKEN_BYTES])
     const struct notes_segment *segment = segment_find(segment_id, token);
     if (segment) {
         shmctl((int)segment_id, IPC_RMID,
-               NULL); /* before shmdt: until then the number is its own */
-        shmdt(segment);
+               NULL); /* before it is detached: until then the number is its own */
+        detach(segment);
     }
 }
 
@@ -221,7 +233,7 @@ static void sweep_one(int id, const struct shmid_ds *about)
         if (is_without_file(segment) && is_left(id)) {
             shmctl(id, IPC_RMID, NULL);
         }
-        shmdt(segment);
+        detach(segment);
     }
 }
 
