@@ -63,11 +63,12 @@ seq 12 | sed 's/.*/{"type":"user.created","payload":{"n":&}}/' | "$HOLDFAST" pub
 hf work ledger --on 'order.*' --exec true --until-empty
 hf work billing --on order.placed --until-empty \
     --exec 'echo "connect to 10.0.4.7:5432: refused" >&2; exit 65'
-# One whose attempts fail, which holds what follows of the same key, and one that has events in hand.
+# One whose attempts fail, which holds what follows of the same key, and one with events in hand.
 hf sub create courier --on 'parcel.*' --from start --retry-base 1h --retry-max 1h
 hf sub create packer --on 'parcel.*' --from start
 { seq 12 && echo 1 && echo 1; } |
-    sed 's/.*/{"type":"parcel.sent","key":"p-&","payload":{"n":&}}/' | "$HOLDFAST" publish --file - >out 2>err
+    sed 's/.*/{"type":"parcel.sent","key":"p-&","payload":{"n":&}}/' |
+    "$HOLDFAST" publish --file - >out 2>err
 "$HOLDFAST" work courier --exec 'echo "no <b>courier</b> is free" >&2; exit 75' >/dev/null 2>&1 &
 servers+=($!)
 "$HOLDFAST" work packer --exec 'exec sleep 3600' --concurrency 2 --node-id shed >/dev/null 2>&1 &
