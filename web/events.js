@@ -83,23 +83,34 @@ function wordsOf(state, page) {
 const dots = {done: 'good', dead: 'bad', processing: 'accent', retrying: 'slow', held: 'slow', pending: 'slow',
     cancelled: 'paused'};
 
-const LANES = 40; /* that are shown at once */
-const order = ['dead', 'retrying', 'processing', 'held', 'pending', 'cancelled', 'done'];
+const LANES = 40; /* that are shown at first, and how many more each time */
+const counted = [['dead', 'dead'], ['retrying', 'retrying'], ['processing', 'in hand'], ['held', 'held'], ['pending', 'waiting'],
+    ['cancelled', 'cancelled'], ['done', 'done']];
 
-/* The subscriptions that it is for; if they are many, those first of which there is something to say. */
-function lanesOf(event, page) {
-    const {states} = event;
-    if (states.length <= LANES || page.local.allLanes) {
-        return {states, hidden: 0};
-    }
-    states.sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state));
-    return {states: states.slice(0, LANES), hidden: states.length - LANES};
+/* The subscriptions that it is for: by name, or, if they are many, those first of which there is something to say. */
+function lanesOf(event) {
+    const total = counted.reduce((sum, [state]) => sum + event.state_counts[state], 0);
+    const states = total > event.states.length ? event.states
+        : [...event.states].sort((a, b) => a.subscription < b.subscription ? -1 : 1);
+    return {states, total};
+}
+
+/* How many are in which state, if not all are shown. */
+function laneCounts(event, total, page) {
+    return total > LANES && [h('p', {class: 'small soft'}, `${number(total)} subscriptions: `,
+        counted.filter(([state]) => event.state_counts[state] > 0)
+            .map(([state, words], i) => [i ? ', ' : '', number(event.state_counts[state]), ' ', words]), '.'),
+    event.states.length < total && h('p', {class: 'pager'}, h('button', {on: {click: () => {
+        page.local.lanes = event.states.length + LANES;
+        page.reload();
+    }}}, 'More'), `${number(event.states.length)} are shown, those that matter first.`)];
 }
 
 /* One line per subscription; attempts stand where they were on the time axis. When an event was done is not kept:
  * its mark is hollow, and stands behind the last attempt that failed. */
 function timeline(event, page) {
-    const {states, hidden} = lanesOf(event, page);
+    const {states, total} = lanesOf(event);
+    const [counts, more] = laneCounts(event, total, page) || [];
     const from = Date.parse(event.entered_at);
     const times = states.flatMap((state) => [...attemptsOf(state).map((a) => a.at), Date.parse(state.next_attempt_at),
         Date.parse(state.since)]).filter((at) => at > from);
@@ -109,7 +120,7 @@ function timeline(event, page) {
     const to = Math.max(from + 1000, last, open ? Math.min(now(), from + room) : 0);
     const x = (at) => Math.min(100, Math.max(0, (at - from) / (to - from) * 100));
     const ends = [clock(from), '+' + length((to - from) / 2000), '+' + length((to - from) / 1000)];
-    return h('div', {class: 'timeline'},
+    return h('div', {class: 'timeline'}, counts,
         states.map((state) => h('div', {class: 'lane', key: state.subscription},
             h('div', {class: 'who'}, h('span', {class: `dot ${dots[state.state]}`, 'aria-hidden': 'true'}),
                 h('a', {href: page.link('subscriptions', state.subscription)}, inert(state.subscription))),
@@ -117,8 +128,7 @@ function timeline(event, page) {
                 h('line', {class: 'axis', x1: 0, x2: 100, y1: 5, y2: 5}), track(state, x, to)),
             h('div', {class: 'said'}, wordsOf(state, page), cancelButton(state, event, page)))),
         h('div', {class: 'lane ends', 'aria-hidden': 'true'}, h('span'), ends.map((text) => h('span', {}, text))),
-        hidden > 0 && h('p', {class: 'pager'}, `${plural(hidden, 'other subscription')}`,
-            h('button', {on: {click: () => { page.local.allLanes = true; page.redraw(); }}}, 'Show them')));
+        more);
 }
 
 const isOpen = (state) => ['pending', 'retrying', 'held', 'processing'].includes(state.state);
@@ -193,7 +203,7 @@ export const event = {
             setTimeout(() => page.reload(), 0); /* where it went takes longer if there are many subscriptions */
             return {one, payload, known: false};
         }
-        const one = await get(page.namespace, `${path}?states=for_it`);
+        const one = await get(page.namespace, `${path}?states=for_it&states_max=${page.local.lanes || LANES}`);
         await explain(page, one.states);
         return {one, payload: page.data.payload, known: true};
     },

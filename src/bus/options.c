@@ -364,6 +364,19 @@ static hf_status value_read(const struct row *row, struct text raw,
     return HF_OK;
 }
 
+/* The row of a raw key; ROW_COUNT: none. They are stored in the order of the rows, so the search
+ * begins where the next one should be. */
+static size_t row_find(struct text key, size_t from)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        size_t at = (from + i) % ROW_COUNT;
+        if (json_key_is(key, text_of(rows[at].name))) {
+            return at;
+        }
+    }
+    return ROW_COUNT;
+}
+
 hf_status options_read(struct text json, hf_subscription_options *ret_options)
 {
     hf_subscription_options options;
@@ -371,12 +384,20 @@ hf_status options_read(struct text json, hf_subscription_options *ret_options)
     if (json_check_object(json.bytes, json.length, NULL, "what is stored as options")) {
         return err_set(HF_CORRUPT, err_message());
     }
-    for (size_t i = 0; i < ROW_COUNT; i++) {
-        struct text raw;
-        if (!json_find(json, rows[i].name, &raw)) {
-            continue;
+    bool seen[ROW_COUNT] = {false};
+    size_t next = 0;
+    struct json_iter iter;
+    struct text key;
+    struct text raw;
+    json_iter_init(&iter, json);
+    while (json_iter_next(&iter, &key, &raw)) {
+        size_t at = row_find(key, next);
+        if (at == ROW_COUNT || seen[at]) {
+            continue; /* of another version; or a second one, which does not count */
         }
-        hf_status status = value_read(&rows[i], raw, &options);
+        seen[at] = true;
+        next = at + 1;
+        hf_status status = value_read(&rows[at], raw, &options);
         if (status) {
             return status;
         }

@@ -131,22 +131,31 @@ struct delivery_facts {
     int64_t dead_id;           /* -1 */
     int64_t cancel_asked_us;   /* since when there is a request to cancel it (cancel.h); -1 */
     int64_t cancelled_at_us;   /* -1: it is not cancelled */
-    struct text cancelled_by;  /* on the arena; may be absent */
-    struct text cancel_reason; /* on the arena; may be absent */
+    struct text cancelled_by;  /* may be absent */
+    struct text cancel_reason; /* may be absent */
 };
 
 /* Which event, and when it is asked. */
 struct delivery_query {
-    int64_t subscription_id;
     const uint8_t *id; /* 16 bytes */
     int64_t position;
     int64_t hash;
     int64_t now_us;
 };
 
-/* `attempts_json` gets the story (of retry, dead letter or outcome), appended to the arena. */
-hf_status store_delivery_facts(struct store *store, const struct delivery_query *query,
-                               struct arena *arena, struct delivery_facts *ret_facts,
-                               struct text *ret_attempts_json);
+/* `story` (of retry, dead letter or outcome) and the texts of the facts last until it returns. */
+typedef int (*delivery_facts_fn)(int64_t subscription_id, const struct delivery_facts *facts,
+                                 struct text story, void *ctx);
+
+/* Where an event is in these subscriptions, in any order; what is none (any more) is left out. The
+ * facts of one are of one moment. A callback that answers not 0 ends it; it may not use the
+ * store. */
+hf_status store_delivery_facts_each(struct store *store, const struct delivery_query *query,
+                                    const int64_t *ids, size_t count, delivery_facts_fn found,
+                                    void *ctx);
+/* Where it is in one; all texts are appended to the arena. HF_NOTFOUND. */
+hf_status store_delivery_facts(struct store *store, int64_t subscription_id,
+                               const struct delivery_query *query, struct arena *arena,
+                               struct delivery_facts *ret_facts, struct text *ret_attempts_json);
 
 #endif

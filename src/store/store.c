@@ -398,6 +398,46 @@ hf_status store_progress(struct store *store, int64_t subscription_id, int64_t n
     return status;
 }
 
+/* The facts about the only subscription that was asked for. */
+struct sole_facts {
+    struct arena *arena;
+    struct delivery_facts *facts;
+    struct text *story;
+    bool found;
+};
+
+static int keep_facts(int64_t subscription_id, const struct delivery_facts *facts,
+                      struct text story, void *ctx)
+{
+    (void)subscription_id;
+    struct sole_facts *sole = ctx;
+    sole->found = true;
+    *sole->facts = *facts;
+    sole->facts->cancelled_by = arena_text(sole->arena, facts->cancelled_by);
+    sole->facts->cancel_reason = arena_text(sole->arena, facts->cancel_reason);
+    *sole->story = arena_text(sole->arena, story);
+    return 0;
+}
+
+hf_status store_delivery_facts(struct store *store, int64_t subscription_id,
+                               const struct delivery_query *query, struct arena *arena,
+                               struct delivery_facts *ret_facts, struct text *ret_attempts_json)
+{
+    struct delivery_facts facts;
+    struct text story;
+    struct sole_facts sole = {.arena = arena, .facts = &facts, .story = &story};
+    hf_status status =
+        store_delivery_facts_each(store, query, &subscription_id, 1, keep_facts, &sole);
+    if (!status) {
+        status = sole.found ? arena_status(arena) : missing_subscription(subscription_id);
+    }
+    if (!status) {
+        *ret_facts = facts;
+        *ret_attempts_json = story;
+    }
+    return status;
+}
+
 hf_status store_verify(struct store *store, hf_finding_fn found, hf_verify_progress_fn progress,
                        void *ctx)
 {

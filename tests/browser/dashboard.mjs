@@ -471,6 +471,25 @@ await claim('many subscriptions without a worker are one line of the list of tro
     await page.locator('.trouble li', {hasText: /^\d+ subscriptions have no worker/}).waitFor();
     await Promise.all(['cold-1', 'cold-2', 'cold-3'].map((name) => call(open, 'DELETE', `/v1/subscriptions/${name}`)));
 });
+await claim('of an event that very many subscriptions take those that matter come first, and all are counted', async () => {
+    const names = Array.from({length: 50}, (_, i) => `crowd-${i}`);
+    await Promise.all(names.map((name) => subscribe(name, 'order.placed')));
+    const states = objectOf('event', 'show', '1').states.filter((one) => one.state !== 'not_for_it');
+    const count = (state) => states.filter((one) => one.state === state).length;
+    const words = [['dead', 'dead'], ['retrying', 'retrying'], ['processing', 'in hand'], ['held', 'held'], ['pending', 'waiting'],
+        ['cancelled', 'cancelled'], ['done', 'done']].filter(([state]) => count(state) > 0);
+    await go('event/1');
+    await page.locator('.timeline').getByText('40 are shown, those that matter first.').waitFor();
+    const wrong = differ('counts', await page.locator('.timeline > p').first().textContent(), `${states.length} subscriptions: ` +
+            words.map(([state, word]) => `${count(state)} ${word}`).join(', ') + '.') ||
+        differ('first lane', await page.locator('.lane a').first().textContent(),
+            states.find((one) => one.state === words[0][0]).subscription);
+    await page.getByRole('button', {name: 'More'}).click();
+    await page.getByRole('button', {name: 'More'}).waitFor({state: 'detached'});
+    const lanes = await page.locator('.lane:not(.ends)').count();
+    await Promise.all(names.map((name) => call(open, 'DELETE', `/v1/subscriptions/${name}`)));
+    return wrong || differ('lanes', lanes, states.length);
+});
 await claim('a schedule runs now, is paused and resumed', async () => {
     await go('later');
     const row = page.locator('tr', {hasText: 'nightly'});

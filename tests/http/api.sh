@@ -98,6 +98,12 @@ hf sub create keen --on '**' --from start
 answers 200 "GET events/ID leaves out states on request" GET "/v1/events/$id?states=for_it"
 is "GET events/ID has the states of the subscriptions that the event is for" \
     "$(field out 1 '$.states[0].subscription') $(field out 1 '$.states[1].subscription')" "keen "
+is "GET events/ID counts the states of the subscriptions that the event is for" \
+    "$(field out 1 '$.state_counts.pending') $(field out 1 '$.state_counts.not_for_it')" "1 0"
+answers 200 "GET events/ID takes a number of states" GET "/v1/events/$id?states=all&states_max=1"
+is "GET events/ID with a number of states has the one that matters most, and counts all" \
+    "$(field out 1 '$.states[0].subscription') $(field out 1 '$.states[1]') $(field out 1 \
+    '$.state_counts.pending')" "keen  1"
 answers 200 "GET events/ID leaves out all states on request" GET "/v1/events/$id?states=none"
 has "GET events/ID without states has an empty list" out '"states":\[\]'
 hf sub rm deaf --yes

@@ -197,6 +197,38 @@ static void pages_of_schedules_are_read_in_the_order_of_an_index(void **state)
     PQfinish(s.pg);
 }
 
+/* Which processes are dead is read off all locks of the server. */
+static void the_dead_are_looked_for_once_however_many_subscriptions_an_event_is_for(void **state)
+{
+    struct scene s = scene_of(*state);
+    static const char token[] = "00000000-0000-4000-8000-00000000000a";
+    side_must(s.pg, "SELECT holdfast.publish('%s', 't', '{}')", s.f->namespace_name);
+    side_must(s.pg, "SELECT FROM holdfast.process_beat(%lld, '%s', 'a', false)",
+              (long long)s.namespace_id, token);
+    side_must(s.pg,
+              "SELECT holdfast.change_subscription_put(%lld, 's' || i, '[\"**\"]', '{}', 1, 1, 0, "
+              "-1, now()) FROM generate_series(1, 50) i",
+              (long long)s.namespace_id);
+    side_must(s.pg,
+              "SELECT holdfast.change_acquire(%lld, id, 0, '%s', 'a', false, NULL, NULL) "
+              "FROM holdfast_private.subscriptions",
+              (long long)s.namespace_id, token);
+    side_must(s.pg,
+              "UPDATE holdfast_private.processes SET running_subscriptions = ARRAY(SELECT id FROM "
+              "holdfast_private.subscriptions), running_positions = array_fill(1::bigint, "
+              "ARRAY[50]), running_since = array_fill(now(), ARRAY[50])");
+    side_must(s.pg, "SET track_functions = 'all'");
+    side_must(s.pg, "BEGIN");
+    side_must(s.pg,
+              "SELECT count(f.leased) FROM holdfast.delivery_facts(%lld, ARRAY(SELECT id FROM "
+              "holdfast_private.subscriptions), gen_random_uuid(), 1, 5, now(), NULL) f",
+              (long long)s.namespace_id);
+    must_equal(1, side_number(s.pg, "SELECT coalesce(sum(calls), 0) FROM "
+                                    "pg_stat_xact_user_functions WHERE funcname = 'dead_of'"));
+    side_must(s.pg, "ROLLBACK");
+    PQfinish(s.pg);
+}
+
 /* Blocks that a statement looks at when the session has run it before. */
 static long long blocks_of(const struct scene *s, const char *sql)
 {
@@ -251,6 +283,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(types_are_read_by_their_index),
     CLAIM(a_plan_that_is_kept_is_good_for_a_table_that_grows),
     CLAIM(pages_of_schedules_are_read_in_the_order_of_an_index),
+    CLAIM(the_dead_are_looked_for_once_however_many_subscriptions_an_event_is_for),
     CLAIM(a_page_of_retries_looks_at_no_more_than_is_on_it),
 };
 

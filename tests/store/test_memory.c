@@ -125,13 +125,13 @@ static hf_status ask_facts(struct asker *asker, struct batch *batch)
     struct delivery_facts facts;
     struct text story;
     struct delivery_query query = {
-        .subscription_id = asker->ordered_id,
         .id = asker->entry.id,
         .position = 1,
         .hash = asker->entry.hash,
         .now_us = T0,
     };
-    return store_delivery_facts(asker->store, &query, &batch->arena, &facts, &story);
+    return store_delivery_facts(asker->store, asker->ordered_id, &query, &batch->arena, &facts,
+                                &story);
 }
 
 static hf_status ask_find(struct asker *asker, struct batch *batch)

@@ -365,8 +365,74 @@ static void facts_of_no_subscription_are_not_found(void **state)
     struct batch *batch = fixture_batch(*state);
     struct delivery_facts facts;
     struct text story;
-    struct delivery_query query = {.subscription_id = 4711, .id = entry->id, .position = 1};
-    must_answer(HF_NOTFOUND, store_delivery_facts(store, &query, &batch->arena, &facts, &story));
+    struct delivery_query query = {.id = entry->id, .position = 1};
+    must_answer(HF_NOTFOUND,
+                store_delivery_facts(store, 4711, &query, &batch->arena, &facts, &story));
+}
+
+/* Facts of several subscriptions: for each a letter of what they say, by the order of the ids. */
+struct many_facts {
+    const int64_t *ids;
+    size_t count;
+    char said[16];
+    int calls;
+    int stop_after; /* 0: no limit */
+};
+
+static int note_facts(int64_t subscription_id, const struct delivery_facts *facts,
+                      struct text story, void *ctx)
+{
+    struct many_facts *many = ctx;
+    size_t at = 0;
+    while (at < many->count && many->ids[at] != subscription_id) {
+        at++;
+    }
+    must_hold(at < many->count);
+    must_equal('-', many->said[at]); /* each once */
+    many->said[at] = facts->waiting        ? 'w'
+                     : facts->held         ? 'h'
+                     : facts->dead_id >= 0 ? 'd'
+                     : facts->leased       ? 'l'
+                     : facts->settled      ? 's'
+                                           : '.';
+    must_equal(facts->waiting || facts->dead_id >= 0, !text_is_absent(story));
+    return ++many->calls == many->stop_after;
+}
+
+static void facts_of_many_subscriptions_are_those_of_each(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    append_lanes(store, "aa");
+    int64_t ids[7];
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "o%d", i);
+        ids[i] = subscribe_ordered(store, name, 1);
+    }
+    ids[5] = subscribe_shared(store, "shared");
+    ids[6] = ids[5] + 1; /* is none */
+    struct owner waits = own(store, ids[0], 0);
+    struct owner holds = own(store, ids[1], 0);
+    struct owner dies = own(store, ids[2], 0);
+    struct owner ends = own(store, ids[3], 0);
+    struct outcome failed = retry(2, "a", T0);
+    failed.attempts_json = text_of(STORY_ONE);
+    must_answer(HF_OK, settle(&waits, 0, &failed, 1));
+    must_answer(HF_OK, SETTLE(&holds, 0, retry(1, "a", T0), held(2, "a")));
+    must_answer(HF_OK, SETTLE(&dies, 0, dead(2, "a")));
+    must_answer(HF_OK, SETTLE(&ends, 0, done(2, "a")));
+    take(*state, store, ids[5], 10, T0);
+    const struct entry *entry = entry_at(*state, store, 2);
+    struct delivery_query query = {
+        .id = entry->id, .position = 2, .hash = entry->hash, .now_us = T0};
+    struct many_facts many = {.ids = ids, .count = 7, .said = "-------"};
+    must_answer(HF_OK, store_delivery_facts_each(store, &query, ids, 7, note_facts, &many));
+    must_read("whds.l-", many.said);
+    struct many_facts first = {.ids = ids, .count = 7, .said = "-------", .stop_after = 1};
+    must_answer(HF_OK, store_delivery_facts_each(store, &query, ids, 7, note_facts, &first));
+    must_equal(1, first.calls);
+    must_answer(HF_OK, store_delivery_facts_each(store, &query, ids, 0, note_facts, &first));
+    must_equal(1, first.calls);
 }
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
@@ -690,6 +756,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(facts_of_an_untouched_event_are_empty),
     CLAIM(facts_of_a_shared_delivery_follow_its_life),
     CLAIM(facts_of_no_subscription_are_not_found),
+    CLAIM(facts_of_many_subscriptions_are_those_of_each),
     CLAIM(ordered_subscriptions_do_not_see_each_others_deliveries),
     CLAIM(shared_subscriptions_do_not_see_each_others_deliveries),
     CLAIM(changes_of_one_subscription_leave_the_others),

@@ -699,13 +699,13 @@ struct delivery_facts facts_of(struct fixture *fixture, struct store *store,
     struct text story = TEXT_ABSENT;
     memset(&facts, 0x55, sizeof facts);
     struct delivery_query query = {
-        .subscription_id = subscription_id,
         .id = entry->id,
         .position = position,
         .hash = entry->hash,
         .now_us = T0,
     };
-    must_answer(HF_OK, store_delivery_facts(store, &query, &batch->arena, &facts, &story));
+    must_answer(
+        HF_OK, store_delivery_facts(store, subscription_id, &query, &batch->arena, &facts, &story));
     if (ret_attempts_json) {
         *ret_attempts_json = story;
     } else {

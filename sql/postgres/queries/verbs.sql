@@ -287,15 +287,15 @@ SELECT l.pid, coalesce(quote_literal(p.gid) || ' of role ' || p.owner, a.applica
     LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
     ORDER BY 4 DESC NULLS LAST, 1;
 
--- Where one event is in one subscription: $3 its id, $4 its position, $5 its hash. A position that
--- a shared subscription's cursor has passed without seeing it counts as not passed.
+-- Where one event is in the subscriptions $2: $3 its id, $4 its position, $5 its hash. A position
+-- that a shared subscription's cursor has passed without seeing it counts as not passed.
 -- name: delivery_facts
-SELECT f.mode, f.start, f.checkpoint, f.settled, f.leased, f.lease_ended, f.node, f.since, f.kind,
-       f.attempts, f.next_attempt_at, f.story, f.cause, f.dead_id, f.dead_attempts, f.dead_story,
-       f.dead_cause, f.deliveries, f.dead_deliveries, f.kept, f.kept_attempts, f.kept_story,
-       f.kept_cause, f.kept_deliveries, f.lease_times, f.cancel_requested_at, f.cancelled_at,
-       f.cancelled_by, f.cancel_reason
-    FROM holdfast.delivery_facts($1, ARRAY[$2], $3, $4, $5, $6, $7) f;
+SELECT f.subscription_id, f.mode, f.start, f.checkpoint, f.settled, f.leased, f.lease_ended, f.node,
+       f.since, f.kind, f.attempts, f.next_attempt_at, f.story, f.cause, f.dead_id, f.dead_attempts,
+       f.dead_story, f.dead_cause, f.deliveries, f.dead_deliveries, f.kept, f.kept_attempts,
+       f.kept_story, f.kept_cause, f.kept_deliveries, f.lease_times, f.cancel_requested_at,
+       f.cancelled_at, f.cancelled_by, f.cancel_reason
+    FROM holdfast.delivery_facts($1, $2, $3, $4, $5, $6, $7) f;
 
 -- ---- The log ------------------------------------------------------------------------------------
 

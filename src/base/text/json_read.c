@@ -297,8 +297,7 @@ hf_status json_string_decode(struct text raw, struct buf *buf)
     return buf_status(buf);
 }
 
-/* Whether a raw key, once decoded, is this string. */
-static bool key_equals(struct text raw, struct text key)
+bool json_key_is(struct text raw, struct text key)
 {
     struct text inside = string_inside(raw);
 
@@ -341,7 +340,7 @@ bool json_find(struct text object, const char *key, struct text *ret_raw)
         return false;
     }
     while (json_iter_next(&iter, &name, &value)) {
-        if (!key_equals(name, wanted)) {
+        if (!json_key_is(name, wanted)) {
             continue;
         }
         *ret_raw = value;

@@ -43,6 +43,9 @@ bool json_iter_init(struct json_iter *iter, struct text raw);
  * ret_value the raw value without white space around it. False at the end. */
 bool json_iter_next(struct json_iter *iter, struct text *ret_key, struct text *ret_value);
 
+/* Whether a raw key, once decoded, is this string. */
+bool json_key_is(struct text raw, struct text key);
+
 /* The raw value of the first member with this key, whichever way the key is escaped. False if there
  * is none or raw is not an object. */
 bool json_find(struct text object, const char *key, struct text *ret_raw);

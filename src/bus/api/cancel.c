@@ -99,15 +99,14 @@ static hf_status look(struct work *work)
 {
     struct text story;
     struct delivery_query query = {
-        .subscription_id = work->definition.id,
         .id = event_of(work)->id,
         .position = event_of(work)->event.position,
         .hash = event_of(work)->hash,
         .now_us = clock_wall_us(),
     };
     arena_clear(&work->arena);
-    hf_status status =
-        store_delivery_facts(work->bus->store, &query, &work->arena, &work->facts, &story);
+    hf_status status = store_delivery_facts(work->bus->store, work->definition.id, &query,
+                                            &work->arena, &work->facts, &story);
     if (!status) {
         work->state = inspect_state(&work->definition, query.position,
                                     text_of(event_of(work)->event.type), &work->facts);

@@ -1,25 +1,5 @@
 /*
- * inspect.c - looking: events, their states, the log, the namespace's numbers.
- *
- * The state of an event in a subscription is not stored; it follows from what the store knows
- * (struct delivery_facts). The first rule that fits decides:
- *
- *     in a lease, or noted as running           processing
- *     in a lease that has ended                 pending
- *     a retry row that waits                    retrying
- *     a retry row that is held                  held
- *     cancelled                                 cancelled
- *     a retry row that is blocked               dead         (its dead letter blocks the key)
- *     a dead letter                             dead
- *     at or before the start                    not for it   (the start moves with a seek)
- *     no pattern matches                        not for it   (unless on_unhandled=dead_letter, and
- *                                                            it has not come to it yet)
- *     settled ahead, or up to the checkpoint
- *     (ordered) or the cursor (shared)          done
- *     otherwise                                 pending
- *
- * Rows come first because they say what is true now: a dead letter that was retried waits again,
- * wherever the checkpoint is.
+ * inspect.c - looking: events, the log, the namespace's numbers.
  *
  * Callbacks run after the data was collected, or while a listing of the store goes on, which may be
  * nested (pools of connections grow); so a callback may use the bus.
@@ -43,74 +23,6 @@
 #define READ_BATCH_MAX 1000 /* events in one look at the log */
 #define READ_PERIOD_MS 1000 /* look at least so often: a wake-up is only a hint */
 #define RATE_SECONDS 60     /* a rate is that of the last minute */
-#define FACTS_BYTES_MAX ((size_t)4 << 20)
-
-/* ---- States ---------------------------------------------------------------------------------- */
-
-const char *hf_state_name(hf_state state)
-{
-    switch (state) {
-    case HF_STATE_NOT_FOR_IT:
-        return "not_for_it";
-    case HF_STATE_PENDING:
-        return "pending";
-    case HF_STATE_PROCESSING:
-        return "processing";
-    case HF_STATE_RETRYING:
-        return "retrying";
-    case HF_STATE_HELD:
-        return "held";
-    case HF_STATE_DONE:
-        return "done";
-    case HF_STATE_DEAD:
-        return "dead";
-    case HF_STATE_CANCELLED:
-        return "cancelled";
-    }
-    return "unknown";
-}
-
-/* The state of an event of which only checkpoint and cursor tell. */
-static hf_state plain_state(const struct definition *definition, int64_t position, struct text type,
-                            const struct delivery_facts *facts)
-{
-    int64_t reached =
-        definition->options.mode == HF_MODE_SHARED ? facts->cursor : facts->checkpoint;
-    bool past = facts->settled || position <= reached;
-    struct filter filter = definition_filter(definition);
-    bool wanted = text_is_absent(type) || filter_matches(&filter, type);
-    if (!wanted && (past || !filter.unhandled_too)) {
-        return HF_STATE_NOT_FOR_IT;
-    }
-    return past ? HF_STATE_DONE : HF_STATE_PENDING;
-}
-
-hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
-                       const struct delivery_facts *facts)
-{
-    if (facts->leased) {
-        return HF_STATE_PROCESSING;
-    }
-    if (facts->holder.ended) {
-        return HF_STATE_PENDING;
-    }
-    if (facts->waiting) {
-        return HF_STATE_RETRYING;
-    }
-    if (facts->held) {
-        return HF_STATE_HELD;
-    }
-    if (facts->cancelled_at_us >= 0) {
-        return HF_STATE_CANCELLED;
-    }
-    if (facts->blocked || facts->dead_id >= 0) {
-        return HF_STATE_DEAD;
-    }
-    if (position <= facts->start) {
-        return HF_STATE_NOT_FOR_IT;
-    }
-    return plain_state(definition, position, type, facts);
-}
 
 /* ---- All subscriptions ----------------------------------------------------------------------- */
 
@@ -199,8 +111,7 @@ static const hf_event *as_read(const hf_bus *bus, struct entry *entry)
     return &entry->event;
 }
 
-/* Finds the one event with this id. */
-static hf_status find_event(hf_bus *bus, const char *id, struct batch *batch)
+hf_status inspect_find_event(hf_bus *bus, const char *id, struct batch *batch)
 {
     uint8_t bytes[UUID_BYTES];
     hf_status status = uuid_parse(text_of(id), bytes);
@@ -223,115 +134,13 @@ hf_status hf_event_get(hf_bus *bus, const char *id, hf_event_fn found, void *ctx
     }
     struct batch batch;
     batch_init(&batch);
-    status = find_event(bus, id, &batch);
+    status = inspect_find_event(bus, id, &batch);
     if (!status) {
         status = check_whole(&batch.entries[0]);
     }
     if (!status) {
         found(as_read(bus, &batch.entries[0]), ctx);
     }
-    batch_release(&batch);
-    return status;
-}
-
-/* Where one event is in one subscription; calls back. ret_stop: the callback wants no more. */
-static hf_status tell_state(hf_bus *bus, int64_t subscription_id, const struct entry *entry,
-                            struct definition *definition, struct arena *arena,
-                            hf_event_state_fn found, void *ctx, bool *ret_stop)
-{
-    arena_clear(arena);
-    hf_status status = definition_load_id(bus, subscription_id, definition);
-    struct delivery_facts facts;
-    struct text story = TEXT_ABSENT;
-    if (!status) {
-        struct delivery_query query = {
-            .subscription_id = subscription_id,
-            .id = entry->id,
-            .position = entry->event.position,
-            .hash = entry->hash,
-            .now_us = clock_wall_us(),
-        };
-        status = store_delivery_facts(bus->store, &query, arena, &facts, &story);
-    }
-    if (status) {
-        /* Removed while we look: it is not one of the namespace's any more. */
-        return status == HF_NOTFOUND ? HF_OK : status;
-    }
-    hf_event_state told = {
-        .subscription = definition->name.bytes,
-        .state =
-            inspect_state(definition, entry->event.position, text_of(entry->event.type), &facts),
-        .attempts = facts.attempts,
-        .attempts_json = story.bytes,
-        .next_attempt_at_us = -1,
-        .dead_id = -1,
-        .cause = cause_name(facts.cause).bytes,
-        .deliveries = facts.deliveries,
-        .since_us = -1,
-        .cancelled_at_us = -1,
-        .cancel_requested = facts.cancel_asked_us >= 0,
-    };
-    if (told.state == HF_STATE_CANCELLED || told.cancel_requested) {
-        told.cancelled_at_us = facts.cancelled_at_us;
-        told.cancelled_by = facts.cancelled_by.bytes;
-        told.cancel_reason = facts.cancel_reason.bytes;
-    }
-    if (told.state == HF_STATE_PROCESSING) {
-        told.node = facts.holder.node[0] ? facts.holder.node : NULL;
-        told.since_us = facts.holder.since_us;
-    }
-    if (told.state == HF_STATE_RETRYING) {
-        told.next_attempt_at_us = facts.next_attempt_us;
-    }
-    if (told.state == HF_STATE_DEAD) {
-        told.dead_id = facts.dead_id;
-    }
-    if (told.state == HF_STATE_RETRYING && facts.cursor < 0 &&
-        facts.next_attempt_us <= clock_wall_us()) {
-        told.deliveries = -1; /* its owner may have handed it out again by now */
-    }
-    *ret_stop = found(&told, ctx) != 0;
-    return HF_OK;
-}
-
-static hf_status tell_states(hf_bus *bus, const struct entry *entry,
-                             const struct subscription_ids *ids, hf_event_state_fn found, void *ctx)
-{
-    struct definition definition;
-    struct arena arena;
-    definition_init(&definition);
-    arena_init(&arena, FACTS_BYTES_MAX);
-    hf_status status = HF_OK;
-    bool stop = false;
-    for (size_t i = 0; i < ids->count && !status && !stop; i++) {
-        status = tell_state(bus, ids->ids[i], entry, &definition, &arena, found, ctx, &stop);
-    }
-    arena_release(&arena);
-    definition_release(&definition);
-    return status;
-}
-
-hf_status hf_event_states(hf_bus *bus, const char *id, hf_event_state_fn found, void *ctx)
-{
-    hf_status status = bus_check(bus);
-    if (status) {
-        return status;
-    }
-    if (!id || !found) {
-        return fail(HF_INVALID, "%s is NULL", id ? "found" : "id");
-    }
-    struct batch batch;
-    struct subscription_ids ids;
-    batch_init(&batch);
-    subscription_ids_init(&ids);
-    status = find_event(bus, id, &batch);
-    if (!status) {
-        status = subscription_ids_load(bus, &ids);
-    }
-    if (!status) {
-        status = tell_states(bus, &batch.entries[0], &ids, found, ctx);
-    }
-    subscription_ids_release(&ids);
     batch_release(&batch);
     return status;
 }

@@ -6,10 +6,13 @@
 
 #include "bus/subscription.h"
 
-/* Where an event at `position` is in a subscription; the rules are in inspect.c. `type` may be
+/* Where an event at `position` is in a subscription; the rules are in states.c. `type` may be
  * absent if the log does not have the event any more. */
 hf_state inspect_state(const struct definition *definition, int64_t position, struct text type,
                        const struct delivery_facts *facts);
+
+/* Appends the one event with this id. HF_INVALID; HF_NOTFOUND. */
+hf_status inspect_find_event(hf_bus *bus, const char *id, struct batch *batch);
 
 /* The subscription that a listing is about, and its mode. HF_INVALID without a name or a callback;
  * HF_NOTFOUND. */

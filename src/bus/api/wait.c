@@ -93,13 +93,13 @@ static hf_status event_settled(hf_bus *bus, int64_t subscription_id, struct wait
     hf_status status = definition_load_id(bus, subscription_id, &wait->definition);
     if (!status) {
         struct delivery_query query = {
-            .subscription_id = subscription_id,
             .id = entry ? entry->id : no_event,
             .position = wait->position,
             .hash = entry ? entry->hash : 0,
             .now_us = clock_wall_us(),
         };
-        status = store_delivery_facts(bus->store, &query, &wait->arena, &facts, &story);
+        status =
+            store_delivery_facts(bus->store, subscription_id, &query, &wait->arena, &facts, &story);
     }
     if (status) {
         return status;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/text/json_scan.h"
 #include "server/api/api.h"
+#include "server/api/event_states.h"
 #include "server/api/publish.h"
 #include "json/new_event.h"
 #include "json/trace.h"
@@ -267,16 +268,11 @@ void events_list(struct exchange *exchange)
 }
 
 /* The event that a part of the path names. */
-/* In the order of their words. */
-enum states_wanted { STATES_ALL, STATES_FOR_IT, STATES_NONE };
-#define STATES_WORDS "all|for_it|none"
-
 struct event_view {
     struct json_out json;
     struct exchange *exchange;
     char id[HF_ID_BYTES];
     int64_t position;
-    int states; /* which ones are wanted, enum states_wanted */
 };
 
 static void note_event(struct event_view *view, const hf_event *event)
@@ -317,19 +313,6 @@ static int view_payload(const hf_event *event, void *ctx)
     return 1;
 }
 
-static int view_state(const hf_event_state *state, void *ctx)
-{
-    struct event_view *view = ctx;
-
-    if (view->states == STATES_FOR_IT && state->state == HF_STATE_NOT_FOR_IT) {
-        return 0;
-    }
-    json_object_begin(&view->json);
-    show_event_state(&view->json, state);
-    json_object_end(&view->json);
-    return 0;
-}
-
 /* The position that a part of the path says; -1: it is an id. */
 static int64_t position_of(const char *word)
 {
@@ -360,21 +343,17 @@ static hf_status find(struct event_view *view, hf_event_fn found)
 void events_show(struct exchange *exchange)
 {
     struct event_view view = {.exchange = exchange};
+    struct states_wanted wanted;
     bool cloudevent = exchange_accepts(exchange, CLOUDEVENT_TYPE);
     hf_status status;
 
-    if (!exchange_query_choice(exchange, "states", STATES_WORDS, &view.states)) {
+    if (!states_query(exchange, &wanted)) {
         return;
     }
     status = find(&view, cloudevent ? view_cloudevent : view_event);
 
     if (!status && !cloudevent) {
-        json_key(&view.json, "states");
-        json_array_begin(&view.json);
-        if (view.states != STATES_NONE) {
-            status = hf_event_states(exchange->bus, view.id, view_state, &view);
-        }
-        json_array_end(&view.json);
+        status = states_show(exchange, &view.json, view.id, &wanted);
         json_object_end(&view.json);
     }
     if (status) {

@@ -2,7 +2,9 @@
 
 -- delivery_facts: `struct delivery_facts` of C: what is known of an event in these subscriptions of
 -- the namespace. p_now: the clock that leases end by; p_token: the process that asks, which lives.
--- checkpoint is NULL while the journal is moved: ask again. It is inlined.
+-- checkpoint is NULL while the journal is moved: ask again. It is inlined. Which processes have the
+-- event, and which of those are dead, is looked up once, however many subscriptions there are:
+-- dead_of reads pg_locks.
 CREATE OR REPLACE FUNCTION holdfast.delivery_facts(
     p_namespace_id integer, p_subscription_ids bigint[], p_id uuid, p_position bigint,
     p_hash bigint, p_now timestamptz, p_token uuid)
@@ -17,22 +19,36 @@ CREATE OR REPLACE FUNCTION holdfast.delivery_facts(
                    cancel_reason text)
     LANGUAGE sql STABLE
 BEGIN ATOMIC
+    WITH gone AS MATERIALIZED (
+            SELECT holdfast.dead_of($1, ARRAY(
+                SELECT l.owner FROM holdfast.read_leases() l
+                WHERE l.subscription_id = ANY ($2) AND l.positions @> $4
+                    AND l.owner IS NOT NULL AND l.owner IS DISTINCT FROM $7
+                UNION
+                SELECT p.token FROM holdfast.read_processes() p
+                WHERE p.namespace_id = $1 AND $4 = ANY (p.running_positions)
+                    AND p.token IS DISTINCT FROM $7)) AS tokens),
+        runs AS MATERIALIZED (
+            SELECT u.id, p.token, p.node_name, u.since
+            FROM gone CROSS JOIN holdfast.read_processes() p
+            CROSS JOIN LATERAL unnest(p.running_subscriptions, p.running_positions,
+                                      p.running_since) u (id, position, since)
+            WHERE p.namespace_id = $1 AND u.position = $4 AND p.token <> ALL (gone.tokens))
     SELECT s.id, s.mode, s.start,
            CASE WHEN EXISTS (SELECT 1 FROM unnest(c.holes) h WHERE $4 BETWEEN h.low AND h.high)
                 THEN $4 - 1 ELSE c.checkpoint END,
            EXISTS (SELECT 1 FROM holdfast.read_settled() d
                    WHERE d.subscription_id = s.id AND d.partition = c.partition
                        AND d.position = $4),
-           coalesce(NOT h.ended, false), coalesce(h.ended, false), h.node, h.since,
+           coalesce(NOT h.ended, false) OR coalesce(u.runs, false), coalesce(h.ended, false),
+           coalesce(h.node, u.node_name), coalesce(h.since, u.since),
            r.kind, r.attempts, r.next_attempt_at, r.story, r.cause, d.id, d.attempts, d.story,
            d.cause,
            CASE WHEN s.mode = HF_MODE_SHARED THEN r.deliveries
                 WHEN r.deliveries IS NOT NULL OR $4 > p.doubt_through
                     THEN r.attempts + r.uncounted END,
            d.deliveries, o.position IS NOT NULL, o.attempts, o.story, o.cause, o.deliveries,
-           (SELECT holdfast.times_of(l.handed, $4) FROM holdfast.read_leases() l
-            WHERE l.subscription_id = s.id AND l.positions @> $4 LIMIT 1),
-           CASE WHEN x.cancelled_at IS NULL THEN x.requested_at END, x.cancelled_at,
+           h.times, CASE WHEN x.cancelled_at IS NULL THEN x.requested_at END, x.cancelled_at,
            x.cancelled_by, x.reason
     FROM holdfast.read_subscriptions() s
     JOIN holdfast.read_checkpoints() c ON c.subscription_id = s.id
@@ -44,20 +60,17 @@ BEGIN ATOMIC
     LEFT JOIN LATERAL (
         SELECT l.owner_name AS node, l.claimed_at AS since,
                l.piece IS NOT NULL OR NOT l.kept AND l.expires_at <= $6
-                   OR (l.bound OR l.kept) AND l.owner IS DISTINCT FROM $7
-                      AND coalesce(l.owner = ANY (holdfast.dead_of($1, ARRAY[l.owner])), false)
-                   AS ended
-        FROM holdfast.read_leases() l
+                   OR (l.bound OR l.kept) AND coalesce(l.owner = ANY (gone.tokens), false)
+                   AS ended,
+               holdfast.times_of(l.handed, $4) AS times
+        FROM gone CROSS JOIN holdfast.read_leases() l
         WHERE s.mode = HF_MODE_SHARED AND l.subscription_id = s.id AND l.positions @> $4
-        UNION ALL
-        SELECT p.node_name, u.since, false
-        FROM holdfast.read_processes() p
-        CROSS JOIN LATERAL unnest(p.running_subscriptions, p.running_positions, p.running_since)
-            u (id, position, since)
-        WHERE s.mode = HF_MODE_ORDERED AND p.namespace_id = $1 AND p.token = c.owner
-            AND u.id = s.id AND u.position = $4 AND ($4 > c.checkpoint OR r.position IS NOT NULL)
-            AND (p.token = $7 OR p.token <> ALL (holdfast.dead_of($1, ARRAY[p.token])))
         LIMIT 1) h ON true
+    LEFT JOIN LATERAL (
+        SELECT run.node_name, run.since, true AS runs FROM runs run
+        WHERE s.mode = HF_MODE_ORDERED AND run.id = s.id AND run.token = c.owner
+            AND ($4 > c.checkpoint OR r.position IS NOT NULL)
+        LIMIT 1) u ON true
     LEFT JOIN LATERAL (
         SELECT l.id, l.attempts, l.story, l.cause, l.deliveries FROM holdfast.read_letters() l
         WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3

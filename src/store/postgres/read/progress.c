@@ -17,8 +17,9 @@
 #include "store/postgres/wire/row.h"
 #include "store/retry.h"
 
-#define AGAIN_MAX 10     /* rotations in a row */
-#define TOGETHER_MAX 256 /* subscriptions that are asked for by one statement */
+#define AGAIN_MAX 10             /* rotations in a row */
+#define TOGETHER_MAX 256         /* subscriptions that are asked for by one statement */
+#define FACTS_TOGETHER_MAX 10000 /* the same, of one event */
 
 /* Asks until column `checkpoint` is not NULL in any row. */
 static bool ask(struct pg_lookup *lookup, int checkpoint)
@@ -191,6 +192,7 @@ hf_status postgres_gaps(struct engine *engine, int64_t subscription_id, struct g
 /* ---- One delivery ---------------------------------------------------------------------------- */
 
 enum facts_column {
+    FACTS_ID,
     FACTS_MODE,
     FACTS_START,
     FACTS_CHECKPOINT,
@@ -224,15 +226,15 @@ enum facts_column {
 
 /* What is kept of a delivery that is over: its dead letter, or the outcome of one that failed
  * first. Answers the story. */
-static struct text read_over(const PGresult *result, struct delivery_facts *facts)
+static struct text read_over(const PGresult *result, int row, struct delivery_facts *facts)
 {
     bool dead = facts->dead_id >= 0;
     facts->attempts =
-        (int32_t)result_int8(result, 0, dead ? FACTS_DEAD_ATTEMPTS : FACTS_KEPT_ATTEMPTS, 0);
-    facts->cause = cause_of(result_text(result, 0, dead ? FACTS_DEAD_CAUSE : FACTS_KEPT_CAUSE));
+        (int32_t)result_int8(result, row, dead ? FACTS_DEAD_ATTEMPTS : FACTS_KEPT_ATTEMPTS, 0);
+    facts->cause = cause_of(result_text(result, row, dead ? FACTS_DEAD_CAUSE : FACTS_KEPT_CAUSE));
     facts->deliveries =
-        (int32_t)result_int8(result, 0, dead ? FACTS_DEAD_DELIVERIES : FACTS_KEPT_DELIVERIES, -1);
-    return result_text(result, 0, dead ? FACTS_DEAD_STORY : FACTS_KEPT_STORY);
+        (int32_t)result_int8(result, row, dead ? FACTS_DEAD_DELIVERIES : FACTS_KEPT_DELIVERIES, -1);
+    return result_text(result, row, dead ? FACTS_DEAD_STORY : FACTS_KEPT_STORY);
 }
 
 /* Is it in a lease, also in one that has ended? */
@@ -242,79 +244,93 @@ static bool is_lent(const struct delivery_facts *facts)
 }
 
 /* What the row in retries says, or what is over if there is none. Answers the story. */
-static struct text read_story(struct postgres_engine *engine, const PGresult *result,
+static struct text read_story(struct postgres_engine *engine, const PGresult *result, int row,
                               struct delivery_facts *facts)
 {
-    enum retry_kind kind = (enum retry_kind)result_int8(result, 0, FACTS_RETRY_KIND, RETRY_NONE);
-    int64_t next_us = result_time(result, 0, FACTS_RETRY_NEXT, -1);
+    enum retry_kind kind = (enum retry_kind)result_int8(result, row, FACTS_RETRY_KIND, RETRY_NONE);
+    int64_t next_us = result_time(result, row, FACTS_RETRY_NEXT, -1);
     facts->waiting = (kind == RETRY_WAITING || kind == RETRY_ALONE) && next_us != 0;
     facts->held = kind == RETRY_HELD || (kind == RETRY_WAITING && next_us == 0);
     facts->blocked = kind == RETRY_BLOCKED;
     facts->leased = facts->leased || (kind == RETRY_LEASED && !facts->holder.ended);
     facts->next_attempt_us = facts->waiting ? skew_local(engine, next_us) : -1;
-    facts->dead_id = result_int8(result, 0, FACTS_DEAD_ID, -1);
-    bool over = facts->dead_id >= 0 || result_bool(result, 0, FACTS_KEPT);
+    facts->dead_id = result_int8(result, row, FACTS_DEAD_ID, -1);
+    bool over = facts->dead_id >= 0 || result_bool(result, row, FACTS_KEPT);
     bool lent = is_lent(facts);
     if (over && kind == RETRY_NONE && !lent) {
-        return read_over(result, facts);
+        return read_over(result, row, facts);
     }
     if (kind != RETRY_NONE) {
-        facts->deliveries = (int32_t)result_int8(result, 0, FACTS_RETRY_DELIVERIES, -1);
+        facts->deliveries = (int32_t)result_int8(result, row, FACTS_RETRY_DELIVERIES, -1);
     } else if (lent) {
-        facts->deliveries = (int32_t)result_int8(result, 0, FACTS_LEASE_TIMES, -1);
+        facts->deliveries = (int32_t)result_int8(result, row, FACTS_LEASE_TIMES, -1);
     }
-    facts->attempts = (int32_t)result_int8(result, 0, FACTS_RETRY_ATTEMPTS, 0);
-    facts->cause = cause_of(result_text(result, 0, FACTS_RETRY_CAUSE));
-    return result_text(result, 0, FACTS_RETRY_STORY);
+    facts->attempts = (int32_t)result_int8(result, row, FACTS_RETRY_ATTEMPTS, 0);
+    facts->cause = cause_of(result_text(result, row, FACTS_RETRY_CAUSE));
+    return result_text(result, row, FACTS_RETRY_STORY);
 }
 
 static struct delivery_facts read_facts(struct postgres_engine *engine, const PGresult *result,
-                                        int64_t position)
+                                        int row, int64_t position)
 {
-    bool shared = result_int8(result, 0, FACTS_MODE, 0) == HF_MODE_SHARED;
-    int64_t checkpoint = result_int8(result, 0, FACTS_CHECKPOINT, 0);
+    bool shared = result_int8(result, row, FACTS_MODE, 0) == HF_MODE_SHARED;
+    int64_t checkpoint = result_int8(result, row, FACTS_CHECKPOINT, 0);
     struct delivery_facts facts = {
-        .start = result_int8(result, 0, FACTS_START, 0),
+        .start = result_int8(result, row, FACTS_START, 0),
         .checkpoint = shared ? -1 : checkpoint,
         .cursor = shared ? checkpoint : -1,
-        .settled = result_bool(result, 0, FACTS_SETTLED),
-        .leased = result_bool(result, 0, FACTS_LEASED),
+        .settled = result_bool(result, row, FACTS_SETTLED),
+        .leased = result_bool(result, row, FACTS_LEASED),
         .deliveries = shared && position > checkpoint ? 0 : -1,
-        .holder = {.ended = result_bool(result, 0, FACTS_LEASE_ENDED),
-                   .since_us = read_local(engine, result, 0, FACTS_SINCE)},
-        .cancel_asked_us = read_local(engine, result, 0, FACTS_CANCEL_ASKED),
-        .cancelled_at_us = read_local(engine, result, 0, FACTS_CANCELLED_AT),
+        .holder = {.ended = result_bool(result, row, FACTS_LEASE_ENDED),
+                   .since_us = read_local(engine, result, row, FACTS_SINCE)},
+        .cancel_asked_us = read_local(engine, result, row, FACTS_CANCEL_ASKED),
+        .cancelled_at_us = read_local(engine, result, row, FACTS_CANCELLED_AT),
     };
     snprintf(facts.holder.node, sizeof facts.holder.node, "%" TEXT_PRI,
-             TEXT_ARG(result_text(result, 0, FACTS_NODE)));
+             TEXT_ARG(result_text(result, row, FACTS_NODE)));
     return facts;
 }
 
-hf_status postgres_delivery_facts(struct engine *engine, const struct delivery_query *query,
-                                  struct arena *arena, struct delivery_facts *ret_facts,
-                                  struct text *ret_attempts_json)
+/* In some of the subscriptions. */
+static hf_status facts_together(struct engine *engine, const struct delivery_query *query,
+                                const int64_t *ids, size_t count, delivery_facts_fn found,
+                                void *ctx, bool *ret_stop)
 {
+    struct postgres_engine *self = postgres_of(engine);
     struct pg_lookup lookup;
     struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DELIVERY_FACTS);
-    param_int4(params, postgres_of(engine)->namespace_id);
-    param_int8(params, query->subscription_id);
+    param_int4(params, self->namespace_id);
+    param_array(params, PARAM_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        element_int8(params, ids[i]);
+    }
     param_uuid(params, query->id);
     param_int8(params, query->position);
     param_int8(params, query->hash);
     param_local(params, query->now_us);
-    param_uuid(params, postgres_of(engine)->token);
-    if (ask_one(&lookup, FACTS_CHECKPOINT, query->subscription_id)) {
-        struct delivery_facts facts =
-            read_facts(postgres_of(engine), lookup.result, query->position);
-        struct text story =
-            arena_text(arena, read_story(postgres_of(engine), lookup.result, &facts));
-        facts.cancelled_by = arena_text(arena, result_text(lookup.result, 0, FACTS_CANCELLED_BY));
-        facts.cancel_reason = arena_text(arena, result_text(lookup.result, 0, FACTS_CANCEL_REASON));
-        lookup.status = arena_status(arena);
-        if (!lookup.status) {
-            *ret_facts = facts;
-            *ret_attempts_json = story;
-        }
+    param_uuid(params, self->token);
+    int rows = ask(&lookup, FACTS_CHECKPOINT) ? lookup.rows : 0;
+    for (int row = 0; row < rows && !*ret_stop; row++) {
+        const PGresult *result = lookup.result;
+        struct delivery_facts facts = read_facts(self, result, row, query->position);
+        struct text story = read_story(self, result, row, &facts);
+        facts.cancelled_by = result_text(result, row, FACTS_CANCELLED_BY);
+        facts.cancel_reason = result_text(result, row, FACTS_CANCEL_REASON);
+        *ret_stop = found(result_int8(result, row, FACTS_ID, 0), &facts, story, ctx) != 0;
     }
     return pg_lookup_end(&lookup);
+}
+
+hf_status postgres_delivery_facts_each(struct engine *engine, const struct delivery_query *query,
+                                       const int64_t *ids, size_t count, delivery_facts_fn found,
+                                       void *ctx)
+{
+    hf_status status = HF_OK;
+    bool stop = false;
+    for (size_t i = 0; i < count && !status && !stop; i += FACTS_TOGETHER_MAX) {
+        size_t some = count - i < FACTS_TOGETHER_MAX ? count - i : FACTS_TOGETHER_MAX;
+        status = facts_together(engine, query, &ids[i], some, found, ctx, &stop);
+    }
+    return status;
 }

@@ -502,7 +502,8 @@ hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOK
             .attempt = (int32_t)atomic_load(&row->attempt),
             .now_us = atomic_load(&row->since_us),
         };
-        if (note.position > 0 && note.subscription_id == subscription_id) {
+        bool wanted = subscription_id == 0 || note.subscription_id == subscription_id;
+        if (note.position > 0 && wanted) {
             status = found(&note, ctx);
         }
     }
