@@ -294,7 +294,7 @@ void runner_chunk_reported(struct runner *runner, size_t done, int64_t took_us)
     }
     struct window *window = &runner->window;
     const hf_subscription_options *options = &runner->definition.options;
-    bool low = window->ready <= options->inflight_max / 4;
+    bool low = window->ready <= options->inflight_max / 2;
     bool due = window->settled >= options->checkpoint_events ||
                (window->settled > 0 && options->checkpoint_ms < RUNNER_PROMPT_MS);
     if (low || due || runner_needs(runner, NEED_TURN) || window->closed > 0 ||

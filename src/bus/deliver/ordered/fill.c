@@ -190,7 +190,7 @@ static size_t room_wanted(const struct runner *runner, bool any)
 {
     const hf_subscription_options *options = &runner->definition.options;
     size_t half = (size_t)runner->window.log.capacity / 2;
-    size_t wanted = (size_t)options->inflight_max / 2;
+    size_t wanted = (size_t)options->inflight_max / 4;
     wanted = wanted < (size_t)options->batch ? (size_t)options->batch : wanted;
     wanted = wanted < half ? wanted : half;
     return any || wanted < 1 ? 1 : wanted;
