@@ -281,6 +281,7 @@ static hf_status sqlite_open(const char *location, const struct store_options *o
     engine->bell.fd = -1;
     engine->live.fd = -1;
     engine->live.directory = -1;
+    engine->checkpoint_pages = CHECKPOINT_FIRST_PAGES;
     engine->checkpoint_after_pages = CHECKPOINT_FIRST_PAGES;
     random_bytes(engine->token, sizeof engine->token);
     status = engine_copy_names(engine, options);

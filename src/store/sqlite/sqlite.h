@@ -64,7 +64,9 @@ struct sqlite_engine {
     int64_t latest_us;              /* wall clock, when something was last written */
     int64_t set_back_until_us;      /* monotonic: the clock was set back a moment before this */
     struct ahead_memory ahead;      /* the writer's */
+    int64_t checkpoint_pages;       /* from one checkpoint to the next */
     int64_t checkpoint_after_pages; /* at which it checkpoints next */
+    int64_t appended_bytes;         /* about how many since the last one */
     struct tx_conn *tx_idle;        /* tx.c's connection between two transactions, or NULL */
     struct join *join;              /* join.c's: the application's transaction, or NULL */
     int64_t join_commits;           /* since the WAL was last checkpointed for them */

@@ -42,9 +42,11 @@
 
 #define LOOK_AGAIN_TIMES 5           /* tries to look at the file after a commit */
 #define LOOK_AGAIN_US 2000           /* between two of those tries */
-#define CHECKPOINT_PAGES 1000        /* of the WAL between two checkpoints */
+#define CHECKPOINT_PAGES_MAX 4000    /* of the WAL between two checkpoints, in the long run */
+#define CHECKPOINT_GROWTH_PART 8     /* see started_over */
+#define CHECKPOINT_BYTES (8 << 20)   /* the same of events, by appended_bytes: about 1000 pages */
 #define CHECKPOINT_FULL_PAGES 64     /* the same while the disk is full */
-#define CHECKPOINT_INSIST_PAGES 4000 /* readers kept the WAL from starting over: wait for them */
+#define CHECKPOINT_INSIST_PAGES 8000 /* readers kept the WAL from starting over: wait for them */
 #define CHECKPOINT_INSIST_MS 10      /* how long to wait for those readers */
 #define LIMIT_TIGHT_BYTES (64 << 20) /* files may not become larger: keep the WAL short */
 #define APPEND_BYTES_FIXED 512       /* what an event may take besides its texts */
@@ -98,21 +100,35 @@ static void warn_of_wal(struct sqlite_engine *engine, struct conn *conn)
     }
 }
 
+/* The WAL has started over. Small commits write the same pages again and again, and publishers wait
+ * for a checkpoint, so checkpoints become rarer, but only slowly: syncing a file that grows takes
+ * longer than one that is written over. */
+static void started_over(struct sqlite_engine *engine)
+{
+    int64_t pages = engine->checkpoint_pages;
+    pages += pages / CHECKPOINT_GROWTH_PART;
+    engine->checkpoint_pages = pages < CHECKPOINT_PAGES_MAX ? pages : CHECKPOINT_PAGES_MAX;
+    engine->checkpoint_after_pages = engine->checkpoint_pages;
+    engine->wal_warn_bytes = 0;
+}
+
 /* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
 static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
 {
-    if (conn->wal_pages < engine->wal_pages) { /* it has started over */
-        engine->checkpoint_after_pages = CHECKPOINT_PAGES;
-        engine->wal_warn_bytes = 0;
+    if (conn->wal_pages < engine->wal_pages) {
+        started_over(engine);
     }
     engine->wal_pages = conn->wal_pages;
     /* If the spare is spent the WAL must not eat what its own emptying needs. */
     bool full = engine->spare.spent || engine->limited;
-    if (conn->wal_pages < (full ? CHECKPOINT_FULL_PAGES : engine->checkpoint_after_pages)) {
+    bool large = engine->appended_bytes >= CHECKPOINT_BYTES;
+    if (conn->wal_pages < (full ? CHECKPOINT_FULL_PAGES : engine->checkpoint_after_pages) &&
+        !large) {
         return;
     }
+    engine->appended_bytes = 0;
     /* Readers may keep even a WAL that was moved as a whole from starting over. */
-    engine->checkpoint_after_pages = (int64_t)conn->wal_pages + CHECKPOINT_PAGES;
+    engine->checkpoint_after_pages = conn->wal_pages + engine->checkpoint_pages;
     bool whole = false;
     bool insist = conn->wal_pages >= CHECKPOINT_INSIST_PAGES;
     int mode = full     ? SQLITE_CHECKPOINT_TRUNCATE
@@ -550,6 +566,7 @@ static void make_room(struct sqlite_engine *engine)
 static bool has_room(struct sqlite_engine *engine, const struct change *changes)
 {
     int64_t added_bytes = appended_bytes(changes);
+    engine->appended_bytes += added_bytes;
     if (!spare_restore(&engine->spare, false) || !appends_fit_limit(engine, added_bytes)) {
         return false;
     }
