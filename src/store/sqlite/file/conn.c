@@ -426,7 +426,6 @@ hf_status conn_begin_migration(struct conn *conn, struct deadline deadline)
 {
     conn->deadline = deadline;
     conn->ring = RING_NONE;
-    conn->head_lasts = false;
     return conn_run_query(conn, SQLITE_QUERY_BEGIN);
 }
 
@@ -473,7 +472,7 @@ hf_status conn_commit(struct conn *conn)
         if (checked) {
             version_keep_check(conn);
         }
-        conn->head_known = conn->head_known && conn->head_lasts && conn->checked;
+        conn->head_known = false;
         return HF_OK;
     }
     code = sqlite3_extended_errcode(conn->db);

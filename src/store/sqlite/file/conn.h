@@ -59,12 +59,11 @@ struct conn {
     bool checked;          /* the schema lets this program work */
     unsigned checked_data; /* the data version of the pager when that was seen (version.h) */
 
-    /* The newest position, known from the first append of a write transaction on (append.h). It
-     * lasts beyond the commit if the transaction could move the end of the log by appends alone,
-     * which is said before the commit, and until another connection changes the file. */
+    /* The newest position, known from the first append of a write transaction on (append.h).
+     * apply.c keeps it beyond the commit; it is forgotten when another connection has changed the
+     * file (version.c). */
     int64_t head;
     bool head_known;
-    bool head_lasts;
     bool typed; /* the namespace has an index on types, which is told of new events */
 };
 

@@ -430,13 +430,14 @@ static hf_status transact_once(struct sqlite_engine *engine, struct change *chan
     }
     HF_POINT("before_commit");
     enum ring ring = conn->ring;
-    conn->head_lasts = are_ordinary(changes);
+    bool lasts = conn->head_known && are_ordinary(changes);
     status = conn_commit(conn);
     if (status) {
         node_exhume(engine);
         engine->writer_lost = status == HF_UNKNOWN;
         return status;
     }
+    conn->head_known = lasts && conn->checked;
     HF_POINT("after_commit_before_ack");
     status = apply_committed(engine, conn, ring);
     if (status == HF_UNKNOWN && !atomic_load(&engine->replaced)) {
