@@ -71,20 +71,23 @@ LIMIT 1
 SELECT EXISTS (SELECT FROM pg_stat_activity
                WHERE pid = $1 AND coalesce(state, 'hidden') NOT LIKE 'idle%')
 
--- name: session_kin
--- Whether one of the processes $1, which began at the times $2, is a process of this server now;
--- when the server was started; and when the process of this session began. A role that may not see
+-- name: session_birth
+-- When the server was started, and when the process of this session began. A role that may not see
 -- when a process began (it is not a member of the role that connected) sees instead when the server
 -- was started, or lost its statistics, as it does in a crash. This asks the function below
 -- pg_stat_activity: to plan the view's joins takes a new session longer than the rest of its
 -- opening.
 SELECT pg_postmaster_start_time(),
-       (SELECT coalesce(a.backend_start, hidden.birth)
-        FROM pg_stat_get_activity(pg_backend_pid()) a),
-       EXISTS (SELECT FROM unnest($1::integer[], $2::timestamptz[]) k (pid, birth),
-                           pg_stat_get_activity(k.pid) a
-               WHERE k.birth = coalesce(a.backend_start, hidden.birth))
+       coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a),
+                greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()))
+
+-- name: session_kin
+-- The same of those of the processes $1 that are processes of this server now, a row each; one row
+-- without a process, if none of them is.
+SELECT pg_postmaster_start_time(), coalesce(a.backend_start, hidden.birth), a.pid
 FROM greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()) hidden (birth)
+LEFT JOIN (unnest($1::integer[]) k (pid)
+           CROSS JOIN LATERAL pg_stat_get_activity(k.pid) a) ON true
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED
@@ -123,6 +126,19 @@ SELECT pg_catalog.set_config('synchronous_commit',
 
 -- ---- Opening ------------------------------------------------------------------------------------
 
+-- name: schema_look
+-- Which of the schemas there are, whether this role owns each, and whether it has a table meta.
+-- Every process that opens the database asks this, and mostly no more (migrate.c): the plan must be
+-- small.
+SELECT n.nspname OPERATOR(pg_catalog.=) 'holdfast_private'::pg_catalog.name,
+       n.nspowner OPERATOR(pg_catalog.=)
+           pg_catalog.quote_ident(current_user)::pg_catalog.regrole::pg_catalog.oid,
+       EXISTS (SELECT FROM pg_catalog.pg_class c
+               WHERE c.relname OPERATOR(pg_catalog.=) 'meta'::pg_catalog.name
+                   AND c.relnamespace OPERATOR(pg_catalog.=) n.oid)
+    FROM pg_catalog.pg_namespace n
+    WHERE n.nspname OPERATOR(pg_catalog.=) ANY ('{holdfast,holdfast_private}'::pg_catalog.name[])
+
 -- name: schema_exists
 -- Asks the catalogue itself: to_regclass believes what its session has seen before, and a session
 -- that waited for another one's migration has seen that there is nothing.
@@ -134,7 +150,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n
 -- name: schema_use
 -- Why the schemas that are there must not be used by this role, as a sentence; no row: it may. What
 -- lies in a schema runs with the rights of the role that uses it, so a superuser uses no schema of
--- a role that is not one. Every process that opens the database asks this: the plan must be small.
+-- a role that is not one.
 SELECT pg_catalog.format('the schema %s belongs to role %s, and %s is a superuser: what lies in it '
                          'would run with the rights of a superuser; connect as %s (or with '
                          'options=-crole=%s)',
@@ -269,6 +285,11 @@ BEGIN
     END;
 END
 $$
+
+-- name: namespace_open
+-- A namespace that can be used; no row: namespace_put makes it, or says why not.
+SELECT n.id, n.gapless FROM holdfast.read_namespaces() n
+    WHERE n.name = $1 AND n.removing_at IS NULL AND n.copying IS NULL
 
 -- name: namespace_put
 SELECT status, message, id, gapless FROM holdfast.change_namespace_put($1, NULL, NULL, $2)

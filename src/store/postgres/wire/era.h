@@ -30,7 +30,7 @@ struct era {
 /* A process of the server that works for a session of ours. */
 struct kin {
     int32_t pid;
-    int64_t birth_us; /* see session_kin in sql/postgres/queries/core.sql */
+    int64_t birth_us; /* see session_birth in sql/postgres/queries/core.sql */
 };
 
 hf_status era_init(struct era *era);

@@ -45,25 +45,40 @@
 #define PASSING_PAUSE_MS 20
 #define RIVALS_MAX 3 /* others who make the schema at the same time, one after the other */
 
-/* The number in the only row. */
-static hf_status read_number(struct session *session, enum postgres_query query,
-                             int64_t *ret_number)
+enum look_column { LOOK_PRIVATE, LOOK_OURS, LOOK_META };
+
+/* What a first look at the catalogue shows. */
+struct first_look {
+    bool exists; /* our tables are there */
+    bool ours;   /* the schemas belong to this role, and no build before their time has made them:
+                    then schema_use has nothing against them */
+};
+
+static hf_status look(struct session *session, struct first_look *ret_look)
 {
     PGresult *result;
     session_params(session);
-    hf_status status = session_query(session, query, &result);
-    if (!status) {
-        *ret_number = PQntuples(result) > 0 ? result_int8(result, 0, 0, 0) : 0;
-        PQclear(result);
+    hf_status status = session_query_once(session, POSTGRES_QUERY_SCHEMA_LOOK, &result);
+    if (status) {
+        return status;
     }
-    return status;
+    *ret_look = (struct first_look){.ours = true};
+    for (int row = 0; row < PQntuples(result); row++) {
+        bool is_private = result_bool(result, row, LOOK_PRIVATE);
+        bool has_meta = result_bool(result, row, LOOK_META);
+        ret_look->exists = ret_look->exists || (is_private && has_meta);
+        ret_look->ours = ret_look->ours && result_bool(result, row, LOOK_OURS) &&
+                         (is_private || !has_meta);
+    }
+    PQclear(result);
+    return HF_OK;
 }
 
 /* Fails with the sentence that the statement answers, if it answers one. */
 static hf_status check_fault(struct session *session, enum postgres_query query)
 {
     PGresult *result;
-    hf_status status = session_query(session, query, &result);
+    hf_status status = session_query_once(session, query, &result);
     if (status) {
         return status;
     }
@@ -76,14 +91,16 @@ static hf_status check_fault(struct session *session, enum postgres_query query)
 }
 
 /* Whether what lies in the schema may be run by this role (schema_use), and, if it is to be
- * changed, whether no other role can have put anything in our way (schema_fault). `exists`: our
- * tables are there. */
-static hf_status check_owner(struct session *session, bool changes, bool exists)
+ * changed, whether no other role can have put anything in our way (schema_fault). */
+static hf_status check_owner(struct session *session, bool changes, const struct first_look *seen)
 {
-    session_params(session);
-    hf_status status = check_fault(session, POSTGRES_QUERY_SCHEMA_USE);
+    hf_status status = HF_OK;
+    if (!seen->ours) {
+        session_params(session);
+        status = check_fault(session, POSTGRES_QUERY_SCHEMA_USE);
+    }
     if (!status && changes) {
-        param_bool(session_params(session), !exists);
+        param_bool(session_params(session), !seen->exists);
         status = check_fault(session, POSTGRES_QUERY_SCHEMA_FAULT);
     }
     return status;
@@ -105,20 +122,20 @@ static void keep_text(char out[FIT_RELEASE_BYTES], struct text text)
 /* Nothing of the schema is read, not even its version, before it is known whose it is. */
 static hf_status read_state(struct session *session, bool changes, struct schema_state *ret_state)
 {
-    int64_t exists = 0;
+    struct first_look seen = {0};
     *ret_state = (struct schema_state){.functions = HF_FUNCTIONS_OLDER};
-    hf_status status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
+    hf_status status = look(session, &seen);
     if (!status) {
-        status = check_owner(session, changes, exists != 0);
+        status = check_owner(session, changes, &seen);
     }
-    if (status || !exists) {
+    if (status || !seen.exists) {
         return status;
     }
     struct params *params = session_params(session);
     param_text(params, text_of(POSTGRES_FUNCTIONS_DIGEST));
     param_text(params, text_of(program_release));
     PGresult *result;
-    status = session_query(session, POSTGRES_QUERY_SCHEMA_STATE, &result);
+    status = session_query_once(session, POSTGRES_QUERY_SCHEMA_STATE, &result);
     if (!status) {
         ret_state->schema.number = result_int8(result, 0, 0, 0);
         ret_state->functions = (hf_functions)result_int8(result, 0, 1, HF_FUNCTIONS_OLDER);
@@ -225,13 +242,13 @@ static hf_status run_steps(struct postgres_engine *engine, hf_open_mode open_mod
 {
     struct session *session = &engine->writer;
     struct schema_state state;
-    int64_t exists = 0;
+    struct first_look seen = {0};
     hf_status status = migrate_settings(session, deadline);
     if (!status) {
-        status = read_number(session, POSTGRES_QUERY_SCHEMA_EXISTS, &exists);
+        status = look(session, &seen);
     }
     if (!status) {
-        status = check_owner(session, true, exists != 0); /* the lock needs a right */
+        status = check_owner(session, true, &seen); /* the lock needs a right */
     }
     if (!status) {
         session_params(session);
@@ -400,14 +417,33 @@ static hf_status make_texts(struct postgres_engine *engine)
     return HF_OK;
 }
 
-static hf_status put_namespace(struct postgres_engine *engine, hf_open_mode open_mode)
+/* Notes the namespace, if it can be used as it is. */
+static hf_status find_namespace(struct session *session, bool *ret_found)
 {
-    struct session *session = &engine->writer;
+    struct postgres_engine *engine = session->engine;
+    param_text(session_params(session), text_of(engine->namespace_name));
+    PGresult *result;
+    hf_status status = session_query_once(session, POSTGRES_QUERY_NAMESPACE_OPEN, &result);
+    if (status) {
+        return status;
+    }
+    *ret_found = PQntuples(result) > 0;
+    if (*ret_found) {
+        engine->namespace_id = (int32_t)result_int8(result, 0, 0, 0);
+        engine->gapless = result_bool(result, 0, 1);
+    }
+    PQclear(result);
+    return HF_OK;
+}
+
+static hf_status put_namespace(struct session *session, hf_open_mode open_mode)
+{
+    struct postgres_engine *engine = session->engine;
     struct params *params = session_params(session);
     param_text(params, text_of(engine->namespace_name));
     param_bool(params, open_mode_creates(open_mode));
     PGresult *result;
-    hf_status status = session_query(session, POSTGRES_QUERY_NAMESPACE_PUT, &result);
+    hf_status status = session_query_once(session, POSTGRES_QUERY_NAMESPACE_PUT, &result);
     if (status) {
         return status;
     }
@@ -435,9 +471,13 @@ hf_status postgres_namespace(struct postgres_engine *engine, hf_open_mode open_m
     }
     for (;;) {
         session->sqlstate[0] = '\0';
+        bool found = false;
         status = session_connect(session, deadline);
         if (!status) {
-            status = put_namespace(engine, open_mode);
+            status = find_namespace(session, &found);
+        }
+        if (!status && !found) {
+            status = put_namespace(session, open_mode);
         }
         if (!status || !postgres_is_passing(session->sqlstate) || deadline_passed(deadline)) {
             break;
