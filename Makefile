@@ -219,6 +219,7 @@ SQL_CONSTANTS := $(wildcard include/holdfast/*.h) \
                  $(addprefix src/store/,store.h cancel.h progress.h namespace.h retry.h cause.h \
                    claimants.h common/story.h) \
                  src/base/limiter.h src/store/postgres/read/probe.h \
+                 src/store/postgres/wire/commit_mode.h \
                  src/bus/options.def
 GENERATED := $(ENGINES:%=$(BUILD)/gen/%_sql.h)
 

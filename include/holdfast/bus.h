@@ -57,10 +57,11 @@ typedef struct hf_options {
     const char *node_description;   /* for people; none */
     const char *node_metadata_json; /* a JSON object, for people and programs; none */
     int64_t heartbeat_ms; /* 30 000: between two signs that the node lives, at least 1 000 */
-    int32_t brief; /* 1: a program that publishes or looks, and ends. On PostgreSQL it needs one
-                            session less, whose start costs the server more than a publish, until it
-                            works or waits, or a second is over. Until then it is no node, and not
-                            in the way of removing the namespace. With node_id: no difference */
+    int32_t brief; /* 1: a program that publishes or looks, or claims detached and settles, and
+                            ends. On PostgreSQL it needs one session for all of that, whose start
+                            costs the server more than a publish, until it works or waits, or a
+                            second is over. Until then it is no node, and not in the way of removing
+                            the namespace. With node_id: no difference */
 } hf_options;
 
 #define HF_OPTIONS_INIT                                                                            \

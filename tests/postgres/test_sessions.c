@@ -7,6 +7,7 @@
 #include "postgres/support_side.h"
 #include "support/crowd.h"
 #include "support/make.h"
+#include "support/postgres.h"
 
 #include <libpq-fe.h>
 #include <stdatomic.h>
@@ -22,6 +23,8 @@
 #define MOMENT_MS 50 /* as long as that */
 #define TRIES 50
 #define HOUR_US INT64_C(3600000000)
+#define LOCKED_MS 400 /* longer than the writer waits for a lock (commit_mode.h) */
+#define ROUNDS 20
 
 static void add_to_url(struct fixture *f, const char *parameter)
 {
@@ -326,7 +329,186 @@ static void a_brief_store_that_publishes_has_one_session_and_is_no_node(void **s
     PQfinish(pg);
 }
 
-static void a_brief_store_is_a_node_before_its_first_claim_is_answered(void **state)
+/* One look: every definition. */
+static int count_row(const struct subscription_row *row, void *ctx)
+{
+    (void)row;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static int look(struct store *store)
+{
+    int rows = 0;
+    must_answer(HF_OK, store_subscription_list(store, count_row, &rows));
+    return rows;
+}
+
+static void a_brief_store_that_looks_and_writes_in_turns_has_one_session(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "turns");
+    PGconn *pg = side_open(f);
+    must_equal(0, look(store));
+    uint64_t era = store_era(store);
+    subscribe_shared(store, "s");
+    for (int i = 1; i <= 3; i++) {
+        must_equal(i, append_one(store, "t", NULL));
+        must_equal(1, look(store));
+    }
+    must_equal(1, count_sessions(pg, "turns"));
+    must_equal((int64_t)era, (int64_t)store_era(store));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
+/* Only those that write give up on a lock after a moment. */
+static void a_look_of_a_brief_store_waits_for_a_lock_after_it_has_written(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "patient");
+    must_equal(1, append_one(store, "t", NULL));
+    PGconn *pg = postgres_lock(f->url, "holdfast_private.subscriptions");
+    must_hold(pg);
+    side_must(pg, "SET idle_in_transaction_session_timeout = '%d ms'", LOCKED_MS);
+    must_equal(0, look(store)); /* the server ends the other session meanwhile */
+    PQfinish(pg);
+    fixture_close(f, store);
+}
+
+static void a_brief_store_whose_session_was_ended_goes_on_with_another(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "ended");
+    PGconn *pg = side_open(f);
+    for (int i = 1; i <= 4; i++) {
+        side_must(pg, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                      "WHERE application_name = 'ended'");
+        if (i % 2) {
+            must_equal(0, look(store));
+        } else {
+            must_equal(i / 2, append_one(store, "t", NULL));
+        }
+    }
+    must_equal(1, count_sessions(pg, "ended"));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
+static void look_and_write(int index, void *ctx)
+{
+    struct work *work = ctx;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (index % 2) {
+            look(work->store);
+        } else {
+            append_one(work->store, "t", NULL);
+        }
+        atomic_fetch_add(&work->done, 1);
+    }
+}
+
+static void threads_of_a_brief_store_look_and_write_at_the_same_time(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    static struct work work;
+    work = (struct work){.store = open_brief(f, "both")};
+    crowd_run(THREADS, look_and_write, &work);
+    must_equal(THREADS * ROUNDS, atomic_load(&work.done));
+    must_equal(THREADS / 2 * ROUNDS + 1, append_one(work.store, "t", NULL));
+    fixture_close(f, work.store);
+}
+
+/* A claim as the command makes it: its lease ends by the clock alone. */
+static struct claim take_detached(struct fixture *f, struct store *store, int64_t id)
+{
+    struct claim claim = claim_of(id, 1, clock_wall_us(), fixture_batch(f));
+    must_hold(!claim.bound && !claim.kept);
+    must_answer(HF_OK, RUN(store, &claim));
+    return claim;
+}
+
+static void a_brief_store_with_detached_leases_has_one_session_and_is_no_node(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "detached");
+    PGconn *pg = side_open(f);
+    int64_t id = subscribe_shared(store, "s");
+    append_one(store, "t", NULL);
+    struct claim claim = take_detached(f, store, id);
+    must_equal(1, claim.batch->count);
+    must_equal(1, count_sessions(pg, "detached"));
+    must_equal(0, count_processes(pg, "detached"));
+    must_answer(HF_OK, finish(store, &claim, OUTCOME_DONE, "1", clock_wall_us(), 0));
+    must_equal(1, count_sessions(pg, "detached"));
+    must_equal(0, count_processes(pg, "detached"));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
+static void a_lease_of_a_brief_store_stays_when_the_store_is_closed(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "leaves");
+    int64_t id = subscribe_shared(store, "s");
+    append_one(store, "t", NULL);
+    must_equal(1, take_detached(f, store, id).batch->count);
+    fixture_close(f, store);
+    store = open_brief(f, "comes");
+    must_equal(0, take_detached(f, store, id).batch->count);
+    fixture_close(f, store);
+}
+
+/* It is by this time that a clock which was set back is found out (clock_mind). */
+static void a_brief_store_that_claims_leaves_the_time_when_it_was_there(void **state)
+{
+    static const char recent[] = "SELECT count(*) FROM holdfast_private.namespaces "
+                                 "WHERE id = %lld AND closed_at > clock_timestamp() - interval "
+                                 "'1 minute' AND closed_at <= clock_timestamp()";
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "leaver");
+    PGconn *pg = side_open(f);
+    long long namespace_id = side_namespace(pg, f);
+    int64_t id = subscribe_shared(store, "s");
+    side_must(pg, "UPDATE holdfast_private.namespaces SET closed_at = NULL");
+    take_detached(f, store, id);
+    must_equal(1, side_number(pg, recent, namespace_id));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
+static void a_brief_store_that_claims_finds_out_that_the_clock_was_set_back(void **state)
+{
+    static const char late[] = "SELECT count(*) FROM holdfast_private.leases "
+                               "WHERE subscription_id = %lld "
+                               "AND expires_at > clock_timestamp() + interval '1 day'";
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = open_brief(f, "before");
+    PGconn *pg = side_open(f);
+    int64_t id = subscribe_shared(store, "s");
+    append_one(store, "t", NULL);
+    must_equal(1, take_detached(f, store, id).batch->count);
+    fixture_close(f, store);
+    side_must(pg, "UPDATE holdfast_private.leases SET expires_at = expires_at + interval '1 year'");
+    side_must(pg, "UPDATE holdfast_private.namespaces SET closed_at = closed_at + interval '1 "
+                  "year'");
+    must_equal(1, side_number(pg, late, (long long)id));
+    store = open_brief(f, "after");
+    take_detached(f, store, id);
+    must_equal(0, side_number(pg, late, (long long)id));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
+static void a_brief_store_is_a_node_before_it_has_a_lease_that_is_bound_to_it(void **state)
 {
     struct fixture *f = *state;
     skip_without_server(f);
@@ -335,7 +517,9 @@ static void a_brief_store_is_a_node_before_its_first_claim_is_answered(void **st
     int64_t id = subscribe_shared(store, "s");
     append_one(store, "t", NULL);
     must_equal(0, count_processes(pg, "taker"));
-    struct claim claim = take(f, store, id, 1, T0);
+    struct claim claim = claim_of(id, 1, clock_wall_us(), fixture_batch(f));
+    claim.bound = true;
+    must_answer(HF_OK, RUN(store, &claim));
     must_equal(1, claim.batch->count);
     must_equal(1, count_processes(pg, "taker"));
     fixture_close(f, store);
@@ -383,7 +567,15 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_server_without_sessions_is_asked_rarely),
     CLAIM(sessions_that_are_not_used_are_closed),
     CLAIM(a_brief_store_that_publishes_has_one_session_and_is_no_node),
-    CLAIM(a_brief_store_is_a_node_before_its_first_claim_is_answered),
+    CLAIM(a_brief_store_that_looks_and_writes_in_turns_has_one_session),
+    CLAIM(a_look_of_a_brief_store_waits_for_a_lock_after_it_has_written),
+    CLAIM(a_brief_store_whose_session_was_ended_goes_on_with_another),
+    CLAIM(threads_of_a_brief_store_look_and_write_at_the_same_time),
+    CLAIM(a_brief_store_with_detached_leases_has_one_session_and_is_no_node),
+    CLAIM(a_lease_of_a_brief_store_stays_when_the_store_is_closed),
+    CLAIM(a_brief_store_that_claims_leaves_the_time_when_it_was_there),
+    CLAIM(a_brief_store_that_claims_finds_out_that_the_clock_was_set_back),
+    CLAIM(a_brief_store_is_a_node_before_it_has_a_lease_that_is_bound_to_it),
     CLAIM(a_brief_store_is_a_node_while_it_waits),
     CLAIM(a_brief_store_has_notified_those_who_sleep_when_its_publish_is_answered),
 };

@@ -66,6 +66,13 @@ WHERE n.nspname OPERATOR(pg_catalog.=) ANY (pg_catalog.current_schemas(false))
                 IS NOT TRUE)
 LIMIT 1
 
+-- name: become_reader
+-- What `hello` sets otherwise for a session that reads than for the writer's.
+SET lock_timeout = 0; SET plan_cache_mode = auto; SET enable_seqscan = off
+
+-- name: become_writer
+SET lock_timeout = WRITER_LOCK_MS; RESET plan_cache_mode; RESET enable_seqscan
+
 -- name: session_at_work
 -- Whether the server's process $1 has a statement to work on, as far as we may know.
 SELECT EXISTS (SELECT FROM pg_stat_activity
@@ -349,7 +356,12 @@ SELECT p.due, p.through, p.events, p.bytes, p.by_size, n.lagging_drop, p.kept_by
 SELECT set_config('lock_timeout', '2s', false), set_config('statement_timeout', '0', false)
 
 -- name: try_months
-SELECT holdfast.try_months($1)
+-- Mostly this month and the next are there.
+SELECT CASE WHEN n.months_from <= now()
+                 AND n.months_to AT TIME ZONE 'UTC'
+                     >= date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months' THEN 0
+            ELSE holdfast.try_months(n.id) END
+    FROM holdfast.read_namespaces() n WHERE n.id = $1
 
 -- ---- Appending ----------------------------------------------------------------------------------
 
@@ -368,6 +380,9 @@ LISTEN holdfast_{namespace}
 
 -- name: keeper_lock
 SELECT holdfast.process_lock({namespace}, $1)
+
+-- name: process_pass
+SELECT holdfast.process_pass({namespace})
 
 -- name: keeper_register
 -- $1 the process; $2: it holds its lock; $3: not for the first time. With the server's clock.

@@ -99,17 +99,16 @@ static void engine_unlist(struct postgres_engine *engine)
     pthread_mutex_unlock(&open_mutex);
 }
 
-void engine_add_session(struct postgres_engine *engine, struct session *session)
+/* The caller holds open_mutex. */
+static void list_session(struct postgres_engine *engine, struct session *session)
 {
-    pthread_mutex_lock(&open_mutex);
     session->next_open = engine->sessions;
     engine->sessions = session;
-    pthread_mutex_unlock(&open_mutex);
 }
 
-void engine_drop_session(struct postgres_engine *engine, struct session *session)
+/* The caller holds open_mutex. */
+static void unlist_session(struct postgres_engine *engine, struct session *session)
 {
-    pthread_mutex_lock(&open_mutex);
     struct session **at = &engine->sessions;
     while (*at && *at != session) {
         at = &(*at)->next_open;
@@ -117,6 +116,29 @@ void engine_drop_session(struct postgres_engine *engine, struct session *session
     if (*at) {
         *at = session->next_open;
     }
+}
+
+void engine_add_session(struct postgres_engine *engine, struct session *session)
+{
+    pthread_mutex_lock(&open_mutex);
+    list_session(engine, session);
+    pthread_mutex_unlock(&open_mutex);
+}
+
+void engine_drop_session(struct postgres_engine *engine, struct session *session)
+{
+    pthread_mutex_lock(&open_mutex);
+    unlist_session(engine, session);
+    pthread_mutex_unlock(&open_mutex);
+}
+
+void engine_move_session(struct session *from, struct session *to)
+{
+    struct postgres_engine *engine = from->engine;
+    pthread_mutex_lock(&open_mutex);
+    unlist_session(engine, from);
+    session_move(from, to);
+    list_session(engine, to);
     pthread_mutex_unlock(&open_mutex);
 }
 
@@ -247,6 +269,13 @@ static hf_status engine_init_rooms(struct postgres_engine *engine)
     if (status) {
         era_release(&engine->era);
         session_pool_release(&engine->pool);
+        return status;
+    }
+    status = single_init(&engine->single);
+    if (status) {
+        checker_release(&engine->checker);
+        era_release(&engine->era);
+        session_pool_release(&engine->pool);
     }
     return status;
 }
@@ -261,6 +290,7 @@ static struct postgres_engine *engine_new(const struct store_options *options)
     engine->durability = options->durability;
     engine->timeout_ms = options->timeout_ms;
     engine->log = options->log;
+    engine->single.wanted = options->brief;
     engine->keeper.wake_fd = -1;
     random_bytes(engine->token, sizeof engine->token);
     if (engine_init_rooms(engine) != HF_OK) {
@@ -281,6 +311,7 @@ static void engine_end(struct postgres_engine *engine)
     session_pool_close(engine);
     session_release(&engine->writer);
     engine_unlist(engine);
+    single_release(&engine->single);
     checker_release(&engine->checker);
     era_release(&engine->era);
     session_pool_release(&engine->pool);

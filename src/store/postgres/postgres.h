@@ -24,6 +24,7 @@
 #include "store/postgres/wire/era.h"
 #include "store/postgres/wire/pool.h"
 #include "store/postgres/wire/session.h"
+#include "store/postgres/wire/single.h"
 #include "store/postgres/wire/skew.h"
 #include "store/schema/fit.h"
 
@@ -62,6 +63,8 @@ struct postgres_engine {
     struct skew skew;
 
     struct session writer; /* apply's */
+    struct single single;
+    bool passed; /* apply's: the server knows that this process was there (process_pass) */
     struct keeper keeper;
 
     struct session *sessions; /* all with a connection; engine.c, for fork and for era.c */
@@ -89,6 +92,8 @@ struct postgres_engine {
  * use. */
 void engine_add_session(struct postgres_engine *engine, struct session *session);
 void engine_drop_session(struct postgres_engine *engine, struct session *session);
+/* engine.c: gives the connection of a session to one that has none. */
+void engine_move_session(struct session *from, struct session *to);
 /* engine.c: notes the era of a session, and when its server's process began. */
 void engine_date_session(struct session *session, uint64_t era, int64_t birth_us);
 /* engine.c: the server's processes of sessions of this era, at most `max`. Returns how many. */

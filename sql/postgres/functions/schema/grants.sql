@@ -115,8 +115,8 @@ AS $$
         change_dead_purge, claim, ack, nack, release, bury, extend, change_members_refresh,
         change_checkpoints, change_repartition, create_subscription, alter_subscription,
         drop_subscription, pause_subscription, resume_subscription, retry_dead_letters,
-        resolve_dead_letters, purge_dead_letters, lease_revoke, process_running, change_cancel,
-        cancel_event}'::text[]) n
+        resolve_dead_letters, purge_dead_letters, lease_revoke, process_running, process_pass,
+        change_cancel, cancel_event}'::text[]) n
 $$;
 
 -- The functions that run with their caller's rights and are for the owner of the schema: no other

@@ -112,25 +112,37 @@ DECLARE
     v_caller    oid := admit(p_ticket, p_namespace_id, 'be a node of', 'viewer', 'publisher',
                              'consumer', 'owner');
     v_now       timestamptz := clock_timestamp();
-    v_namespace namespaces;
+    v_namespace record;
     v_warning   text;
 BEGIN
     status := HF_OK;
-    PERFORM process_check(p_namespace_id, p_token, v_caller);
-    PERFORM clock_mind(p_namespace_id, v_caller);
     IF v_caller IS NOT NULL THEN
+        PERFORM process_check(p_namespace_id, p_token, v_caller);
         PERFORM fault_check(node_fault(p_node_id, p_description, p_metadata, p_heartbeat_ms));
         PERFORM text_check(v_caller, 'node name, host or version',
                            concat(p_node_name, p_host, p_version), 1024);
     END IF;
-    v_warning := node_lock(p_namespace_id, p_again, CASE WHEN p_given THEN p_node_id END);
-    SELECT * INTO v_namespace FROM namespaces n
-        WHERE n.id = p_namespace_id AND n.removing_at IS NULL;
-    IF (NOT FOUND OR v_namespace.copying IS NOT NULL) AND NOT p_again THEN
+    IF p_given THEN
+        v_warning := node_lock(p_namespace_id, p_again, p_node_id);
+    END IF;
+    FOR try IN 1 .. 2 LOOP
+        SELECT n.id, n.removing_at, n.copying, n.closed_at INTO v_namespace FROM namespaces n
+            WHERE n.id = p_namespace_id FOR KEY SHARE SKIP LOCKED;
+        EXIT WHEN FOUND OR p_again OR try = 2;
+        PERFORM node_lock(p_namespace_id, false, NULL); -- waits for the one who has it locked
+    END LOOP;
+    IF (v_namespace.id IS NULL OR v_namespace.removing_at IS NOT NULL
+        OR v_namespace.copying IS NOT NULL) AND NOT p_again THEN
         status := HF_BUSY;
-        message := CASE WHEN FOUND THEN 'the namespace is a copy that is not complete'
+        message := CASE WHEN v_namespace.copying IS NOT NULL AND v_namespace.removing_at IS NULL
+                        THEN 'the namespace is a copy that is not complete'
                         ELSE 'the namespace is being removed' END;
         RETURN;
+    END IF;
+    IF v_namespace.closed_at > v_now + interval '1 s'
+       OR EXISTS (SELECT FROM processes p WHERE p.namespace_id = p_namespace_id
+                      AND p.seen_at > v_now + interval '1 s') THEN
+        PERFORM clock_mind(p_namespace_id, v_caller);
     END IF;
     IF p_given THEN
         message := node_rival(p_namespace_id, p_node_id, p_token, '-infinity');
@@ -141,8 +153,9 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    PERFORM process_room(p_namespace_id, v_caller)
-        WHERE NOT EXISTS (SELECT FROM processes p WHERE p.token = p_token);
+    IF v_caller IS NOT NULL AND NOT EXISTS (SELECT FROM processes p WHERE p.token = p_token) THEN
+        PERFORM process_room(p_namespace_id, v_caller);
+    END IF;
     INSERT INTO processes AS p (token, started_at, seen_at, namespace_id, locked, backend, lock_key,
                                 node_name, heartbeat_ms, pid, given, node_id, host, version,
                                 description, metadata, role_id)

@@ -23,6 +23,7 @@ DECLARE
 BEGIN
     FOR try IN 1 .. c_tries_max LOOP
         IF pg_try_advisory_lock(v_key) THEN
+            PERFORM set_config('holdfast.process_lock', v_key::text, false);
             RETURN true;
         END IF;
         v_key := process_key(p_namespace_id, gen_random_uuid());
@@ -31,15 +32,18 @@ BEGIN
 END
 $$;
 
--- process_held: an advisory lock that this session holds; NULL: none, or the server hides its
--- locks.
+-- process_held: an advisory lock that this session holds, as process_lock noted it in the session:
+-- to look for it among the locks of the server takes longer than all else that registering does.
+-- Who notes another one is taken for dead. NULL: none, or the server hides its locks.
 CREATE OR REPLACE FUNCTION holdfast_private.process_held() RETURNS bigint
     LANGUAGE plpgsql
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    v_noted bigint := nullif(current_setting('holdfast.process_lock', true), '');
 BEGIN
-    IF NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
-        RETURN NULL;
+    IF v_noted IS NOT NULL OR NOT has_table_privilege('pg_catalog.pg_locks', 'SELECT') THEN
+        RETURN v_noted;
     END IF;
     RETURN (SELECT l.classid::bigint << 32 | l.objid::bigint FROM pg_locks l
             WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
@@ -235,6 +239,30 @@ AS $$
     FROM read_processes() p WHERE p.namespace_id = p_namespace_id AND p.token <> p_token
 $$;
 
+-- process_pass: what a process does that changes leases or retries and ends, without being
+-- registered (brief): it minds the clock, as one that registers does, and records that it was here,
+-- as the last one that closes does.
+CREATE OR REPLACE FUNCTION holdfast.process_pass(p_namespace_id integer,
+                                                 p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_caller oid := admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer',
+                          'owner');
+    v_now    timestamptz := clock_timestamp();
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM clock_mind(p_namespace_id, v_caller);
+    UPDATE namespaces n SET closed_at = v_now WHERE n.id IN (
+        SELECT s.id FROM namespaces s
+        WHERE s.id = p_namespace_id AND (s.closed_at > v_now - interval '1 s') IS NOT TRUE
+            AND NOT EXISTS (SELECT FROM processes p WHERE p.namespace_id = p_namespace_id)
+        FOR NO KEY UPDATE SKIP LOCKED);
+END
+$$;
+
 -- process_sweep: forgets dead processes that no partition and no lease names any more, and those
 -- that showed no sign of life for a day (or three heartbeats, if that is longer), after their nodes
 -- were remembered. Answers how many. None if another transaction that goes on has locked one of
@@ -340,19 +368,25 @@ DECLARE
                           'consumer', 'owner');
     v_given  boolean := false;
 BEGIN
-    PERFORM process_check(p_namespace_id, p_token, v_caller);
-    PERFORM clock_check(v_caller, p_now);
+    IF v_caller IS NOT NULL THEN
+        PERFORM process_check(p_namespace_id, p_token, v_caller);
+        PERFORM clock_check(v_caller, p_now);
+    END IF;
     BEGIN
-        IF caller_has(v_caller, p_namespace_id, 'consumer', 'owner') THEN
+        IF v_caller IS NULL OR caller_has(v_caller, p_namespace_id, 'consumer', 'owner') THEN
             v_given := process_give(p_namespace_id, p_token, p_now);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
         v_given := true; -- others are to look
     END;
     BEGIN
-        PERFORM node_past(p_namespace_id, ARRAY[p_token], true);
+        IF EXISTS (SELECT FROM processes p
+                   WHERE p.token = p_token AND node_is_kept(p, true, clock_timestamp())) THEN
+            PERFORM node_past(p_namespace_id, ARRAY[p_token], true);
+        END IF;
         DELETE FROM processes WHERE token = p_token AND namespace_id = p_namespace_id;
-        IF caller_has(v_caller, p_namespace_id, 'publisher', 'consumer', 'owner') THEN
+        IF v_caller IS NULL
+           OR caller_has(v_caller, p_namespace_id, 'publisher', 'consumer', 'owner') THEN
             UPDATE namespaces n SET closed_at = clock_timestamp()
                 WHERE n.id = p_namespace_id AND NOT EXISTS (
                     SELECT 1 FROM processes p WHERE p.namespace_id = p_namespace_id);

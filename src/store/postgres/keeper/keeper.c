@@ -51,9 +51,9 @@
  * Beginning
  *   A store begins with its keeper. One that is brief does not: a program that publishes or looks,
  *   and ends, needs no second session, whose making costs the server more than all the rest. There
- *   the keeper begins with what needs it: the first wait, the first change by which others could
- *   take this process for dead (apply.c), or, after a while, any sign of life. Until then events
- *   are told to others on the session that has published them.
+ *   the keeper begins with what needs it: the first wait, the first change that gets the process
+ *   what others take back from the dead (apply.c), or, after a while, any sign of life. Until then
+ *   events are told to others on the session that has published them.
  *
  * Whatever fails here is tried again; the engine works without the keeper, only wake-ups are late.
  */
@@ -257,7 +257,7 @@ static hf_status take_lock(struct postgres_engine *engine)
     }
     param_uuid(session_params(&keeper->session), engine->token);
     PGresult *result;
-    hf_status status = session_query(&keeper->session, POSTGRES_QUERY_KEEPER_LOCK, &result);
+    hf_status status = session_query_once(&keeper->session, POSTGRES_QUERY_KEEPER_LOCK, &result);
     if (!status) {
         keeper->locked = result_bool(result, 0, 0);
         PQclear(result);
@@ -331,10 +331,10 @@ static hf_status make_months(struct postgres_engine *engine, bool *ret_done)
     struct session *session = &engine->keeper.session;
     PGresult *result;
     param_int4(session_params(session), engine->namespace_id);
-    hf_status status = session_query(session, POSTGRES_QUERY_TRY_MONTHS, &result);
+    hf_status status = session_query_once(session, POSTGRES_QUERY_TRY_MONTHS, &result);
     *ret_done = true;
     if (!status) {
-        *ret_done = !PQgetisnull(result, 0, 0);
+        *ret_done = PQntuples(result) == 0 || !PQgetisnull(result, 0, 0);
         PQclear(result);
     }
     return status;

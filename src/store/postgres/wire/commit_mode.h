@@ -16,7 +16,10 @@
 #include "store/postgres/wire/session.h"
 #include "store/store.h"
 
-#define WRITER_LOCK_TIMEOUT "100ms" /* for a lock: what does not get it is tried again (apply.c) */
+#define WRITER_LOCK_MS 100 /* for a lock: what does not get it is tried again (apply.c) */
+#define WRITER_LOCK_TIMEOUT COMMIT_MODE_TEXT(WRITER_LOCK_MS) /* the same as a setting */
+#define COMMIT_MODE_TEXT(number) COMMIT_MODE_QUOTE(number)
+#define COMMIT_MODE_QUOTE(number) #number
 
 enum commit_mode {
     COMMIT_NORMAL,  /* as durably as the store was opened for */

@@ -27,6 +27,7 @@
 #include "base/time/clock.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/wire/era.h"
+#include "store/postgres/wire/single.h"
 
 /* A thread that waits for a place; on its stack. */
 struct waiter {
@@ -57,7 +58,7 @@ static void push(struct idle *idle, struct session *session)
     idle->count++;
 }
 
-static void drop(struct session *session)
+void session_pool_drop(struct session *session)
 {
     session_release(session);
     mem_free(session);
@@ -67,7 +68,7 @@ static void drop_all(struct session *list)
 {
     while (list) {
         struct session *next = list->next;
-        drop(list);
+        session_pool_drop(list);
         list = next;
     }
 }
@@ -98,6 +99,15 @@ void session_pool_trim(struct postgres_engine *engine)
     pthread_mutex_unlock(&pool->mutex);
     drop_all(readers);
     drop_all(handlers);
+}
+
+struct session *session_pool_take_idle(struct postgres_engine *engine)
+{
+    struct session_pool *pool = &engine->pool;
+    pthread_mutex_lock(&pool->mutex);
+    struct session *session = pool->first ? NULL : pop(&pool->readers);
+    pthread_mutex_unlock(&pool->mutex);
+    return session;
 }
 
 /* ---- Places ---------------------------------------------------------------------------------- */
@@ -268,6 +278,7 @@ static bool has_others(struct session_pool *pool)
 /* Connects. *ret_wait: the server has no session left, and others of ours are to be waited for. */
 static hf_status connect_place(struct session *session, struct deadline deadline, bool *ret_wait)
 {
+    single_take(session);
     if (session->pg) {
         return HF_OK;
     }
@@ -301,7 +312,7 @@ hf_status session_take(struct postgres_engine *engine, struct session **ret_sess
             return HF_OK;
         }
         if (session) {
-            drop(session);
+            session_pool_drop(session);
         }
         give_place(engine, NULL);
         if (!wait) {
@@ -334,7 +345,7 @@ hf_status session_take_handler(struct postgres_engine *engine, struct deadline d
         pool->lent--;
         pthread_mutex_unlock(&pool->mutex);
         if (session) {
-            drop(session);
+            session_pool_drop(session);
         }
         return status;
     }
@@ -361,7 +372,7 @@ static void give_handler(struct session_pool *pool, struct session *session)
     }
     pthread_mutex_unlock(&pool->mutex);
     if (!keep) {
-        drop(session);
+        session_pool_drop(session);
     }
 }
 
@@ -371,7 +382,7 @@ void session_give(struct postgres_engine *engine, struct session *session)
         return;
     }
     if (atomic_load(&engine->poisoned)) {
-        drop(session);
+        session_pool_drop(session);
         return;
     }
     if (session->in_tx) {
@@ -384,7 +395,7 @@ void session_give(struct postgres_engine *engine, struct session *session)
     }
     bool keep = is_clean(session);
     if (!keep) {
-        drop(session); /* before its place is given to another */
+        session_pool_drop(session); /* before its place is given to another */
     }
     give_place(engine, keep ? session : NULL);
 }
@@ -415,7 +426,7 @@ void session_pool_close(struct postgres_engine *engine)
 struct session_pool_counts session_pool_count(struct postgres_engine *engine)
 {
     struct session_pool *pool = &engine->pool;
-    int apart = keeper_is_running(engine) ? 2 : 1; /* the writer and the keeper */
+    int apart = single_writer_is_connected(engine) + keeper_is_running(engine);
     pthread_mutex_lock(&pool->mutex);
     struct session_pool_counts counts = {
         .open = apart + pool->taken + pool->readers.count,

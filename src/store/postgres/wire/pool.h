@@ -11,7 +11,8 @@
  * Sessions of the pool are borrowed for one look and given back. A thread that finds none waits for
  * one, and after a moment opens another, if there may be more; those that wait are served in the
  * order in which they came. So a thread that holds a session must not take a second one: a listing
- * gives its session back before it hands anything up.
+ * gives its session back before it hands anything up. In a store that is brief the pool and the
+ * writer share a connection (single.h).
  *
  * Sessions that are lent to transactional handlers come on top, one for each handler that runs:
  * a handler may run for long, and must not keep readers from reading.
@@ -55,6 +56,11 @@ void session_pool_release(struct session_pool *pool);
 void session_pool_close(struct postgres_engine *engine);
 /* Closes those that have not been used for a while, but for a few. */
 void session_pool_trim(struct postgres_engine *engine);
+
+/* An idle session that reads, taken out of the pool; NULL: there is none. session_pool_drop frees
+ * it. */
+struct session *session_pool_take_idle(struct postgres_engine *engine);
+void session_pool_drop(struct session *session);
 
 /* What is open now: writer, keeper and those of the pool; and what handlers have, or had and may
  * have again. */

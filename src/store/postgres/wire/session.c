@@ -253,6 +253,18 @@ void session_close(struct session *session)
     session_reset(session);
 }
 
+void session_move(struct session *from, struct session *to)
+{
+    to->pg = from->pg;
+    to->number = from->number;
+    to->era = from->era;
+    to->birth_us = from->birth_us;
+    to->facts = from->facts;
+    memcpy(to->prepared, from->prepared, sizeof to->prepared);
+    from->pg = NULL;
+    session_reset(from);
+}
+
 void session_cut(struct session *session)
 {
     if (session->kind != SESSION_HANDLER) {

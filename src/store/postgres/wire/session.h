@@ -104,6 +104,9 @@ void session_close(struct session *session);
 /* The server does not answer: ends the connection. That of a handler is only shut down: the number
  * of its socket must stay taken as long as tx_abort may use it. */
 void session_cut(struct session *session);
+/* Moves a connection to a session that has none, with all that is known of it; engine_move_session
+ * is for others. */
+void session_move(struct session *from, struct session *to);
 /* Frees the rest. */
 void session_release(struct session *session);
 

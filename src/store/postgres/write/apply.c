@@ -136,37 +136,62 @@ static void note_leases(struct postgres_engine *engine, const struct change *cha
     }
 }
 
-/* Whether others must know before that this process lives: by the change it gets something that
- * they take back from the dead; or times of leases and retries depend on it, which are looked after
- * if the server's clock is set back while processes are known (clock_mind). */
-static bool is_work(enum change_kind kind)
+/* What a change needs others to know of this process. */
+enum presence {
+    PRESENCE_NONE,
+    PRESENCE_PASSING, /* that it was there: times of leases and retries depend on the change, which
+                         are looked after if the server's clock is set back (clock_mind) */
+    PRESENCE_LIVING   /* before the change, that it lives: it gets something that others take back
+                         from the dead */
+};
+
+static enum presence presence_for(const struct change *change)
 {
-    switch (kind) {
+    const struct claim *claim = (const struct claim *)change;
+    switch (change->kind) {
     case CHANGE_MEMBERS_REFRESH:
     case CHANGE_ACQUIRE:
     case CHANGE_GIVE_BACK:
     case CHANGE_SETTLE:
     case CHANGE_CHECKPOINTS:
+        return PRESENCE_LIVING;
     case CHANGE_CLAIM:
+        return claim->bound || claim->kept ? PRESENCE_LIVING : PRESENCE_PASSING;
     case CHANGE_SETTLE_LEASE:
     case CHANGE_RATE_TAKE:
     case CHANGE_CANCEL:
-        return true;
+        return PRESENCE_PASSING;
     default:
-        return false;
+        return PRESENCE_NONE;
     }
 }
 
-/* If the store is brief, its keeper begins with the first change that is work. */
-static hf_status begin_work(struct postgres_engine *engine, const struct change *changes,
-                            struct deadline deadline)
+static enum presence presence_needed(const struct change *changes)
 {
+    enum presence most = PRESENCE_NONE;
     for (const struct change *at = changes; at; at = at->next) {
-        if (is_work(at->kind)) {
-            return keeper_start(engine, deadline);
-        }
+        enum presence one = presence_for(at);
+        most = one > most ? one : most;
     }
-    return HF_OK;
+    return most;
+}
+
+/* Says once that this process, which has no keeper, was there. Who may not say so may not make the
+ * changes either, and they answer that; what passes is tried again with the next ones. */
+static hf_status pass(struct session *session)
+{
+    struct postgres_engine *engine = session->engine;
+    if (engine->passed || keeper_is_running(engine)) {
+        return HF_OK;
+    }
+    PGresult *result;
+    session_params(session);
+    hf_status status = session_query_once(session, POSTGRES_QUERY_PROCESS_PASS, &result);
+    if (!status) {
+        PQclear(result);
+        engine->passed = true;
+    }
+    return session_is_lost(session) ? status : HF_OK;
 }
 
 static bool has_events(const struct change *changes)
@@ -179,23 +204,32 @@ static bool has_events(const struct change *changes)
     return false;
 }
 
-hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline)
+/* Connects the writer's session. If the store is brief, its keeper begins with the first change
+ * before which others must know that the process lives. */
+static hf_status connect_writer(struct session *session, const struct change *changes,
+                                struct deadline deadline)
 {
-    struct postgres_engine *engine = postgres_of(base);
-    struct session *session = &engine->writer;
-    hf_status status = postgres_check_work(engine);
+    enum presence presence = presence_needed(changes);
+    hf_status status =
+        presence == PRESENCE_LIVING ? keeper_start(session->engine, deadline) : HF_OK;
     if (status) {
         return status;
     }
-    status = begin_work(engine, changes, deadline);
-    if (status) {
-        return status;
-    }
-    session->publishes = has_events(changes);
+    session->deadline = deadline;
     if (!session_is_up(session) || era_is_over(session)) {
         session_close(session);
+        single_take(session);
     }
     status = session_connect(session, deadline);
+    return status || presence != PRESENCE_PASSING ? status : pass(session);
+}
+
+static hf_status apply_changes(struct postgres_engine *engine, struct change *changes,
+                               struct deadline deadline)
+{
+    struct session *session = &engine->writer;
+    session->publishes = has_events(changes);
+    hf_status status = connect_writer(session, changes, deadline);
     if (status) {
         return status;
     }
@@ -217,4 +251,16 @@ hf_status postgres_apply(struct engine *base, struct change *changes, struct dea
     }
     keeper_ring_instead(engine, session);
     return HF_OK;
+}
+
+hf_status postgres_apply(struct engine *base, struct change *changes, struct deadline deadline)
+{
+    struct postgres_engine *engine = postgres_of(base);
+    hf_status status = postgres_check_work(engine);
+    if (!status) {
+        single_enter_writer(engine);
+        status = apply_changes(engine, changes, deadline);
+        single_leave_writer(engine);
+    }
+    return status;
 }

@@ -169,7 +169,7 @@ hf_status postgres_give_back_all(struct postgres_engine *engine, struct session 
     params->shift_us = skew_shift(engine, now_us);
     param_local(params, now_us);
     PGresult *result;
-    hf_status status = session_query(session, POSTGRES_QUERY_PROCESS_CLOSE, &result);
+    hf_status status = session_query_once(session, POSTGRES_QUERY_PROCESS_CLOSE, &result);
     if (!status) {
         *ret_ring = result_bool(result, 0, 0);
         PQclear(result);

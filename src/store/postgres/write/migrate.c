@@ -67,8 +67,8 @@ static hf_status look(struct session *session, struct first_look *ret_look)
         bool is_private = result_bool(result, row, LOOK_PRIVATE);
         bool has_meta = result_bool(result, row, LOOK_META);
         ret_look->exists = ret_look->exists || (is_private && has_meta);
-        ret_look->ours = ret_look->ours && result_bool(result, row, LOOK_OURS) &&
-                         (is_private || !has_meta);
+        ret_look->ours =
+            ret_look->ours && result_bool(result, row, LOOK_OURS) && (is_private || !has_meta);
     }
     PQclear(result);
     return HF_OK;

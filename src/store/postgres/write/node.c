@@ -42,7 +42,7 @@ static hf_status register_once(struct postgres_engine *engine, struct session *s
     param_int8(params, node->heartbeat_ms);
     PGresult *result;
     int64_t asked_us = clock_steady_us();
-    hf_status status = session_query(session, POSTGRES_QUERY_KEEPER_REGISTER, &result);
+    hf_status status = session_query_once(session, POSTGRES_QUERY_KEEPER_REGISTER, &result);
     if (status) {
         return status;
     }
