@@ -49,6 +49,7 @@
 #define IDLE_APART_US 5000         /* see idle_checkpoint_us */
 #define SPACING_US 20000           /* between two checkpoints of a runner that is idle, at least */
 #define SPACING_PARTS 10           /* see spacing_us */
+#define SPREAD_US 250000           /* see done_checkpoint_us */
 #define HELD_WAIT_US 100000        /* the longest that held ones wait to be stored */
 
 /* ---- What ended ------------------------------------------------------------------------------ */
@@ -315,8 +316,9 @@ static int64_t spacing_us(const struct runner *runner)
 }
 
 /* When a checkpoint is stored that done events have moved: checkpoint_ms after the first of them,
- * or before, if nothing else is to be done. Many runners that are done with the same event would
- * store at the same moment, when a publisher would wait behind them: each has a time of its own. */
+ * or before, if nothing else is to be done. Runners that are done with the same event store at the
+ * same moment and share commits. When they are so many that a publisher would wait long behind
+ * them, each has a time of its own. */
 static int64_t done_checkpoint_us(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
@@ -330,7 +332,7 @@ static int64_t done_checkpoint_us(struct runner *runner, int64_t now_us)
     }
     int64_t spacing = spacing_us(runner);
     int64_t idle_us = ordered->stored_us + spacing;
-    if (runner_apart_us(runner) > 0) {
+    if (spacing >= SPREAD_US) {
         uint64_t chance = hash_mix((uint64_t)runner->definition.id);
         idle_us = later(idle_us, ordered->unflushed_us + (int64_t)(chance % (uint64_t)spacing));
     }
