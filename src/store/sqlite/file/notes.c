@@ -57,8 +57,9 @@ _Static_assert(offsetof(struct notes_segment, rows) == NOTES_AT && sizeof(struct
                "no note crosses a page");
 
 /* How often segments were attached and detached. The kernel may give the address of a segment that
- * one thread has detached to another thread at once. What the first has done there comes before what
- * the second does, which this counter tells to tools that look for races and do not know shmat. */
+ * one thread has detached to another thread at once. What the first has done there comes before
+ * what the second does, which this counter tells to tools that look for races and do not know
+ * shmat. */
 static atomic_uint changes;
 
 static struct notes_segment *attach(int id, int flags)
