@@ -134,7 +134,6 @@ void selfcheck_ask(struct selfcheck *check)
     if (check->state == CLOSED) {
         connect_itself(check);
     }
-    selfcheck_look(check);
 }
 
 bool selfcheck_look(struct selfcheck *check)

@@ -6,7 +6,7 @@
  * all requests, and not counted: the server that is full of connections of others still answers.
  *
  *     every few seconds:   selfcheck_ask(check)
- *     whenever the descriptor is readable, and a moment later:
+ *     then, and whenever the descriptor is readable:
  *                          if (selfcheck_look(check)) the server answers
  *
  * Nothing here waits, so one thread can do it beside other things.
@@ -22,9 +22,9 @@ struct selfcheck;
 struct selfcheck *selfcheck_new(struct listener *listener, bool tls);
 void selfcheck_free(struct selfcheck *check); /* NULL is allowed */
 
-/* Sends a request, unless one waits for its answer. */
+/* A request is to be sent, which selfcheck_look does when none waits for its answer. */
 void selfcheck_ask(struct selfcheck *check);
-/* Whether the answer has come since the last call. */
+/* Does what can be done now. Whether the answer has come since the last call. */
 bool selfcheck_look(struct selfcheck *check);
 /* Readable when the answer comes; -1: there is no connection. */
 int selfcheck_fd(const struct selfcheck *check);

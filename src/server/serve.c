@@ -41,19 +41,20 @@ struct serving {
  * next look. */
 static int64_t watch(struct serving *serving)
 {
-    int64_t period_ms = notify_watchdog_ms() / WATCHDOG_PARTS;
+    int64_t left_ms;
 
     if (!serving->check) {
         return CHECK_MS;
     }
     if (deadline_passed(serving->watch)) {
         selfcheck_ask(serving->check);
-        serving->watch = deadline_after_ms(period_ms);
+        serving->watch = deadline_after_ms(notify_watchdog_ms() / WATCHDOG_PARTS);
     }
     if (selfcheck_look(serving->check)) {
         notify_send("WATCHDOG=1");
     }
-    return period_ms < CHECK_MS ? period_ms : CHECK_MS;
+    left_ms = deadline_left_ms(serving->watch) + 1; /* not a moment before it has passed */
+    return left_ms < CHECK_MS ? left_ms : CHECK_MS;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
