@@ -1,5 +1,5 @@
 /*
- * test_selfcheck.c - the requests of the server to itself, which the watchdog of systemd depends on.
+ * test_selfcheck.c - the requests of the server to itself, which tell the watchdog that it answers.
  *
  * A listener answers every request at once. This program stands between the check and its socket:
  * whenever it reads, the answer is there already, as if the thread had been held up before.
