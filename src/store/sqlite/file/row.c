@@ -26,8 +26,9 @@ static int64_t row_position(sqlite3_stmt *stmt)
 
 static const uint8_t *row_id(sqlite3_stmt *stmt)
 {
-    const uint8_t *id = sqlite3_column_blob(stmt, ROW_ID);
-    return id && sqlite3_column_bytes(stmt, ROW_ID) == UUID_BYTES ? id : NULL;
+    sqlite3_value *value = sqlite3_column_value(stmt, ROW_ID);
+    const uint8_t *id = sqlite3_value_blob(value);
+    return id && sqlite3_value_bytes(value) == UUID_BYTES ? id : NULL;
 }
 
 static int64_t row_stored(sqlite3_stmt *stmt)
