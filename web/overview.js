@@ -167,24 +167,30 @@ function stillLine(item, page) {
     };
 }
 
+/* Words that begin a sentence. */
+const capital = ([first, ...rest]) => [first.charAt(0).toUpperCase() + first.slice(1), ...rest];
+
+/* Letters of one subscription with one error. If there are very many in the namespace only the newest were looked at. */
 function deadLine(item, page) {
-    const count = `${number(item.count)}${item.partial ? '+' : ''}`;
-    const {attempts_min: least, attempts_max: most} = item;
+    const {attempts_min: least, attempts_max: most, looked_at: newest} = item;
     const attempts = most === 0 ? 'without an attempt' : least === most ? `after ${plural(most, 'attempt')}`
         : `after ${least} to ${plural(most, 'attempt')}`;
     const filter = filterOf(item);
-    const why = item.error ? [item.count === 1 ? ': ' : ' with one error: ', h('q', {}, inert(item.error).slice(0, 200))]
-        : [' without an error: ', deadReason(item.reason), '.'];
+    const why = item.error ? [h('q', {}, inert(item.error).slice(0, 200))] : [deadReason(item.reason), '.'];
+    const joint = item.error ? item.count === 1 ? ': ' : ' with one error: ' : ' without an error: ';
+    const has = (count) => [name(item.subscription), ` has ${plural(count, 'dead letter')}`];
+    const times = item.count === 1 ? ['at ', time(item.last), ','] : ['since ', time(item.since), ', the last at ', time(item.last), ', all'];
     return {
-        words: [name(item.subscription), ` has ${count} dead letter${item.count === 1 ? '' : 's'}`, why],
-        more: [item.count === 1 ? ['At ', time(item.last), `, ${attempts}.`]
-            : ['Since ', time(item.since), ', the last at ', time(item.last), `, all ${attempts}.`],
-        !item.row ? ' The subscription is not there any more.' : item.row.blocked > 0
-            ? ` ${plural(item.row.blocked, 'key waits', 'keys wait')} behind such letters, with ${plural(item.row.held, 'event')}.` : ''],
+        words: newest === null ? [has(item.count), joint, why]
+            : [has(item.row ? item.row.dead : item.count), item.row ? '' : ' or more',
+                `; of the newest ${number(newest)} of the namespace ${number(item.count)} ${item.count === 1 ? 'is' : 'are'} its own`, joint, why],
+        more: [newest === null ? '' : `Those ${number(item.count)} died `, newest === null ? capital(times) : times, ` ${attempts}.`,
+            !item.row ? ' The subscription is not there any more.' : item.row.blocked > 0
+                ? ` ${plural(item.row.blocked, 'key waits', 'keys wait')} behind such letters, with ${plural(item.row.held, 'event')}.` : ''],
         remedies: [
             page.may('operator') && item.row && h('button', {class: 'primary', on: {
                 click: () => retryDialog(page, filter),
-            }}, `Retry ${count}…`),
+            }}, newest === null ? `Retry ${number(item.count)}…` : 'Retry…'),
             h('a', {class: 'button', href: page.link('dead', '', filter)}, 'Show'),
         ],
     };

@@ -18,8 +18,10 @@ export function whenLoggedOut(callback) {
     onLoggedOut = callback;
 }
 
+/* The page asks for it as it begins (index.html), so that the first answer is there when this is called. The server
+ * forbids to keep it. */
 export async function loadSession() {
-    const answer = await fetch('session', {cache: 'no-store'});
+    const answer = await fetch('session');
     if (!answer.ok) {
         throw await refusalOf(answer);
     }

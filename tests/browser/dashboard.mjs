@@ -490,6 +490,22 @@ await claim('of an event that very many subscriptions take those that matter com
     await Promise.all(names.map((name) => call(open, 'DELETE', `/v1/subscriptions/${name}`)));
     return wrong || differ('lanes', lanes, states.length);
 });
+await claim('with more dead letters than are looked at the list of trouble says which were, and the exact number', async () => {
+    await call(open, 'POST', '/v1/events', Array.from({length: 520}, () => ({type: 'flood.came', payload: {}})));
+    await subscribe('flooded', 'flood.*');
+    const claimed = JSON.parse((await call(open, 'POST', '/v1/subscriptions/flooded/claim', {max: 520})).text);
+    await call(open, 'POST', '/v1/subscriptions/flooded/bury', {lease: claimed.lease, error: 'the dam broke'});
+    const dead = objectOf('sub', 'show', 'flooded').dead;
+    await go('');
+    const line = page.locator('.trouble li', {hasText: 'flooded has'});
+    await line.getByText('with one error: the dam broke').waitFor();
+    await picture('flooded');
+    const words = await line.locator('.words').textContent();
+    await call(open, 'POST', '/v1/dead-letters/purge', {subscription: 'flooded'});
+    await call(open, 'DELETE', '/v1/subscriptions/flooded');
+    return differ('dead', dead, 520) || !words.startsWith('flooded has 520 dead letters; of the newest 500 of the namespace ' +
+        '500 are its own with one error: the dam broke') && `it says: ${words}`;
+});
 await claim('a schedule runs now, is paused and resumed', async () => {
     await go('later');
     const row = page.locator('tr', {hasText: 'nightly'});

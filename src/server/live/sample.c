@@ -236,7 +236,6 @@ static int group_letter(const hf_dead_letter *letter, void *ctx)
     dead->died += grouping->before >= 0 && letter->dead_id > grouping->before;
 
     if (!group) {
-        dead->partial = true;
         return 0;
     }
     group->count++;
@@ -267,6 +266,7 @@ static hf_status take_dead(hf_bus *bus, const struct sample *before, struct samp
     struct grouping grouping = {.dead = dead, .before = before ? before->dead.newest : -1};
     hf_status status;
 
+    dead->looked_at = -1;
     dead->newest = before ? before->dead.newest : 0;
     if (sample->stats.dead == 0) {
         return HF_OK;
@@ -280,7 +280,7 @@ static hf_status take_dead(hf_bus *bus, const struct sample *before, struct samp
         return HF_OK;
     }
     filter.limit = LETTERS_MAX;
-    dead->partial = sample->stats.dead > LETTERS_MAX;
+    dead->looked_at = sample->stats.dead > LETTERS_MAX ? LETTERS_MAX : -1;
     return status ? status : hf_dead_list(bus, &filter, group_letter, &grouping);
 }
 

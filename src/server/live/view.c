@@ -232,7 +232,8 @@ static const char *const trouble_names[] = {
     [TROUBLE_SCHEDULES] = "schedules", [TROUBLE_NODE] = "node",
 };
 
-static void show_dead_group(struct json_out *json, const struct dead_group *group, bool partial)
+static void show_dead_group(struct json_out *json, const struct dead_group *group,
+                            int64_t looked_at)
 {
     show_string(json, "subscription", group->subscription);
     show_string(json, group->is_reason ? "reason" : "error", group->error);
@@ -240,7 +241,7 @@ static void show_dead_group(struct json_out *json, const struct dead_group *grou
     show_int(json, "attempts_min", group->attempts_min);
     show_int(json, "attempts_max", group->attempts_max);
     show_id(json, "dead_id", group->dead_id);
-    show_bool(json, "partial", partial);
+    show_int(json, "looked_at", looked_at);
 }
 
 static void show_trouble(struct json_out *json, const struct sample *sample,
@@ -258,7 +259,7 @@ static void show_trouble(struct json_out *json, const struct sample *sample,
         json_object_end(json);
     }
     if (trouble->dead) {
-        show_dead_group(json, trouble->dead, sample->dead.partial);
+        show_dead_group(json, trouble->dead, sample->dead.looked_at);
     }
     if (trouble->node) {
         show_string(json, "node", trouble->node->id);

@@ -111,8 +111,8 @@ enum live_state live_state(struct sqlite_engine *engine, const uint8_t token[STO
 typedef hf_status (*live_note_fn)(const struct handler_note *note, void *ctx);
 
 /*
- * Calls `found` for every note of `token` about the subscription, 0: about all (of a LIVE_DEAD store; also of any
- * other, if the caller wants to know what runs now). ret_exact: these are all; false if it cannot
+ * Calls `found` for every note of `token` about the subscription, 0: about all (of a LIVE_DEAD
+ * store; also of any other, if the caller wants to know what runs now). ret_exact: these are all; false if it cannot
  * be known: the file is gone or damaged, or from before a reboot; then `found` is not called. A
  * status other than HF_OK of `found` ends it and is answered. `found` may be NULL. ret_running: how
  * many handlers of all its subscriptions ran.
