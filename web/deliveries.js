@@ -12,7 +12,7 @@ const PAGE = 10;
 
 const eventLink = (page, one) => [one.event_id
     ? h('a', {href: page.link('event', one.event_id)}, word(one.type)) : h('span', {class: 'soft'}, 'no longer in the log'),
-h('span', {class: 'why'}, `position ${number(one.position)}`)];
+h('span', {class: 'why'}, `position\u00a0${number(one.position)}`)];
 const keyOf = (one) => one.key === null ? DASH : h('span', {class: 'more'}, word(one.key));
 
 /* ---- In hand ----------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  * events.js - one event and where it went, searching events, publishing one.
  */
 import {h} from './dom.js';
-import {bytes, clock, DASH, figure, inert, inertLines, now, number, plural, sentence, time, word} from './format.js';
+import {age, bytes, clock, DASH, figure, inert, inertLines, now, number, plural, sentence, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
 import {get, getText, post, send} from './server.js';
 import {facts} from './subscriptions.js';
@@ -119,7 +119,8 @@ function timeline(event, page) {
     const room = last > from ? (last - from) * 1.2 : 60000; /* for what waits, behind the last that is known */
     const to = Math.max(from + 1000, last, open ? Math.min(now(), from + room) : 0);
     const x = (at) => Math.min(100, Math.max(0, (at - from) / (to - from) * 100));
-    const ends = [clock(from), '+' + length((to - from) / 2000), '+' + length((to - from) / 1000)];
+    const ends = [clock(from), '+' + length((to - from) / 2000),
+        '+' + length((to - from) / 1000) + (open && now() > to + 1000 ? ', goes on' : '')];
     return h('div', {class: 'timeline'}, counts,
         states.map((state) => h('div', {class: 'lane', key: state.subscription},
             h('div', {class: 'who'}, h('span', {class: `dot ${dots[state.state]}`, 'aria-hidden': 'true'}),
@@ -134,7 +135,7 @@ function timeline(event, page) {
 const isOpen = (state) => ['pending', 'retrying', 'held', 'processing'].includes(state.state);
 
 function length(seconds) {
-    return seconds < 120 ? `${seconds.toFixed(seconds < 10 ? 1 : 0)} s` : `${number(seconds / 60)} min`;
+    return seconds < 120 ? `${seconds.toFixed(seconds < 10 ? 1 : 0)} s` : age(seconds);
 }
 
 function track(state, x, to) {

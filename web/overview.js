@@ -179,7 +179,8 @@ function deadLine(item, page) {
     const why = item.error ? [h('q', {}, inert(item.error).slice(0, 200))] : [deadReason(item.reason), '.'];
     const joint = item.error ? item.count === 1 ? ': ' : ' with one error: ' : ' without an error: ';
     const has = (count) => [name(item.subscription), ` has ${plural(count, 'dead letter')}`];
-    const times = item.count === 1 ? ['at ', time(item.last), ','] : ['since ', time(item.since), ', the last at ', time(item.last), ', all'];
+    const oneTime = item.count === 1 || clock(Date.parse(item.since)) === clock(Date.parse(item.last));
+    const times = oneTime ? ['at ', time(item.last), item.count === 1 ? ',' : ', all'] : ['since ', time(item.since), ', the last at ', time(item.last), ', all'];
     return {
         words: newest === null ? [has(item.count), joint, why]
             : [has(item.row ? item.row.dead : item.count), item.row ? '' : ' or more',

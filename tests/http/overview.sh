@@ -53,6 +53,27 @@ is "a filter chooses the dead letters that are grouped" "$(field out 1 '$.items[
     field out 1 '$.items[0].count')" "a 1"
 answers 400 "dead letters are not grouped by another field" GET '/v1/dead-letters/groups?by=key'
 
+# --- Rates ---
+# What a worker passes at once is not for it, and the events that are stay in its hands.
+hf sub create busy --on 'busy.*' --from start
+answers 201 "events are published that a subscription passes" POST /v1/events \
+    "[$(printf '{"type":"other.came"},%.0s' $(seq 40)){\"type\":\"busy.came\"}]"
+is_seen() {
+    ask GET '/v1/live?subscription=busy' && [ "$(field out 1 '$.subscription.pending')" = 1 ]
+}
+true_that "the dashboard has a sample of a new subscription" until_true 30 is_seen
+"$HOLDFAST" work busy --exec 'exec sleep 3600' >/dev/null 2>&1 &
+worker=$!
+has_passed() {
+    ask GET '/v1/live?subscription=busy' && [ "$(field out 1 '$.subscription.checkpoint')" -ge 40 ]
+}
+true_that "a worker passes the events that are not for it" until_true 30 has_passed
+is "events that a subscription passes without settling any are no rate" \
+    "$(field out 1 '$.subscription.now_rate')" 0
+kill "$worker"
+wait "$worker" 2>/dev/null
+hf sub rm busy --yes
+
 # --- Namespaces and retention ---
 answers 201 "a namespace is made" PUT /v1/namespaces/shop \
     '{"metadata":{"team":"web"},"retention_ms":1,"lagging":"drop","gapless":true}'

@@ -364,6 +364,19 @@ static bool takes_all(const hf_subscription_info *info)
     return false;
 }
 
+/* How many events an ordered subscription can have settled since: what was open, less what is open
+ * now, and what has come. It may have passed many that are not for it. */
+static double settled_most(const hf_subscription_info *info, const hf_subscription_info *before)
+{
+    bool counted = info->options.mode == HF_MODE_ORDERED && info->pending_more == 0 &&
+                   before->pending_more == 0 && info->pending >= 0 && before->pending >= 0;
+    int64_t open = info->pending + info->retrying + info->held;
+    int64_t most =
+        before->pending + before->retrying + before->held - open + info->head - before->head;
+
+    return !counted ? INFINITY : most > 0 ? (double)most : 0;
+}
+
 /* How many of the events that it has passed were for it is not known of those that came before the
  * counts of types. */
 static void follow_one(struct live_subscription *one, struct live_subscription *before,
@@ -378,7 +391,8 @@ static void follow_one(struct live_subscription *one, struct live_subscription *
     if (steps < 0 || one->info.start_position != before->info.start_position) {
         return; /* it was sought */
     }
-    one->rate = share < 0 ? -1 : smooth(before->rate, (double)steps * share / seconds, seconds);
+    double settled = fmin((double)steps * share, settled_most(&one->info, &before->info));
+    one->rate = share < 0 ? -1 : smooth(before->rate, settled / seconds, seconds);
     one->moves_unseen = share < 0;
     if (one->info.lag > 0) {
         double nearer = (double)(before->info.lag - one->info.lag) / seconds;

@@ -112,10 +112,10 @@ typedef hf_status (*live_note_fn)(const struct handler_note *note, void *ctx);
 
 /*
  * Calls `found` for every note of `token` about the subscription, 0: about all (of a LIVE_DEAD
- * store; also of any other, if the caller wants to know what runs now). ret_exact: these are all; false if it cannot
- * be known: the file is gone or damaged, or from before a reboot; then `found` is not called. A
- * status other than HF_OK of `found` ends it and is answered. `found` may be NULL. ret_running: how
- * many handlers of all its subscriptions ran.
+ * store; also of any other, if the caller wants to know what runs now). ret_exact: these are all;
+ * false if it cannot be known: the file is gone or damaged, or from before a reboot; then `found`
+ * is not called. A status other than HF_OK of `found` ends it and is answered. `found` may be
+ * NULL. ret_running: how many handlers of all its subscriptions ran.
  */
 hf_status live_notes(struct sqlite_engine *engine, const uint8_t token[STORE_TOKEN_BYTES],
                      int64_t subscription_id, live_note_fn found, void *ctx, bool *ret_exact,
