@@ -129,11 +129,39 @@ void json_key(struct json_out *out, const char *key)
     json_key_text(out, text_of(key));
 }
 
+/* A string that needs no escape, with a comma before it and a colon behind it if need be: in one
+ * piece. False: it needs one. */
+static bool write_plain(struct json_out *out, struct text text, bool is_key)
+{
+    char *to;
+    size_t bytes = text.length + 2 + out->comma + is_key;
+
+    if (json_plain_bytes(text.bytes, text.length) < text.length) {
+        return false;
+    }
+    to = buf_reserve(out->buf, bytes);
+    if (to) {
+        if (out->comma) {
+            *to++ = ',';
+        }
+        *to++ = '"';
+        to = (char *)memcpy(to, text.bytes, text.length) + text.length;
+        *to++ = '"';
+        if (is_key) {
+            *to = ':';
+        }
+        buf_advance(out->buf, bytes);
+    }
+    return true;
+}
+
 void json_key_text(struct json_out *out, struct text key)
 {
-    before_value(out);
-    write_string(out->buf, key);
-    buf_char(out->buf, ':');
+    if (!write_plain(out, key, true)) {
+        before_value(out);
+        write_string(out->buf, key);
+        buf_char(out->buf, ':');
+    }
     out->comma = false;
 }
 
@@ -143,8 +171,11 @@ void json_string(struct json_out *out, struct text text)
         json_null(out);
         return;
     }
-    before_value(out);
-    write_string(out->buf, text);
+    if (!write_plain(out, text, false)) {
+        before_value(out);
+        write_string(out->buf, text);
+    }
+    out->comma = true;
 }
 
 void json_int(struct json_out *out, int64_t value)
