@@ -44,7 +44,9 @@ void exchange_begins_wait(struct exchange *exchange, int64_t wait_ms)
 
 bool exchange_is_left(const struct exchange *exchange)
 {
-    return !exchange->wait.half_closed && is_closed(exchange);
+    return (!exchange->wait.half_closed && is_closed(exchange)) ||
+           !access_goes_on(&exchange->server->access, &exchange->bearer, exchange->route->role,
+                           exchange->namespace_name);
 }
 
 bool exchange_watch(struct exchange *exchange, const char *awaited)

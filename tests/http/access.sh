@@ -9,6 +9,7 @@ hash_of() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
     echo "# a comment, and an empty line"
     echo
     echo "vera viewer default $(hash_of see)"
+    echo "wanda operator default $(hash_of wait)"
     echo "oscar operator default $(hash_of act)"
     echo "ada admin default $(hash_of all)"
     echo "otto operator other $(hash_of other)"
@@ -95,8 +96,20 @@ follow live see /v1/live
 live=$client
 follow acted act /v1/stream
 acted=$client
-grep -v '^vera' tokens >fewer
+bearer act
+answers 201 "setup: a subscription is made that a client waits for" \
+    PUT /v1/subscriptions/awaited '{"patterns":["awaited"],"from":"now","mode":"shared"}'
+curl -s --unix-socket http -H "Authorization: Bearer wait" -o claimed -d '{"wait_ms":60000}' \
+    http://localhost/v1/subscriptions/awaited/claim &
+waits=$!
+waiting() { ask GET /metrics && sleep 1; } # until the request has come
+true_that "setup: a client waits for events" waiting
+grep -Ev '^(vera|wanda)' tokens >fewer
 mv fewer tokens
+true_that "a claim ends its waiting when its token is taken out of the file" \
+    until_true 10 over "$waits"
+is "a claim whose token is taken out of the file gets no events" \
+    "$(cat claimed)" '{"lease":null,"expires_at":null,"events":[]}'
 true_that "a stream ends when its token is taken out of the file" until_true 10 over "$seen"
 true_that "a page's stream ends when its token is taken out of the file" until_true 10 over "$live"
 true_that "streams of other tokens go on" kill -0 "$acted"

@@ -147,7 +147,8 @@ bool exchange_object(struct exchange *exchange, struct text *ret_object);
 void exchange_begins_wait(struct exchange *exchange, int64_t wait_ms);
 bool exchange_watch(struct exchange *exchange, const char *awaited);
 void exchange_park(struct exchange *exchange, void (*run_out)(struct exchange *));
-/* Whether the client has closed its side of the connection since the wait began. */
+/* Whether the client has closed its side of the connection since the wait began, or its token is
+ * gone: then it gets no events. */
 bool exchange_is_left(const struct exchange *exchange);
 
 /* For a route that works for long: whether another one may, so that enough workers are left for
