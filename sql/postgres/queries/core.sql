@@ -79,22 +79,25 @@ SELECT EXISTS (SELECT FROM pg_stat_activity
                WHERE pid = $1 AND coalesce(state, 'hidden') NOT LIKE 'idle%')
 
 -- name: session_birth
--- When the server was started, and when the process of this session began. A role that may not see
--- when a process began (it is not a member of the role that connected) sees instead when the server
--- was started, or lost its statistics, as it does in a crash. This asks the function below
--- pg_stat_activity: to plan the view's joins takes a new session longer than the rest of its
--- opening.
+-- When the server was started, when the process of this session began, and when process $1 began;
+-- NULL: it is no process of this server now. A role that may not see when a process began (it is
+-- not a member of the role that connected) sees instead when the server was started, or lost its
+-- statistics, as it does in a crash. This asks the function below pg_stat_activity: to plan the
+-- view's joins takes a new session longer than the rest of its opening.
 SELECT pg_postmaster_start_time(),
-       coalesce((SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a),
-                greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()))
+       (SELECT coalesce(a.backend_start, greatest(pg_postmaster_start_time(),
+                                                  pg_stat_get_bgwriter_stat_reset_time()))
+        FROM pg_stat_get_activity(pg_backend_pid()) a),
+       (SELECT coalesce(a.backend_start, greatest(pg_postmaster_start_time(),
+                                                  pg_stat_get_bgwriter_stat_reset_time()))
+        FROM pg_stat_get_activity($1) a)
 
 -- name: session_kin
--- The same of those of the processes $1 that are processes of this server now, a row each; one row
--- without a process, if none of them is.
-SELECT pg_postmaster_start_time(), coalesce(a.backend_start, hidden.birth), a.pid
+-- Whether one of the processes $1, which began at the times $2, is a process of this server now.
+SELECT EXISTS (SELECT FROM unnest($1::integer[], $2::timestamptz[]) k (pid, birth),
+                           pg_stat_get_activity(k.pid) a
+               WHERE k.birth = coalesce(a.backend_start, hidden.birth))
 FROM greatest(pg_postmaster_start_time(), pg_stat_get_bgwriter_stat_reset_time()) hidden (birth)
-LEFT JOIN (unnest($1::integer[]) k (pid)
-           CROSS JOIN LATERAL pg_stat_get_activity(k.pid) a) ON true
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED

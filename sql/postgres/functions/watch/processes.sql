@@ -252,14 +252,20 @@ DECLARE
     v_caller oid := admit(p_ticket, p_namespace_id, 'change the subscriptions of', 'consumer',
                           'owner');
     v_now    timestamptz := clock_timestamp();
+    v_last   record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    PERFORM clock_mind(p_namespace_id, v_caller);
-    UPDATE namespaces n SET closed_at = v_now WHERE n.id IN (
-        SELECT s.id FROM namespaces s
-        WHERE s.id = p_namespace_id AND (s.closed_at > v_now - interval '1 s') IS NOT TRUE
-            AND NOT EXISTS (SELECT FROM processes p WHERE p.namespace_id = p_namespace_id)
-        FOR NO KEY UPDATE SKIP LOCKED);
+    SELECT n.closed_at, EXISTS (SELECT FROM processes p WHERE p.namespace_id = n.id) AS others
+        INTO v_last FROM namespaces n WHERE n.id = p_namespace_id;
+    IF v_last.others OR v_last.closed_at > v_now + interval '1 s' THEN
+        PERFORM clock_mind(p_namespace_id, v_caller);
+    END IF;
+    IF NOT v_last.others
+       AND (v_last.closed_at BETWEEN v_now - interval '1 s' AND v_now) IS NOT TRUE THEN
+        UPDATE namespaces n SET closed_at = v_now WHERE n.id IN (
+            SELECT s.id FROM namespaces s WHERE s.id = p_namespace_id
+            FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
 END
 $$;
 
@@ -281,24 +287,27 @@ DECLARE
                           'consumer', 'owner');
     v_all    boolean := caller_has(v_caller, p_namespace_id, 'consumer', 'owner');
     v_dead   uuid[];
-    v_count  integer;
+    v_count  integer := 0;
 BEGIN
-    SELECT dead_of(p_namespace_id, array_agg(p.token)) INTO v_dead
-        FROM processes p WHERE p.namespace_id = p_namespace_id;
-    v_dead := ARRAY(
-        SELECT p.token FROM processes p
-        WHERE p.namespace_id = p_namespace_id
-            AND (p.token = ANY (v_dead) OR process_is_silent(p))
-            AND (v_all OR p.role_id = v_caller)
-            AND NOT EXISTS (SELECT 1 FROM partitions o
-                            JOIN subscriptions s ON s.id = o.subscription_id
-                            WHERE o.owner = p.token AND s.namespace_id = p_namespace_id)
-            AND NOT EXISTS (SELECT 1 FROM leases l JOIN subscriptions s ON s.id = l.subscription_id
-                            WHERE l.owner = p.token AND s.namespace_id = p_namespace_id)
-        FOR UPDATE OF p);
-    PERFORM node_past(p_namespace_id, v_dead, false);
-    DELETE FROM processes p WHERE p.token = ANY (v_dead);
-    GET DIAGNOSTICS v_count = ROW_COUNT;
+    SELECT dead_of(p_namespace_id, array_agg(p.token))
+               || coalesce(array_agg(p.token) FILTER (WHERE process_is_silent(p)), '{}')
+        INTO v_dead FROM processes p WHERE p.namespace_id = p_namespace_id;
+    IF v_dead <> '{}' THEN -- mostly all of them live
+        v_dead := ARRAY(
+            SELECT p.token FROM processes p
+            WHERE p.namespace_id = p_namespace_id AND p.token = ANY (v_dead)
+                AND (v_all OR p.role_id = v_caller)
+                AND NOT EXISTS (SELECT 1 FROM partitions o
+                                JOIN subscriptions s ON s.id = o.subscription_id
+                                WHERE o.owner = p.token AND s.namespace_id = p_namespace_id)
+                AND NOT EXISTS (SELECT 1 FROM leases l
+                                JOIN subscriptions s ON s.id = l.subscription_id
+                                WHERE l.owner = p.token AND s.namespace_id = p_namespace_id)
+            FOR UPDATE OF p);
+        PERFORM node_past(p_namespace_id, v_dead, false);
+        DELETE FROM processes p WHERE p.token = ANY (v_dead);
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+    END IF;
     PERFORM node_forget(p_namespace_id);
     RETURN v_count;
 EXCEPTION WHEN lock_not_available THEN

@@ -28,7 +28,7 @@
 #define KIN_MAX 16 /* sessions that are asked for: one that is found is enough */
 #define ASK_MAX 4  /* times, while others begin eras at the same moment */
 
-enum kin_column { KIN_SERVER_START, KIN_BIRTH, KIN_PID };
+enum birth_column { BIRTH_SERVER_START, BIRTH_OWN, BIRTH_KIN };
 
 struct answer {
     int64_t server_start_us;
@@ -57,44 +57,45 @@ bool era_is_over(const struct session *session)
     return session->era != era_now(session->engine);
 }
 
-/* Whether a row tells of this process. */
-static bool is_row_of(const PGresult *result, int row, struct kin kin)
+/* Asks when the server was started and the session's process began, and for the first of `kin`,
+ * which nearly always proves enough. */
+static hf_status ask_birth(struct session *session, const struct kin *kin, size_t count,
+                           struct answer *ret_answer)
 {
-    return result_int8(result, row, KIN_PID, 0) == kin.pid &&
-           result_time(result, row, KIN_BIRTH, 0) == kin.birth_us;
-}
-
-/* What the server answers about the processes of `kin`, and of the session itself. */
-static struct answer read_kin(const struct session *session, const PGresult *result,
-                              const struct kin *kin, size_t count)
-{
-    struct answer answer = {.server_start_us = result_time(result, 0, KIN_SERVER_START, 0)};
-    for (int row = 0; row < PQntuples(result); row++) {
-        if (result_int8(result, row, KIN_PID, 0) == PQbackendPID(session->pg)) {
-            answer.birth_us = result_time(result, row, KIN_BIRTH, 0);
-        }
-        for (size_t i = 0; i < count; i++) {
-            answer.found = answer.found || is_row_of(result, row, kin[i]);
-        }
+    PGresult *result;
+    param_int4(session_params(session), count > 0 ? kin[0].pid : 0);
+    hf_status status = session_execute(session, POSTGRES_QUERY_SESSION_BIRTH, true, &result);
+    if (!status) {
+        *ret_answer = (struct answer){
+            .server_start_us = result_time(result, 0, BIRTH_SERVER_START, 0),
+            .birth_us = result_time(result, 0, BIRTH_OWN, 0),
+            .found = count > 0 && result_time(result, 0, BIRTH_KIN, 0) == kin[0].birth_us,
+        };
+        PQclear(result);
     }
-    return answer;
+    return status;
 }
 
-/* Asks when the server was started and the session's process began, and for the processes of
- * `kin`. */
-static hf_status query_kin(struct session *session, const struct kin *kin, size_t count,
-                           PGresult **ret_result)
+/* Asks for all of `kin`. */
+static hf_status ask_kin(struct session *session, const struct kin *kin, size_t count,
+                         bool *ret_found)
 {
     struct params *params = session_params(session);
-    if (count == 0) {
-        return session_execute(session, POSTGRES_QUERY_SESSION_BIRTH, true, ret_result);
-    }
-    param_array(params, PARAM_INT4, count + 1);
-    element_int4(params, PQbackendPID(session->pg));
+    param_array(params, PARAM_INT4, count);
     for (size_t i = 0; i < count; i++) {
         element_int4(params, kin[i].pid);
     }
-    return session_execute(session, POSTGRES_QUERY_SESSION_KIN, true, ret_result);
+    param_array(params, PARAM_TIME, count);
+    for (size_t i = 0; i < count; i++) {
+        element_time(params, kin[i].birth_us);
+    }
+    PGresult *result;
+    hf_status status = session_execute(session, POSTGRES_QUERY_SESSION_KIN, true, &result);
+    if (!status) {
+        *ret_found = result_bool(result, 0, 0);
+        PQclear(result);
+    }
+    return status;
 }
 
 /* Asks the server of the session for processes of sessions of this era. A server that does not let
@@ -103,22 +104,15 @@ static hf_status ask(struct session *session, uint64_t era, struct answer *ret_a
 {
     struct kin kin[KIN_MAX];
     size_t count = engine_list_kin(session->engine, era, kin, KIN_MAX);
-    PGresult *result;
-    hf_status status = query_kin(session, kin, count, &result);
+    *ret_answer = (struct answer){0};
+    hf_status status = ask_birth(session, kin, count, ret_answer);
+    if (!status && !ret_answer->found && count > 1) {
+        status = ask_kin(session, kin, count, &ret_answer->found);
+    }
     if (status) {
         *ret_answer = (struct answer){0};
-        return status == HF_DENIED ? HF_OK : status;
     }
-    if (count == 0) {
-        *ret_answer = (struct answer){
-            .server_start_us = result_time(result, 0, KIN_SERVER_START, 0),
-            .birth_us = result_time(result, 0, KIN_BIRTH, 0),
-        };
-    } else {
-        *ret_answer = read_kin(session, result, kin, count);
-    }
-    PQclear(result);
-    return HF_OK;
+    return status == HF_DENIED ? HF_OK : status;
 }
 
 /* The era that the answer proves, asked about era `asked`; 0: it proves none, and the present one
