@@ -308,10 +308,10 @@ commands = $(if $(WITHOUT),,$(BINARY) $(SERVER))
 TEST_GOALS_release = all $(EXAMPLE_PROGRAMS) $(BENCH_PROGRAMS) $(TOOLS)
 TEST_GOALS_thread = $(commands) $(chosen)
 TEST_GOALS_address = $(BINARY) $(SERVER) $(chosen) $(REPLAY_PROGRAMS)
-# The neighbours are for tests of the command named upgrade, which run in two variants if several are
-# asked for.
+# The neighbours are for tests of the command named upgrade, which run in the release if several
+# variants are asked for.
 upgrades = $(if $(or $(if $(ONLY),,all),$(findstring upgrade,$(ONLY))), \
-               $(if $(and $(WITHOUT),$(filter faults,$(VARIANT))),,$(NEIGHBOUR_PROGRAMS)))
+               $(if $(and $(WITHOUT),$(filter-out release,$(VARIANT))),,$(NEIGHBOUR_PROGRAMS)))
 test-programs: $(or $(TEST_GOALS_$(VARIANT)),$(commands) $(chosen) $(TORTURE_PROGRAMS)) \
     $(PRELOADS) $(TOOLS) $(upgrades)
 

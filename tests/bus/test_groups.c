@@ -50,6 +50,7 @@
 #define LEAVE_MS 60000
 #define OPENS_MAX 20       /* of a handle that has little time */
 #define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
+#define PUBLISH_REST_US 80000 /* at most: consumers under a sanitizer follow */
 #define URL_BYTES 1024
 
 static const char *const NAMES[] = {"p", "s", "b"};
@@ -285,7 +286,7 @@ static void *publisher_main(void *ctx)
 
     while (!self->storm->over && self->storm->failed == 0) {
         publish_some(self);
-        usleep((useconds_t)chance_below(&self->chance, 40000));
+        usleep((useconds_t)chance_below(&self->chance, PUBLISH_REST_US));
     }
     return NULL;
 }

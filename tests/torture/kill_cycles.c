@@ -27,6 +27,7 @@
 #define CONSUMERS 2
 #define ROLES (PUBLISHERS + CONSUMERS)
 #define KILL_WITHIN_US 50000
+#define PUBLISH_REST_US 6000 /* at most; without it the run ends with as long a time without kills */
 #define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
 #define DRAIN_MS 60000
 #define FREEZE_LEASE_MS 300
@@ -80,6 +81,7 @@ static int child_main(int argc, char **argv)
                 fprintf(stderr, "# publish: %s: %s\n", hf_status_name(status), hf_errmsg());
                 return 4;
             }
+            usleep((useconds_t)chance_below(&publisher.chance, PUBLISH_REST_US));
         }
     }
     if (consumer_open(&consumer, &workload) != HF_OK) {
