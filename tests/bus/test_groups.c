@@ -48,8 +48,8 @@
 #define TRIES_MAX 20            /* of a publish that is not answered in time */
 #define SETTLE_MS 120000
 #define LEAVE_MS 60000
-#define OPENS_MAX 20       /* of a handle that has little time */
-#define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
+#define OPENS_MAX 20          /* of a handle that has little time */
+#define LONGER_US 60000000    /* on a slow machine, until the run was strong enough */
 #define PUBLISH_REST_US 80000 /* at most: consumers under a sanitizer follow */
 #define URL_BYTES 1024
 

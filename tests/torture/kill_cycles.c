@@ -27,8 +27,8 @@
 #define CONSUMERS 2
 #define ROLES (PUBLISHERS + CONSUMERS)
 #define KILL_WITHIN_US 50000
-#define PUBLISH_REST_US 6000 /* at most; without it the run ends with as long a time without kills */
-#define LONGER_US 60000000 /* on a slow machine, until the run was strong enough */
+#define PUBLISH_REST_US 6000 /* at most: a backlog would be worked off after the last kill */
+#define LONGER_US 60000000   /* on a slow machine, until the run was strong enough */
 #define DRAIN_MS 60000
 #define FREEZE_LEASE_MS 300
 
