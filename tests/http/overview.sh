@@ -73,6 +73,25 @@ is "events that a subscription passes without settling any are no rate" \
 kill "$worker"
 wait "$worker" 2>/dev/null
 hf sub rm busy --yes
+hf sub create grave --on 'grave.*' --from now --mode shared
+answers 201 "very many events are published to die" POST /v1/events \
+    "[$(printf '{"type":"grave.dug"},%.0s' $(seq 999)){\"type\":\"grave.dug\"}]"
+answers 200 "very many events are claimed" POST /v1/subscriptions/grave/claim '{"max":1000}'
+answers 204 "very many events die at once" POST /v1/subscriptions/grave/bury \
+    "{\"lease\":\"$(field out 1 '$.lease')\",\"error\":\"e\"}"
+# What the chart of the dead adds up to: each point's rate for the time since the one before.
+died() {
+    ask GET '/v1/live?range=900'
+    sqlite3 :memory: "SELECT cast(coalesce(sum(d * (t - b) / 1000), 0) AS integer) FROM (
+        SELECT json_extract(value, '\$[5]') AS d, json_extract(value, '\$[0]') AS t,
+            lag(json_extract(value, '\$[0]')) OVER (ORDER BY key) AS b
+        FROM json_each(cast(readfile('out') AS text), '\$.points'))"
+}
+counts_all() { [ "$(died)" -ge 990 ]; }
+true_that "the chart of the dead counts more that die at once than the list of trouble looks at" \
+    until_true 20 counts_all
+hf dlq purge --subscription grave --yes
+hf sub rm grave --yes
 
 # --- Namespaces and retention ---
 answers 201 "a namespace is made" PUT /v1/namespaces/shop \

@@ -281,7 +281,13 @@ static hf_status take_dead(hf_bus *bus, const struct sample *before, struct samp
     }
     filter.limit = LETTERS_MAX;
     dead->looked_at = sample->stats.dead > LETTERS_MAX ? LETTERS_MAX : -1;
-    return status ? status : hf_dead_list(bus, &filter, group_letter, &grouping);
+    if (!status) {
+        status = hf_dead_list(bus, &filter, group_letter, &grouping);
+    }
+    if (dead->died == LETTERS_MAX && sample->stats.dead - before->stats.dead > dead->died) {
+        dead->died = sample->stats.dead - before->stats.dead; /* all that were looked at are new */
+    }
+    return status;
 }
 
 static int see_node(const hf_node_info *info, void *ctx)

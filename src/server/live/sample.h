@@ -68,7 +68,7 @@ struct dead_groups {
     struct dead_group groups[DEAD_GROUPS_MAX];
     size_t count;
     int64_t newest;    /* the number of the newest dead letter; 0: there is none */
-    int64_t died;      /* dead letters that have come since the sample before, among the newest */
+    int64_t died;      /* dead letters that have come since the sample before */
     int64_t looked_at; /* so many of the newest, if there are more; -1: all */
 };
 
