@@ -33,6 +33,14 @@ has "the refusal names the parameter that is there twice" out 'the parameter lim
 answers 400 "POST dead-letters/retry refuses a member that is there twice" \
     POST /v1/dead-letters/retry '{"all":true,"dry_run":true,"dr\u0079_run":false}'
 has "the refusal names the member that is there twice" out '.dry_run.. is there twice'
+# A body that the server takes may have millions of members.
+{ echo '{"all":true'; yes ',"abcdef":1' | head -n 2000000; echo '}'; } | tr -d '\n' >wrong
+spent() { awk '{ print $14 + $15 }' "/proc/$server_pid/stat"; } # hundredths of seconds
+before=$(spent)
+answers 400 "a body with two million wrong names is refused" POST /v1/dead-letters/retry @wrong
+spent=$(($(spent) - before))
+true_that "two million wrong names cost less than 3 s of processor time ($spent / 100 s)" \
+    test "$spent" -lt 300
 answers 202 "POST events takes an event for later" POST /v1/events \
     '{"type":"late","deliver_at":"2099-01-01T00:00:00Z","payload":{"x":1}}'
 late=$(field out 1 '$.id')

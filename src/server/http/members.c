@@ -192,7 +192,7 @@ static void look_for_strangers(struct members *members)
     struct text raw;
 
     json_iter_init(&iter, members->object);
-    while (json_iter_next(&iter, &key, &raw)) {
+    while (!members->mistake[0] && json_iter_next(&iter, &key, &raw)) {
         struct suggest suggest;
         bool known = false;
         const char *name = members_string(members, "a member's name", key);
