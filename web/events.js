@@ -71,7 +71,8 @@ function wordsOf(state, page) {
         return ['in hand', state.node ? [' of ', h('code', {}, inert(state.node))] : '',
             state.since ? [' since ', time(state.since)] : '', failed];
     case 'retrying':
-        return [`tries again at `, time(state.next_attempt_at), `, ${plural(state.attempts, 'attempt')} failed`, error];
+        return [Date.parse(state.next_attempt_at) > now() ? 'tries again at ' : 'due for its next attempt since ',
+            time(state.next_attempt_at), `, ${plural(state.attempts, 'attempt')} failed`, error];
     case 'cancelled':
         return ['cancelled', state.cancelled_by ? ` by ${inert(state.cancelled_by)}` : '',
             state.cancel_reason ? `: ${inert(state.cancel_reason)}` : ''];

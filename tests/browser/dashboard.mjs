@@ -480,6 +480,7 @@ await claim('of an event that very many subscriptions take those that matter com
         ['cancelled', 'cancelled'], ['done', 'done']].filter(([state]) => count(state) > 0);
     await go('event/1');
     await page.locator('.timeline').getByText('40 are shown, those that matter first.').waitFor();
+    await page.locator('.lane', {hasText: 'billing'}).getByText('due for its next attempt since').waitFor();
     const wrong = differ('counts', await page.locator('.timeline > p').first().textContent(), `${states.length} subscriptions: ` +
             words.map(([state, word]) => `${count(state)} ${word}`).join(', ') + '.') ||
         differ('first lane', await page.locator('.lane a').first().textContent(),
