@@ -3,6 +3,7 @@
 # what roles may do.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 id() { echo "0190c1f2-4c3a-7b11-8e0d-2f6d3a9b1c$1"; }

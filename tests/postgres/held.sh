@@ -4,6 +4,7 @@
 # views above functions, for which no right on them is needed.
 . "$(dirname "$0")/lib.sh"
 cluster max_prepared_transactions=5
+keep
 schema
 psql -qX -c "CREATE ROLE stranger LOGIN; CREATE ROLE seer LOGIN" || exit 1
 grants=$(sql "SELECT current_setting('server_version_num')::integer >= 150000")

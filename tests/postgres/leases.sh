@@ -2,6 +2,7 @@
 # Leases in SQL: who has which events, since when and until when; taking one away; for roles.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 schema
 
 for name in jobs mails; do

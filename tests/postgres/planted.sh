@@ -8,6 +8,7 @@
 # takes back.
 . "$(dirname "$0")/lib.sh"
 cluster
+keep
 : "${HOLDFAST:=$ROOT/build/release/holdfast}"
 if [ ! -x "$HOLDFAST" ]; then
     skip "all claims about planted functions" "there is no $HOLDFAST"
