@@ -125,13 +125,13 @@ const struct command command_retry_list = {
     .name = "retry list",
     .usage = "SUB",
     .word_names = "subscriptions",
-    .summary = "lists events that wait for their next attempt, and why they failed",
+    .summary = "lists events that wait for their next attempt, and why",
     .examples = "  holdfast retry list mailer\n"
                 "  holdfast retry list mailer --json | jq -r '[.next_attempt_at, .error] | @tsv'\n"
                 "  holdfast retry list ledger --behind 8127\n",
     .details =
-        "Those that are due first come first. FAILED counts attempts. HELD counts events of\n"
-        "the same key that wait behind one of an ordered subscription; --behind lists\n"
+        "Those that are due first come first. FAILED counts attempts. HELD counts events\n"
+        "of the same key that wait behind one of an ordered subscription; --behind lists\n"
         "them.\n",
     .options = list_options,
     .words_min = 1,
