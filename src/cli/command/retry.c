@@ -129,10 +129,9 @@ const struct command command_retry_list = {
     .examples = "  holdfast retry list mailer\n"
                 "  holdfast retry list mailer --json | jq -r '[.next_attempt_at, .error] | @tsv'\n"
                 "  holdfast retry list ledger --behind 8127\n",
-    .details =
-        "Those that are due first come first. FAILED counts attempts. HELD counts events\n"
-        "of the same key that wait behind one of an ordered subscription; --behind lists\n"
-        "them.\n",
+    .details = "Those that are due first come first. FAILED counts attempts. HELD counts events\n"
+               "of the same key that wait behind one of an ordered subscription; --behind lists\n"
+               "them.\n",
     .options = list_options,
     .words_min = 1,
     .words_max = 1,
