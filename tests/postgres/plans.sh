@@ -95,6 +95,7 @@ touches "holdfast.stats" "holdfast.stats('n30')"
 reads() { # WHEN
     runs "reading the tail $1" read_tail "bigint, bigint, text, integer, bigint[]" \
         "100, 50, NULL, NULL, '{}'"
+    runs "reading the tail as a whole $1" read_tail_whole "bigint, bigint" "100, 50"
     runs "reading holes $1" read_holes "bigint[], bigint[], text, integer, bigint[], bigint" \
         "'{10,200}', '{20,300}', 'x.*', 16, '{5}', 100"
     runs "reading large events $1" read_large "bigint[]" "'{1,2,3}'"

@@ -77,6 +77,7 @@ static void look_at_tail(const struct scene *s, enum postgres_query settings)
     side_must(s->pg, "%s", postgres_queries[settings].sql);
     static const char *const bad[] = {"Seq Scan", "->  Sort"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        must_plan_without(s, "read_tail_whole (5, 4096)", bad[i]);
         must_plan_without(s, "read_tail (5, 4096, NULL, NULL, '{}')", bad[i]);
         must_plan_without(s, "read_tail (5, 100, '^t$', 16, '{3}')", bad[i]);
     }
@@ -95,6 +96,7 @@ static void the_tail_is_read_by_index_whether_many_or_few_rows_are_expected(void
     side_must(s.pg, "SELECT holdfast.publish('%s', 't', '{}') FROM generate_series(1, 2000)",
               s.f->namespace_name);
     prepare(&s, POSTGRES_QUERY_READ_TAIL);
+    prepare(&s, POSTGRES_QUERY_READ_TAIL_WHOLE);
     look_at_tail(&s, POSTGRES_QUERY_READ_SETTINGS);
     look_at_tail(&s, POSTGRES_QUERY_READ_SETTINGS_FEW);
     PQfinish(s.pg);

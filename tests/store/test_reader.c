@@ -285,6 +285,37 @@ static void the_filter_may_change_between_calls(void **state)
     must_read(passed >= 2 ? "1 3 4" : "1 2 3 4", witness_list(&witness));
 }
 
+/* A reader that is behind may have read on before the filter changes. */
+static void a_filter_that_changes_in_a_long_log_counts_for_all_that_follows(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    for (int i = 0; i < 40; i++) {
+        append_count(store, "a", 50);
+        append_count(store, "b", 40);
+    }
+    struct text patterns[] = {text_of("a"), text_of("b")};
+    struct filter only_a = {.patterns = patterns, .count = 1};
+    struct filter both = {.patterns = patterns, .count = 2};
+    static struct witness witness;
+    static bool seen[EVENTS_MAX];
+    memset(seen, 0, sizeof seen);
+    witness = witness_of(fixture_reader(*state, store, 0), &only_a, 0);
+    while (witness.count < 1000) {
+        must_equal(true, witness_step(&witness, 64));
+    }
+    int64_t passed = witness.floor;
+    witness.filter = &both;
+    witness_drain(&witness, 64);
+    must_equal(3600, witness.floor);
+    for (size_t i = 0; i < witness.count; i++) {
+        must_equal(false, seen[witness.positions[i]]);
+        seen[witness.positions[i]] = true;
+    }
+    for (int64_t position = passed + 1; position <= 3600; position++) {
+        must_equal(true, seen[position]);
+    }
+}
+
 /* ---- Content --------------------------------------------------------------------------------- */
 
 static void entries_are_complete(void **state)
@@ -449,6 +480,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(no_pattern_matches_nothing),
     CLAIM(the_needle_in_the_haystack_is_found_in_bounded_steps),
     CLAIM(the_filter_may_change_between_calls),
+    CLAIM(a_filter_that_changes_in_a_long_log_counts_for_all_that_follows),
     CLAIM(entries_are_complete),
     CLAIM(a_batch_stops_at_its_bytes_but_holds_one_event),
     CLAIM(events_of_other_stores_and_processes_are_seen),

@@ -41,6 +41,11 @@ static int64_t owned_count(const struct partition_set *set)
     return count;
 }
 
+bool filter_owns_all(const struct filter *filter)
+{
+    return !filter->owned || owned_count(filter->owned) == filter->owned->total;
+}
+
 bool filter_is_sparse(const struct filter *filter, int64_t rows, int64_t wanted)
 {
     if (rows < FILTER_SPARSE_ROWS || filter->unhandled_too) {

@@ -10,6 +10,8 @@
 bool filter_matches(const struct filter *filter, struct text type);
 /* Is the event with this hash of one of the wanted partitions? */
 bool filter_owns(const struct filter *filter, int64_t hash);
+/* Whether there is no partition that it does not want. */
+bool filter_owns_all(const struct filter *filter);
 
 /* Whether an index on types, if there is one, would find the next events sooner: after so many rows
  * at least, if the patterns match few of them. That some were left out because they are of other

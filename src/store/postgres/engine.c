@@ -245,6 +245,9 @@ static hf_status engine_connect(struct postgres_engine *engine, const struct sto
         status = prober_new(engine, &engine->prober);
     }
     if (!status) {
+        status = ahead_new(engine, &engine->ahead);
+    }
+    if (!status) {
         status = keeper_init(engine);
     }
     if (!status && !options->brief) {
@@ -306,6 +309,7 @@ static struct postgres_engine *engine_new(const struct store_options *options)
 static void engine_end(struct postgres_engine *engine)
 {
     prober_free(engine->prober); /* its thread may be making news */
+    ahead_free(engine->ahead);
     keeper_stop(engine);
     signs_free(engine->signs);
     session_pool_close(engine);
@@ -406,10 +410,11 @@ static void engine_give_back(struct postgres_engine *engine)
     }
 }
 
-/* In a child: only our own memory. The prober's thread may have been in the middle of anything. */
+/* In a child: only our own memory. Threads of these may have been in the middle of anything. */
 static void engine_forget(struct postgres_engine *engine)
 {
     engine_abandon(engine->prober);
+    engine_abandon(engine->ahead);
     session_pool_close(engine);
     session_release(&engine->writer);
     session_release(&engine->keeper.session);

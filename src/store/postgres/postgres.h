@@ -33,6 +33,7 @@
 
 struct signs;  /* lease.c: what was seen of other processes' signs of life, and when */
 struct prober; /* probe.c: the one that reads the holders of the sequence's lock */
+struct ahead;  /* ahead.c: the one that reads on for readers that are behind */
 
 extern const struct fit_program postgres_program; /* migrate.c */
 
@@ -77,6 +78,7 @@ struct postgres_engine {
     struct set64 owned; /* partition.c: partition -> the writer's connection that took it */
     struct signs *signs;
     struct prober *prober;
+    struct ahead *ahead;
 
     atomic_uint_least64_t connections; /* ever made: numbers sessions */
     atomic_int dialing;                /* sessions that wait for a server that is away */

@@ -106,6 +106,9 @@ void unique_read(struct result_array *firsts, struct new_event *event);
 /* probe.c */
 hf_status prober_new(struct postgres_engine *engine, struct prober **ret_prober);
 void prober_free(struct prober *prober);
+/* ahead.c */
+hf_status ahead_new(struct postgres_engine *engine, struct ahead **ret_ahead);
+void ahead_free(struct ahead *ahead);
 
 /* Appends within the transaction that the session is in. If the answer is not HF_OK the transaction
  * goes on as if nothing had been tried. Sets *ret_ring if others are to be woken. (join.c) */

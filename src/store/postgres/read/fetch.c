@@ -43,11 +43,18 @@ static void fill_wanted(struct params *params, const struct fetch *fetch)
     }
 }
 
+static bool wants_all(const struct fetch *fetch)
+{
+    return text_is_absent(fetch->regex) && fetch->owned.total == 0;
+}
+
 static void fill_tail(struct params *params, const struct fetch *fetch)
 {
     param_int8(params, fetch->after);
     param_int8(params, fetch->limit);
-    fill_wanted(params, fetch);
+    if (!wants_all(fetch)) {
+        fill_wanted(params, fetch);
+    }
 }
 
 static void fill_holes(struct params *params, const struct fetch *fetch)
@@ -164,8 +171,9 @@ hf_status fetch_run(struct fetch *fetch, struct session *session)
             (struct fetch_query){POSTGRES_QUERY_READ_SERVER_START, fill_nothing, &fetch->start_row};
     }
     if (fetch->tail) {
-        queries[count++] =
-            (struct fetch_query){POSTGRES_QUERY_READ_TAIL, fill_tail, &fetch->tail_rows};
+        queries[count++] = (struct fetch_query){wants_all(fetch) ? POSTGRES_QUERY_READ_TAIL_WHOLE
+                                                                 : POSTGRES_QUERY_READ_TAIL,
+                                                fill_tail, &fetch->tail_rows};
     }
     if (fetch->hole_count > 0) {
         queries[count++] =
@@ -202,6 +210,35 @@ size_t fetched_runs(const struct fetched *fetched, struct gap_run *ret_runs)
         }
     }
     return count;
+}
+
+void fetched_queue(struct fetched *fetched, struct queue *queue, int64_t through)
+{
+    int rows = PQntuples(fetched->result);
+    for (int row = 0; row < rows; row++) {
+        int64_t position = position_at(fetched->result, row);
+        if (position <= through && !result_is_null(fetched->result, row, READ_BYTES_COLUMN)) {
+            queue_put(queue, fetched, row, position,
+                      result_int8(fetched->result, row, READ_BYTES_COLUMN, 0));
+        }
+    }
+}
+
+void fetched_complete(const struct fetch *fetch, struct queue *queue, size_t count)
+{
+    for (size_t i = 0; i < fetch->position_count; i++) {
+        struct queued *queued = queue_find(queue, count, fetch->positions[i]);
+        queued->row = -1; /* retention was faster, unless it is found */
+    }
+    int rows = PQntuples(fetch->large_rows->result);
+    for (int row = 0; row < rows; row++) {
+        struct queued *queued =
+            queue_find(queue, count, position_at(fetch->large_rows->result, row));
+        if (queued) {
+            queue_move(queued, fetch->large_rows, row);
+            queued->bytes = 0; /* it is whole now */
+        }
+    }
 }
 
 int64_t fetched_bytes(const struct fetched *fetched, int64_t large)

@@ -50,6 +50,11 @@ static inline size_t rows_of(const struct fetched *fetched)
 /* The positions of the rows as runs, of which there are as many as rows at most. Answers how many
  * there are. */
 size_t fetched_runs(const struct fetched *fetched, struct gap_run *ret_runs);
+/* Queues the wanted rows up to `through`. There is room. */
+void fetched_queue(struct fetched *fetched, struct queue *queue, int64_t through);
+/* Puts the large events that were asked for where they can be handed up; all of them are among the
+ * first `count` of the queue. */
+void fetched_complete(const struct fetch *fetch, struct queue *queue, size_t count);
 /* How large the texts are that came; those of events above `large` did not. */
 int64_t fetched_bytes(const struct fetched *fetched, int64_t large);
 

@@ -44,6 +44,7 @@
 #include "store/common/checksum.h"
 #include "store/common/filter.h"
 #include "store/postgres/postgres.h"
+#include "store/postgres/read/ahead.h"
 #include "store/postgres/read/fetch.h"
 #include "store/postgres/read/probe.h"
 #include "store/postgres/read/types.h"
@@ -81,13 +82,14 @@ struct postgres_reader {
     int64_t vain_us; /* when we looked ourselves and it did not help; -1: it did */
     struct gap gap;
     struct queue queue;
-    int64_t barrier;      /* relaxed: nothing beyond is handed up, because holes before it were
+    int64_t barrier;          /* relaxed: nothing beyond is handed up, because holes before it were
                                 not read as a whole */
-    unsigned cut;         /* enum cut: of what there may be more than the last fetch brought */
-    int64_t rows;         /* of the next fetch */
-    struct wanted wanted; /* of the filter that the queue was read by */
-    bool plain;           /* the server does not take our regular expressions */
-    struct gap_run *runs; /* of the present fetch */
+    unsigned cut;             /* enum cut: of what there may be more than the last fetch brought */
+    int64_t rows;             /* of the next fetch */
+    struct wanted wanted;     /* of the filter that the queue was read by */
+    struct ahead_fetch ahead; /* what was asked for ahead, if its limit is not 0 */
+    bool plain;               /* the server does not take our regular expressions */
+    struct gap_run *runs;     /* of the present fetch */
     int64_t *found;
     size_t scratch_count; /* room in both */
 };
@@ -197,6 +199,19 @@ static hf_status ask(struct postgres_reader *reader, struct fetch *fetch)
     return status ? status : check_server(reader, fetch);
 }
 
+/* Asks for what comes after this, if nothing else will have to be asked with it. */
+static void ask_ahead(struct postgres_reader *reader)
+{
+    if (reader->gap.count > 0 || reader->cut != CUT_TAIL || reader->life.started_us != 0) {
+        return;
+    }
+    struct fetch fetch = fetch_of(reader, reader->rows);
+    fetch.tail = true;
+    fetch.many = true;
+    fetch.after = reader->gap.high;
+    ahead_ask(engine_of(reader)->ahead, &reader->ahead, &fetch, reader->life.era);
+}
+
 /* ---- Taking what was read -------------------------------------------------------------------- */
 
 /* Everything that may fail for want of memory, before anything is taken. */
@@ -216,19 +231,6 @@ static hf_status make_room(struct postgres_reader *reader, const struct fetch *f
         reader->scratch_count = needed;
     }
     return queue_reserve(&reader->queue, tail + late);
-}
-
-/* Queues the wanted rows up to `through`. */
-static void enqueue(struct postgres_reader *reader, struct fetched *rows, int64_t through)
-{
-    int count = PQntuples(rows->result);
-    for (int row = 0; row < count; row++) {
-        int64_t position = position_at(rows->result, row);
-        if (position <= through && !result_is_null(rows->result, row, READ_BYTES_COLUMN)) {
-            queue_put(&reader->queue, rows, row, position,
-                      result_int8(rows->result, row, READ_BYTES_COLUMN, 0));
-        }
-    }
 }
 
 static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
@@ -270,7 +272,7 @@ static hf_status take_late(struct postgres_reader *reader, struct fetch *fetch,
     set_cut(reader, CUT_LATE, cut && taken >= through);
     if (rows > 0) {
         bool behind = queue_count(&reader->queue) > 0;
-        enqueue(reader, fetch->late_rows, taken);
+        fetched_queue(fetch->late_rows, &reader->queue, taken);
         if (behind) {
             queue_sort(&reader->queue);
         }
@@ -309,7 +311,7 @@ static hf_status take_tail(struct postgres_reader *reader, const struct filter *
     reader->told_full = !whole;
     set_cut(reader, CUT_TAIL, cut && whole);
     adapt_rows(reader, fetch->tail_rows, cut);
-    enqueue(reader, fetch->tail_rows, reader->gap.high);
+    fetched_queue(fetch->tail_rows, &reader->queue, reader->gap.high);
     int64_t wanted = (int64_t)(queue_count(&reader->queue) - before);
     set_cut(reader, CUT_RARE, cut && filter_is_sparse(filter, fetch->limit, wanted));
     return HF_OK;
@@ -368,7 +370,7 @@ static hf_status take_typed(struct postgres_reader *reader, const struct typed *
     if (!status) {
         gap_pass(&reader->gap, typed->through);
         if (fetch.late_rows) {
-            enqueue(reader, fetch.late_rows, typed->through);
+            fetched_queue(fetch.late_rows, &reader->queue, typed->through);
         }
     }
     fetch_release(&fetch);
@@ -416,7 +418,8 @@ static hf_status fetch_more(struct postgres_reader *reader, const struct filter 
     fetch.after = reader->gap.high;
     fetch.holes = reader->gap.holes;
     fetch.hole_count = holes_wanted(reader);
-    status = ask(reader, &fetch);
+    bool answered = ahead_take(engine_of(reader)->ahead, &reader->ahead, &fetch);
+    status = answered ? HF_OK : ask(reader, &fetch);
     uint64_t begun = prober_begun(prober); /* after the answers have come */
     if (!status) {
         status = make_room(reader, &fetch);
@@ -570,19 +573,7 @@ static hf_status fetch_large(struct postgres_reader *reader, size_t count, size_
         status = ask(reader, &fetch);
     }
     if (!status && fetch.large_rows) {
-        for (size_t i = 0; i < fetch.position_count; i++) {
-            struct queued *queued = queue_find(&reader->queue, count, positions[i]);
-            queued->row = -1; /* retention was faster, unless it is found */
-        }
-        int rows = PQntuples(fetch.large_rows->result);
-        for (int row = 0; row < rows; row++) {
-            struct queued *queued =
-                queue_find(&reader->queue, count, position_at(fetch.large_rows->result, row));
-            if (queued) {
-                queue_move(queued, fetch.large_rows, row);
-                queued->bytes = 0; /* it is whole now */
-            }
-        }
+        fetched_complete(&fetch, &reader->queue, count);
     }
     fetch_release(&fetch);
     mem_free(positions);
@@ -656,7 +647,13 @@ void postgres_reader_close(struct reader *reader)
         return;
     }
     struct postgres_engine *engine = engine_of(self);
-    if (self->watching && !atomic_load(&engine->poisoned)) {
+    bool poisoned = atomic_load(&engine->poisoned);
+    if (poisoned && ahead_is_asked(&self->ahead)) {
+        engine_abandon(self); /* a thread of the parent had it */
+        return;
+    }
+    ahead_drop(engine->ahead, &self->ahead);
+    if (self->watching && !poisoned) {
         prober_unwatch(engine->prober);
     }
     queue_release(&self->queue);
@@ -696,6 +693,7 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
         status = ask_regex(reader, filter, &wanted);
     }
     if (!status && changed) {
+        ahead_drop(engine_of(reader)->ahead, &reader->ahead);
         struct wanted before = reader->wanted;
         reader->wanted = wanted;
         wanted = before;
@@ -771,6 +769,7 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
     if (status) {
         return status;
     }
+    ask_ahead(self);
     *ret_floor = floor_of(self);
     *ret_more = count_ready(self, filter, 1) > 0 || (self->cut & CUT_LATE) ||
                 ((self->cut & CUT_TAIL) && queue_count(&self->queue) == 0) ||

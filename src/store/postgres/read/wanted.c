@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "store/common/filter.h"
+
 void wanted_init(struct wanted *wanted)
 {
     *wanted = (struct wanted){.partitions = 0};
@@ -21,7 +23,7 @@ void wanted_release(struct wanted *wanted)
 hf_status wanted_of(struct wanted *wanted, const struct filter *filter, bool plain)
 {
     wanted_init(wanted);
-    if (filter->owned) {
+    if (!filter_owns_all(filter)) {
         wanted->partitions = filter->owned->total;
         size_t words = ((size_t)wanted->partitions + 63) / 64;
         memcpy(wanted->owned, filter->owned->bits, words * sizeof wanted->owned[0]);
