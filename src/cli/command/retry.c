@@ -125,13 +125,13 @@ const struct command command_retry_list = {
     .name = "retry list",
     .usage = "SUB",
     .word_names = "subscriptions",
-    .summary = "lists events that wait for their next attempt, and why",
+    .summary = "lists what waits for its next attempt, and why",
     .examples = "  holdfast retry list mailer\n"
                 "  holdfast retry list mailer --json | jq -r '[.next_attempt_at, .error] | @tsv'\n"
                 "  holdfast retry list ledger --behind 8127\n",
-    .details = "Those that are due first come first. FAILED counts attempts. HELD counts events\n"
-               "of the same key that wait behind one of an ordered subscription; --behind lists\n"
-               "them.\n",
+    .details = "Those that are due first come first. FAILED counts attempts. HELD counts the\n"
+               "events of the same key that wait behind one of an ordered subscription;\n"
+               "--behind lists them.\n",
     .options = list_options,
     .words_min = 1,
     .words_max = 1,
