@@ -1,6 +1,7 @@
 /*
  * test_sessions.c - how many sessions a store has with its server: the limit, the turn of those who
- * wait, a server that has none left, those that are not used any more, and stores that are brief.
+ * wait, a server that has none left, those that are not used any more, their era, and stores that
+ * are brief.
  */
 #include "postgres/support_cluster.h"
 #include "postgres/support_proxy.h"
@@ -300,6 +301,38 @@ static void sessions_that_are_not_used_are_closed(void **state)
     PQfinish(pg);
 }
 
+/* ---- Eras ------------------------------------------------------------------------------------ */
+
+/* One look: every definition. */
+static int count_row(const struct subscription_row *row, void *ctx)
+{
+    (void)row;
+    ++*(int *)ctx;
+    return 0;
+}
+
+static int look(struct store *store)
+{
+    int rows = 0;
+    must_answer(HF_OK, store_subscription_list(store, count_row, &rows));
+    return rows;
+}
+
+static void a_session_of_the_same_server_begins_no_era(void **state)
+{
+    struct fixture *f = *state;
+    skip_without_server(f);
+    struct store *store = fixture_open(f, "kin");
+    PGconn *pg = side_open(f);
+    uint64_t era = store_era(store);
+    int64_t before = count_sessions(pg, "kin");
+    must_equal(0, look(store));
+    must_equal(before + 1, count_sessions(pg, "kin"));
+    must_equal((int64_t)era, (int64_t)store_era(store));
+    fixture_close(f, store);
+    PQfinish(pg);
+}
+
 /* ---- Brief stores ---------------------------------------------------------------------------- */
 
 static struct store *open_brief(struct fixture *f, const char *name)
@@ -327,21 +360,6 @@ static void a_brief_store_that_publishes_has_one_session_and_is_no_node(void **s
     fixture_close(f, store);
     must_equal(0, count_processes(pg, "brief"));
     PQfinish(pg);
-}
-
-/* One look: every definition. */
-static int count_row(const struct subscription_row *row, void *ctx)
-{
-    (void)row;
-    ++*(int *)ctx;
-    return 0;
-}
-
-static int look(struct store *store)
-{
-    int rows = 0;
-    must_answer(HF_OK, store_subscription_list(store, count_row, &rows));
-    return rows;
 }
 
 static void a_brief_store_that_looks_and_writes_in_turns_has_one_session(void **state)
@@ -566,6 +584,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_thread_that_has_waited_for_a_session_opens_another),
     CLAIM(a_server_without_sessions_is_asked_rarely),
     CLAIM(sessions_that_are_not_used_are_closed),
+    CLAIM(a_session_of_the_same_server_begins_no_era),
     CLAIM(a_brief_store_that_publishes_has_one_session_and_is_no_node),
     CLAIM(a_brief_store_that_looks_and_writes_in_turns_has_one_session),
     CLAIM(a_look_of_a_brief_store_waits_for_a_lock_after_it_has_written),
