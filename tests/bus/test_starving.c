@@ -13,7 +13,7 @@
  * sanitizer of threads, for which that is ten times the work of all other tests, sees some of the
  * allocations fail. In other variants each of them fails. */
 #ifdef __SANITIZE_THREAD__
-#define OPENING_STRIDE 8
+#define OPENING_STRIDE 4
 #else
 #define OPENING_STRIDE 1
 #endif
