@@ -6,19 +6,19 @@
 #include "support_scene.h"
 
 #define SECOND INT64_C(1000000)
+#define LATER (T0 + 120 * SECOND) /* a half minute begins; the subscriptions of T0 are not young */
 
-/* At so many seconds after T0, where a half minute begins; in thousandths of an event per second,
- * -1: not known. */
+/* At so many seconds after LATER; in thousandths of an event per second, -1: not known. */
 static int64_t rate_at(const struct scene *s, int64_t seconds)
 {
     struct progress progress;
-    must_answer(HF_OK, store_progress(s->store, s->id, T0 + seconds * SECOND, &progress));
+    must_answer(HF_OK, store_progress(s->store, s->id, LATER + seconds * SECOND, &progress));
     return progress.rate < 0 ? -1 : (int64_t)(progress.rate * 1000 + 0.5);
 }
 
 static void settle_at(struct scene *s, int64_t seconds, int64_t checkpoint)
 {
-    s->owner.now_us = T0 + seconds * SECOND;
+    s->owner.now_us = LATER + seconds * SECOND;
     must_answer(HF_OK, settle(&s->owner, checkpoint, NULL, 0));
 }
 
@@ -65,7 +65,7 @@ static void a_cursor_has_a_rate(void **state)
     append_lanes(store, "abcdefgh");
     struct scene s = {.store = store, .id = subscribe_shared(store, "s")};
     must_equal(0, rate_at(&s, 0));
-    take(*state, store, s.id, 8, T0);
+    take(*state, store, s.id, 8, LATER);
     must_equal(8 * 1000 / 40, rate_at(&s, 10));
     must_equal(0, rate_at(&s, 60));
 }
@@ -76,7 +76,7 @@ static void a_rate_is_not_known_after_a_jump(void **state)
     struct scene s = scene_of(*state, "abcdefghij");
     settle_at(&s, 0, 8);
     must_equal(-1, rate_at(&s, -1)); /* the clock was set back */
-    struct seek seek = {.change = {.kind = CHANGE_SEEK, .now_us = T0 + 10 * SECOND},
+    struct seek seek = {.change = {.kind = CHANGE_SEEK, .now_us = LATER + 10 * SECOND},
                         .subscription_id = s.id,
                         .position = 2};
     must_answer(HF_OK, RUN(s.store, &seek));
