@@ -72,6 +72,7 @@ ok "psql runs the script after migrate" run "$script"
 
 sql "CREATE ROLE seller LOGIN" >/dev/null
 other 0.0.9 0000 | with "CREATE FUNCTION holdfast.gone() RETURNS integer LANGUAGE sql RETURN 1;
+    CREATE FUNCTION holdfast.gone_entry() RETURNS integer LANGUAGE sql SECURITY DEFINER RETURN 1;
     CREATE OR REPLACE FUNCTION holdfast.head(p_namespace_id integer) RETURNS bigint
         LANGUAGE sql RETURN -1;" >"$work/older.sql"
 older() {
@@ -92,6 +93,8 @@ is "functions are those of the script after an update" \
     SELECT holdfast.head(1)" "$digest $release 0"
 is "the script drops functions that it does not have" \
     "SELECT to_regprocedure('holdfast.gone()') IS NULL" t
+is "the script drops functions with their owner's rights that it does not have" \
+    "SELECT to_regprocedure('holdfast.gone_entry()') IS NULL" t
 is "an updated schema is the same as a new one" "$objects" "$made"
 ok "verify finds nothing after an update" verified
 ok "a role keeps its grants after an update" "$HOLDFAST" --db "$(url seller)" publish order.placed 1
@@ -105,7 +108,7 @@ is "psql with ON_ERROR_ROLLBACK updates to the same schema" "$objects" "$made"
 older
 sql "CREATE VIEW public.mine AS SELECT holdfast.gone()" >/dev/null
 ok "the script does not drop a function that an application depends on" refuses "$script" \
-    "*cannot drop function holdfast.gone()*"
+    "*view public.mine depends on function holdfast.gone()*"
 is "a script that is refused changes nothing" \
     "$(meta functions_release); SELECT holdfast.head(1)" "0.0.9 -1"
 older

@@ -1,33 +1,22 @@
 -- What is done after all functions have been made, anew or for the first time. This is the last
 -- file.
 
--- What runs with its owner's rights is for the roles that grants.sql grants it to, and for no
--- others; the functions of triggers are for none. A function that is new here has to be granted to
--- those who have a part in a namespace, and what each namespace has of its own (append_<id>,
--- claim_<id>, lease_events_<id>, pending_<id>) is made of texts that may be new, too.
+-- What each namespace has of its own (append_<id>, claim_<id>, lease_events_<id>, pending_<id>) is
+-- made of texts that may be new.
 DO $$
-DECLARE
-    v_grant record;
 BEGIN
     PERFORM holdfast_private.gate_take(1, 'granting');
     PERFORM holdfast_private.append_make(n.id), holdfast_private.claim_make(n.id),
             holdfast_private.log_make(n.id), holdfast_private.pending_make(n.id)
         FROM holdfast_private.namespaces n
         WHERE to_regclass('holdfast_private.events_' || n.id) IS NOT NULL;
-    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast_private.entry_list(NULL));
-    EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC',
-                   (SELECT string_agg(format('holdfast.%I', name), ', ')
-                    FROM unnest(holdfast_private.owner_functions()) name));
-    FOR v_grant IN SELECT DISTINCT g.namespace_id, g.grantee FROM holdfast_private.grants g LOOP
-        PERFORM holdfast_private.grants_apply(v_grant.namespace_id, v_grant.grantee);
-    END LOOP;
 END
 $$;
 
 -- A function that is in no file any more goes: its row is older than this transaction. All others
--- were written by it, or below a savepoint of it (grants_apply has one), whose number is higher
--- than that of finish_mark. If something of the application depends on one that goes, the server
--- says so, and nothing is changed.
+-- were written by it, or below a savepoint of it, whose number is higher than that of finish_mark.
+-- Rights are changed after this, because that writes the rows of functions, too. If something of
+-- the application depends on one that goes, the server says so, and nothing is changed.
 CREATE OR REPLACE FUNCTION holdfast_private.finish_mark() RETURNS void
     LANGUAGE sql
     RETURN NULL::void;
@@ -46,3 +35,20 @@ BEGIN
 END
 $$;
 DROP FUNCTION holdfast_private.finish_mark();
+
+-- What runs with its owner's rights is for the roles that grants.sql grants it to, and for no
+-- others; the functions of triggers are for none. A function that is new here has to be granted to
+-- those who have a part in a namespace.
+DO $$
+DECLARE
+    v_grant record;
+BEGIN
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', holdfast_private.entry_list(NULL));
+    EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC',
+                   (SELECT string_agg(format('holdfast.%I', name), ', ')
+                    FROM unnest(holdfast_private.owner_functions()) name));
+    FOR v_grant IN SELECT DISTINCT g.namespace_id, g.grantee FROM holdfast_private.grants g LOOP
+        PERFORM holdfast_private.grants_apply(v_grant.namespace_id, v_grant.grantee);
+    END LOOP;
+END
+$$;
