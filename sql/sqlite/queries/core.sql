@@ -81,6 +81,9 @@ ROLLBACK TO holdfast_delivery;
 
 -- The schema and the namespace.
 
+-- name: schema_count
+SELECT count(*) FROM sqlite_schema;
+
 -- name: schema_exists
 SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'holdfast_meta';
 

@@ -136,13 +136,14 @@ static hf_status record_step(struct conn *conn, const struct sqlite_migration *s
     return status ? status : schema_record(conn, step->version, from < step->version);
 }
 
-/* Runs the next step in its own transaction; ret_schema is where the file is afterwards. The last
- * step finds out whether the schema is what it should be, but not if all of the `made` steps before
- * it are this call's own. */
+/* Runs the next step in its own transaction; ret_schema is where the file is afterwards. `own`: how
+ * many steps this call has made, if they are all that ever was in the file; else -1. The last step
+ * finds out whether the schema is what it should be, unless all are own. */
 static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mode,
-                              struct deadline deadline, int64_t made, struct fit_schema *ret_schema)
+                              struct deadline deadline, int64_t *own, struct fit_schema *ret_schema)
 {
     struct conn *conn = &engine->writer;
+    int64_t objects = 0;
     hf_status status = conn_begin_migration(conn, deadline);
     if (status) {
         return status;
@@ -150,6 +151,10 @@ static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mo
     status = version_read(conn, ret_schema);
     if (!status) {
         status = check_schema(engine, open_mode, ret_schema);
+    }
+    if (!status && ret_schema->number == 0) {
+        status = conn_number(conn, SQLITE_QUERY_SCHEMA_COUNT, 0, &objects);
+        *own = objects == 0 ? 0 : -1;
     }
     if (status || !is_to_change(open_mode, ret_schema)) {
         conn_rollback(conn);
@@ -163,7 +168,8 @@ static hf_status migrate_step(struct sqlite_engine *engine, hf_open_mode open_mo
     }
     HF_POINT("mid_migration");
     status = record_step(conn, step);
-    if (!status && step->version == SQLITE_MIGRATION_COUNT && made < step->version - 1) {
+    *own = *own == step->version - 1 ? step->version : -1;
+    if (!status && step->version == SQLITE_MIGRATION_COUNT && *own < 0) {
         status = schema_expect(conn, engine->files.db);
     }
     if (status) {
@@ -187,8 +193,8 @@ hf_status migrate_schema(struct sqlite_engine *engine, hf_open_mode open_mode,
     if (!status) {
         status = check_schema(engine, open_mode, &schema);
     }
-    for (int64_t made = 0; !status && is_to_change(open_mode, &schema); made++) {
-        status = migrate_step(engine, open_mode, deadline, made, &schema);
+    for (int64_t own = -1; !status && is_to_change(open_mode, &schema);) {
+        status = migrate_step(engine, open_mode, deadline, &own, &schema);
     }
     return status;
 }
