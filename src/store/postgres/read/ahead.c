@@ -167,6 +167,13 @@ static bool is_same(const struct fetch *a, const struct fetch *b)
     return a->tail && a->after == b->after && a->hole_count == 0 && a->position_count == 0;
 }
 
+/* An answer that reaches the end of the log is out of date: news that came since it was asked for
+ * would be taken for read, and nothing would call for it again. */
+static bool is_full(const struct fetch *fetch)
+{
+    return fetch->tail_rows && PQntuples(fetch->tail_rows->result) == fetch->limit;
+}
+
 bool ahead_take(struct ahead *ahead, struct ahead_fetch *fetch, struct fetch *what)
 {
     struct fetch answers;
@@ -176,7 +183,7 @@ bool ahead_take(struct ahead *ahead, struct ahead_fetch *fetch, struct fetch *wh
     if (!ahead_is_asked(fetch)) {
         return false;
     }
-    if (finish(ahead, fetch, &answers) && is_same(what, &answers)) {
+    if (finish(ahead, fetch, &answers) && is_same(what, &answers) && is_full(&answers)) {
         *what = answers;
         return true;
     }
