@@ -24,8 +24,10 @@ struct reader;
 hf_status store_reader_open(struct store *store, int64_t after, bool strict,
                             struct reader **ret_reader);
 /* Appends up to `max` matching events to the batch (fewer if STORE_BATCH_BYTES_MAX is reached).
- * ret_floor as above. ret_more: there may be more to read right now. Reads a bounded number of rows
- * per call, so an answer with no event and `more` is possible. */
+ * ret_floor as above. ret_more: there may be more to read right now. If not, every event that was
+ * visible when the call began has been handed up, or waits for what is missing before it: the
+ * caller may wait for news that come after it began to ask. Reads a bounded number of rows per
+ * call, so an answer with no event and `more` is possible. */
 hf_status store_reader_next(struct reader *reader, const struct filter *filter, int32_t max,
                             struct batch *batch, int64_t *ret_floor, bool *ret_more);
 void store_reader_close(struct reader *reader);

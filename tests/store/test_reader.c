@@ -128,6 +128,31 @@ static void max_bounds_a_call_and_more_tells_the_rest(void **state)
     must_equal(5, witness.floor);
 }
 
+/* A caller that is told "no more" sleeps until there is news, and what came before its call is none
+ * to it. One event comes before each of the first calls. */
+static void no_more_is_said_only_if_all_that_came_before_the_call_was_handed_up(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    static struct witness witness;
+    static const size_t counts[] = {5, 6, 64, 66, 130, 300};
+    size_t stored = 0;
+    witness = witness_of(fixture_reader(*state, store, 0), &filter_all, 0);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        append_count(store, "t", counts[c]);
+        stored += counts[c];
+        size_t late = 20;
+        for (bool more = true; more;) {
+            if (late > 0) {
+                append_count(store, "t", 1);
+                stored++;
+                late--;
+            }
+            more = witness_step(&witness, 4);
+            must_hold(more || witness.count == stored);
+        }
+    }
+}
+
 static void a_reader_at_the_end_sees_what_comes_later(void **state)
 {
     struct store *store = fixture_open(*state, "a");
@@ -470,6 +495,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(everything_comes_once_in_the_order_of_positions),
     CLAIM(a_reader_begins_after_its_start),
     CLAIM(max_bounds_a_call_and_more_tells_the_rest),
+    CLAIM(no_more_is_said_only_if_all_that_came_before_the_call_was_handed_up),
     CLAIM(a_reader_at_the_end_sees_what_comes_later),
     CLAIM(a_batch_is_appended_to),
     CLAIM(two_readers_do_not_affect_each_other),

@@ -711,13 +711,15 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
 }
 
 /* Gets more from the server if nothing is ready to be handed up, and the payloads of large events
- * that are. `*ret_ready`: so many may be handed up. */
+ * that are. `*ret_ready`: so many may be handed up; `*ret_asked`: the end of the log was looked
+ * for. */
 static hf_status make_ready(struct postgres_reader *self, const struct filter *filter, size_t max,
-                            size_t *ret_ready)
+                            size_t *ret_ready, bool *ret_asked)
 {
     hf_status status = HF_OK;
     size_t ready = count_ready(self, filter, max);
-    if (ready == 0) {
+    *ret_asked = ready == 0;
+    if (*ret_asked) {
         status = fetch_more(self, filter);
         ready = count_ready(self, filter, max);
     }
@@ -735,12 +737,12 @@ static hf_status make_ready(struct postgres_reader *self, const struct filter *f
 
 /* Hands up what there is, or what the server has. */
 static hf_status next(struct postgres_reader *self, const struct filter *filter, int32_t max,
-                      struct batch *batch)
+                      struct batch *batch, bool *ret_asked)
 {
     hf_status status = set_filter(self, filter);
     size_t ready = 0;
     if (!status) {
-        status = make_ready(self, filter, (size_t)max, &ready);
+        status = make_ready(self, filter, (size_t)max, &ready, ret_asked);
     }
     return status ? status : hand_up(self, filter, ready, batch);
 }
@@ -764,14 +766,15 @@ hf_status postgres_reader_next(struct reader *reader, const struct filter *filte
                      : max > READ_ROWS_MAX ? READ_ROWS_MAX
                                            : max;
     }
-    hf_status status = next(self, filter, max, batch);
+    bool asked = false;
+    hf_status status = next(self, filter, max, batch, &asked);
     give_back(self);
     if (status) {
         return status;
     }
     ask_ahead(self);
     *ret_floor = floor_of(self);
-    *ret_more = count_ready(self, filter, 1) > 0 || (self->cut & CUT_LATE) ||
+    *ret_more = !asked || count_ready(self, filter, 1) > 0 || (self->cut & CUT_LATE) ||
                 ((self->cut & CUT_TAIL) && queue_count(&self->queue) == 0) ||
                 may_look(self, clock_mono_us());
     return HF_OK;
