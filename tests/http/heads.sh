@@ -3,6 +3,7 @@
 # shellcheck disable=SC2183
 trap '' PIPE
 . "$(dirname "$0")/lib.sh"
+tools=$(dirname "$HOLDFAST")/tests/tools
 echo "ann admin * $(printf %s secret | sha256sum | cut -d' ' -f1)" >tokens
 chmod 600 tokens
 
@@ -104,6 +105,43 @@ refused 421 "a Host whose port is no number is refused" \
     "${get}Host: localhost:1@evil.example\r\n$close\r\n"
 refused 201 "a chunked request is answered as before" \
     "${post}Transfer-Encoding: Chunked\r\n$close\r\n11\r\n$event\r\n0\r\n\r\n"
+unserve
+
+# --- Clients that close their sending side ---
+# left CLAIM TEXT: such a client is not kept until --request-timeout, which is 30 seconds.
+left() {
+    # shellcheck disable=SC2059
+    printf "$2" | "$tools/half_close" "$port" 15 >out
+    is "$1" "$?" 0
+}
+start
+left "a request whose client closes its side in the middle of its body is ended" \
+    "${post}Content-Length: 100\r\n\r\n{\"type\""
+is "a request that ends in the middle of its body gets no answer" "$(cat out)" ""
+left "a request whose client closes its side before its body is ended" \
+    "${post}Content-Length: 100\r\n\r\n"
+left "a request whose client closes its side in the middle of a chunk is ended" \
+    "${post}Transfer-Encoding: chunked\r\n\r\n11\r\n{\"ty"
+left "a request whose client closes its side in the middle of its head is ended" "$get$host"
+left "a request whose client closes its side in its first line is ended" "GET /v1/st"
+left "a connection whose client closes its side behind its request is ended" "$get$host\r\n"
+is "a client that closes its side behind its request gets the answer" "$(codes <out)" "200 "
+crowd=
+for i in {1..30}; do
+    # shellcheck disable=SC2059
+    printf "$get$host\r\n" | "$tools/half_close" "$port" 15 >"crowd.$i" &
+    crowd="$crowd $!"
+done
+# shellcheck disable=SC2086
+wait $crowd
+is "30 clients at a time that close their sides behind their requests get their answers" \
+    "$(cat crowd.* | grep -ao 'HTTP/1.1 200' | wc -l)" 30
+curl -s -o out -X PUT "http://127.0.0.1:$port/v1/subscriptions/jobs" \
+    -d '{"patterns":["job"],"mode":"shared","from":"now"}'
+left "a connection whose client closes its side and waits for events is ended after the answer" \
+    "POST /v1/subscriptions/jobs/claim HTTP/1.1\r\n${host}Content-Length: 16\r\n\r\n\
+{\"wait_ms\":4000}"
+is "a client that closes its side and waits for events gets the answer" "$(codes <out)" "200 "
 unserve
 
 # --- Bodies of strangers ---

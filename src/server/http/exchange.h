@@ -36,7 +36,7 @@ struct bearer {
 };
 
 /* How far it is (listener.c). */
-enum phase { PHASE_HEAD, PHASE_BODY, PHASE_GIVEN, PHASE_ANSWERED };
+enum phase { PHASE_HEAD, PHASE_BODY, PHASE_WHOLE, PHASE_GIVEN, PHASE_ANSWERED };
 
 /* Whether the path and query can be read (head.h). */
 enum target { TARGET_RIGHT, TARGET_WRONG, TARGET_TOO_LONG };

@@ -4,10 +4,15 @@
  * libmicrohttpd calls serve() several times for a request, and the exchange knows in which phase it
  * is:
  *
- *     PHASE_HEAD --(headers)--> PHASE_BODY --(all of the body)--> PHASE_GIVEN --> PHASE_ANSWERED
- *          \_________________________\____ refused: too large, no room _____________/
+ *     PHASE_HEAD --(headers)--> PHASE_BODY --(all of the body)--> PHASE_WHOLE --> PHASE_GIVEN
+ *          \_________________________\___ refused: too large, no room ___                |
+ *                                                                        \--> PHASE_ANSWERED
  *
- * In PHASE_GIVEN the connection is suspended and the exchange is a worker's.
+ * In PHASE_GIVEN the connection is suspended and the exchange is a worker's. PHASE_WHOLE lasts
+ * until the next call. When libmicrohttpd resumes a connection that was suspended in the call in
+ * which it had read the request, it reads again before it sends the answer, and closes the
+ * connection of a client that has closed its sending side behind the request. Suspended in the next
+ * call, the connection waits for the answer alone.
  */
 #include "server/http/listener.h"
 
@@ -24,6 +29,8 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,11 +43,13 @@
 #define BODIES_FREE_BYTES 8388608  /* of all such bodies together */
 #define BODIES_MAX 4               /* how many of the largest bodies there may be at a time */
 #define GUARD_PERIOD_MS 1000       /* between two looks for connections that are too slow */
+#define CLOSINGS_MAX 64            /* closed sides of clients that are taken note of at a time */
 
 struct listener {
     struct MHD_Daemon *daemon;
     struct listener_options options;
     pthread_t guard;
+    int closings;          /* epoll: clients that have closed their sending side */
     atomic_bool draining;  /* no connection gets another request */
     pthread_mutex_t mutex; /* protects what follows */
     pthread_cond_t woken;
@@ -67,10 +76,12 @@ struct client {
     bool is_own;      /* of the server itself (listener_connect): without limits */
     bool is_local;    /* of a socket in the file system, or not counted */
     bool has_begun;   /* a request is on its way in */
+    bool has_closed;  /* its sending side: no other byte will come */
     int64_t until_us; /* when a complete request must be there; INT64_MAX: one is being answered */
+    int64_t seen_us;  /* until_us when the guard last looked, if has_closed */
 };
 
-/* ---- Connections that are too slow ----------------------------------------------------------- */
+/* ---- Connections that bring no request ------------------------------------------------------- */
 
 static int64_t request_deadline(const struct listener *listener)
 {
@@ -114,6 +125,14 @@ static bool take_credentials(struct client *client, struct MHD_Connection *conne
     return credentials_use(client->credentials, info->tls_session);
 }
 
+/* Without it the client has until the end of its time for a request. */
+static void watch_closing(struct client *client)
+{
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = client};
+
+    epoll_ctl(client->listener->closings, EPOLL_CTL_ADD, client->fd, &event);
+}
+
 static void add_client(struct listener *listener, struct MHD_Connection *connection,
                        void **ret_client)
 {
@@ -142,6 +161,7 @@ static void add_client(struct listener *listener, struct MHD_Connection *connect
     if (client->is_own) {
         MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0U);
     }
+    watch_closing(client);
     pthread_mutex_lock(&listener->mutex);
     client->next = listener->clients;
     client->at = &listener->clients;
@@ -175,6 +195,7 @@ static void remove_client(struct client *client)
     struct listener *listener = client->listener;
 
     pthread_mutex_lock(&listener->mutex);
+    epoll_ctl(listener->closings, EPOLL_CTL_DEL, client->fd, NULL); /* it is not closed yet */
     *client->at = client->next;
     if (client->next) {
         client->next->at = client->at;
@@ -216,6 +237,38 @@ static void set_deadline(struct MHD_Connection *connection, bool has_begun, int6
     }
 }
 
+/* Takes note of the clients that have closed their sending side. The mutex is held, so that they
+ * are not freed meanwhile. */
+static void note_closings(struct listener *listener)
+{
+    struct epoll_event events[CLOSINGS_MAX];
+    int count;
+
+    do {
+        count = epoll_wait(listener->closings, events, CLOSINGS_MAX, 0);
+        for (int i = 0; i < count; i++) {
+            struct client *client = events[i].data.ptr;
+            client->has_closed = true;
+        }
+    } while (count == CLOSINGS_MAX);
+}
+
+/* Whether a client that sends no more has left a request half, or has had all its answers.
+ * libmicrohttpd does not notice a closing that came together with the last bytes. The client is
+ * looked at twice, because what was read may be a whole request that is not taken up yet. */
+static bool has_left(struct client *client)
+{
+    int64_t seen_us = client->seen_us;
+    int unread = 0;
+
+    if (!client->has_closed) {
+        return false;
+    }
+    client->seen_us = client->until_us;
+    return client->until_us != INT64_MAX && client->until_us == seen_us &&
+           ioctl(client->fd, FIONREAD, &unread) == 0 && unread == 0;
+}
+
 static void *guard_clients(void *ctx)
 {
     struct listener *listener = ctx;
@@ -223,8 +276,9 @@ static void *guard_clients(void *ctx)
     pthread_mutex_lock(&listener->mutex);
     while (!listener->stopping) {
         int64_t now_us = clock_mono_us();
+        note_closings(listener);
         for (struct client *client = listener->clients; client; client = client->next) {
-            if (client->until_us <= now_us) {
+            if (client->until_us <= now_us || has_left(client)) {
                 shutdown(client->fd, SHUT_RDWR); /* libmicrohttpd sees its end and closes it */
             }
         }
@@ -423,13 +477,20 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, s
     return MHD_YES;
 }
 
-/* All of the request is there: a worker's turn. The connection is suspended first, because the
- * answer may come before this returns. */
+/* All of the request is there. */
+static enum MHD_Result take_end(struct exchange *exchange)
+{
+    set_deadline(exchange->connection, true, INT64_MAX);
+    exchange->phase = PHASE_WHOLE;
+    return MHD_YES;
+}
+
+/* A worker's turn. The connection is suspended first, because the answer may come before this
+ * returns. */
 static enum MHD_Result give(struct exchange *exchange)
 {
     struct listener *listener = exchange->listener;
 
-    set_deadline(exchange->connection, true, INT64_MAX);
     exchange->phase = PHASE_GIVEN;
     MHD_suspend_connection(exchange->connection);
     if (!listener->options.give(exchange)) {
@@ -460,11 +521,13 @@ static enum MHD_Result serve(void *ctx, struct MHD_Connection *connection, const
         return take_head(exchange, method, version);
     case PHASE_BODY:
         if (*upload_bytes == 0) {
-            return give(exchange);
+            return take_end(exchange);
         }
         count = *upload_bytes;
         *upload_bytes = 0;
         return take_body(exchange, upload, count);
+    case PHASE_WHOLE:
+        return give(exchange);
     case PHASE_GIVEN:
         return MHD_YES;
     case PHASE_ANSWERED:
@@ -504,6 +567,28 @@ static struct MHD_Daemon *start_daemon(struct listener *listener)
         (size_t)HEAD_BYTES_MAX, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 }
 
+/* Makes what the guard and the connections need, and starts it. False after a failure. */
+static bool start_guard(struct listener *listener)
+{
+    const struct listener_options *options = &listener->options;
+
+    if (options->certificate &&
+        credentials_new(options->certificate, options->key, &listener->credentials)) {
+        return false;
+    }
+    listener->closings = epoll_create1(EPOLL_CLOEXEC);
+    if (listener->closings < 0) {
+        fail(HF_UNAVAILABLE, "the HTTP server does not start: %s", strerror(errno));
+        return false;
+    }
+    if (mutex_init(&listener->mutex) || cond_init(&listener->woken) ||
+        thread_start(&listener->guard, "hf-http-guard", guard_clients, listener)) {
+        close(listener->closings);
+        return false;
+    }
+    return true;
+}
+
 struct listener *listener_start(const struct listener_options *options)
 {
     struct listener *listener = mem_calloc(1, sizeof *listener);
@@ -513,13 +598,7 @@ struct listener *listener_start(const struct listener_options *options)
         return NULL;
     }
     listener->options = *options;
-    if (options->certificate &&
-        credentials_new(options->certificate, options->key, &listener->credentials)) {
-        mem_free(listener);
-        return NULL;
-    }
-    if (mutex_init(&listener->mutex) || cond_init(&listener->woken) ||
-        thread_start(&listener->guard, "hf-http-guard", guard_clients, listener)) {
+    if (!start_guard(listener)) {
         credentials_put(listener->credentials);
         mem_free(listener);
         return NULL;
@@ -602,6 +681,7 @@ void listener_stop(struct listener *listener)
     pthread_cond_broadcast(&listener->woken);
     pthread_mutex_unlock(&listener->mutex);
     pthread_join(listener->guard, NULL);
+    close(listener->closings);
     pthread_cond_destroy(&listener->woken);
     pthread_mutex_destroy(&listener->mutex);
     credentials_put(listener->credentials);
