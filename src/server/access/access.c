@@ -59,10 +59,12 @@ bool access_check_source(const struct access *access, struct exchange *exchange)
     const char *origin = exchange_header(exchange, "Origin");
     const char *site = exchange_header(exchange, "Sec-Fetch-Site");
 
-    if (!host || !is_ours(access, host)) {
+    if (!host) {
+        return answer_problem(exchange, MHD_HTTP_MISDIRECTED_REQUEST, "the request has no Host");
+    }
+    if (!is_ours(access, host)) {
         return answer_problem(exchange, MHD_HTTP_MISDIRECTED_REQUEST,
-                              "this server does not go by the name %s",
-                              host ? host : "that the request has not given");
+                              "this server does not go by the name %s", host);
     }
     if ((origin && !is_own_origin(origin, host)) || (site && strcasecmp(site, "cross-site") == 0)) {
         return answer_problem(exchange, MHD_HTTP_FORBIDDEN,

@@ -7,6 +7,10 @@
  * behind the name of that header, and not behind its value: then the request has a
  * "Content-Length17".
  *
+ * Of chunks it takes a LF alone as the end of a line, also within an extension, and this cannot be
+ * switched off. A proxy that does not could take what follows for the rest of the body, which would
+ * be another request here. So the connection of a chunked request ends with the answer to it.
+ *
  * It ends texts with NUL where they stand in the request, so for it a NUL that a client has sent
  * ends a text, too, and what follows is not seen. In the memory of the head there is then more
  * between two texts than the end of a line. It answers nothing to a request with more parameters
@@ -233,6 +237,9 @@ bool head_check(struct exchange *exchange, const char *method, const char *versi
     if (encoding && strcasecmp(encoding, "chunked") != 0) {
         return refuse(exchange, MHD_HTTP_NOT_IMPLEMENTED,
                       "the only Transfer-Encoding that is taken is chunked");
+    }
+    if (encoding) {
+        answer_header(exchange, "Connection", "close");
     }
     return true;
 }
