@@ -157,11 +157,14 @@ static bool admit_body(struct exchange *exchange)
     if (!access_check_source(&exchange->server->access, exchange)) {
         return false;
     }
-    if (strncmp(exchange->path, "/v1/", 4) != 0) {
+    if (strncmp(exchange->path, "/v1/", 4) == 0 && !admit(exchange)) {
+        return false;
+    }
+    if (!exchange->route || !exchange->route->body[0]) {
         return answer_problem(exchange, MHD_HTTP_CONTENT_TOO_LARGE,
                               "this path takes no body as large as that");
     }
-    return admit(exchange);
+    return true;
 }
 
 /* A request of a monitoring system, which may see one namespace. */
@@ -216,7 +219,9 @@ static void answer(struct exchange *exchange)
     if (exchange->admitted || (access_check_source(access, exchange) && !answer_metrics(exchange) &&
                                !answer_page(exchange) && admit(exchange))) {
         bool global = exchange->route->scope == SCOPE_DATABASE;
-        (global ? run_global : run_route)(exchange);
+        if (exchange->route->body[0] || exchange_has_no_body(exchange)) {
+            (global ? run_global : run_route)(exchange);
+        }
         if (exchange->wait.parks) {
             waits_park(server->waits, exchange);
             return;

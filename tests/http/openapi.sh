@@ -247,6 +247,11 @@ done
 unserve
 
 # --- Without a token, and with one that may not ---
+while read -r method path; do
+    ask "$method" "/v1/$(example "$path")" '{"zzz":[[]]}'
+    is "$method $path refuses a body, of which it takes none" \
+        "$status $(grep -c "$method takes no body at this path" out)" "400 1"
+done < <(say "SELECT method, template FROM operations WHERE body -> 'requestBody' IS NULL")
 echo "x admin nowhere $(printf %s secret | sha256sum | cut -d' ' -f1)" >tokens
 serve --tokens tokens
 while read -r method path; do

@@ -83,6 +83,15 @@ visits 421 "the page is refused under a name that the server does not have" \
     GET / -H 'Host: evil.example'
 unserve
 
+# --- Bodies where there is none to take ---
+serve
+for path in / /session /metrics /healthz /readyz "/$(head -n 1 files)"; do
+    visits 400 "GET $path refuses a body" GET "$path" -d '{"x":1}'
+done
+visits 400 "DELETE /session refuses a body" DELETE /session -d x
+visits 200 "an empty object is no body" GET /session -d '{ }'
+unserve
+
 # --- Logging in ---
 serve --tokens tokens
 visits 200 "GET / answers the page of a server with tokens" GET /

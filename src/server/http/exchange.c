@@ -170,6 +170,36 @@ bool exchange_object(struct exchange *exchange, struct text *ret_object)
     return true;
 }
 
+/* Some clients send an empty object with every POST. */
+bool exchange_has_no_body(struct exchange *exchange)
+{
+    const struct buf *body = &exchange->body;
+    struct json_iter iter;
+    struct text key;
+    struct text raw;
+
+    if (body->length == 0) {
+        return true;
+    }
+    if (json_check_object(body->bytes, body->length, NULL, "the body") == HF_OK) {
+        json_iter_init(&iter, buf_text(body));
+        if (!json_iter_next(&iter, &key, &raw)) {
+            return true;
+        }
+    }
+    return answer_problem(exchange, MHD_HTTP_BAD_REQUEST, "%s takes no body at this path",
+                          exchange->method);
+}
+
+bool exchange_is_get(struct exchange *exchange)
+{
+    if (strcmp(exchange->method, "GET") == 0) {
+        return exchange_has_no_body(exchange);
+    }
+    answer_header(exchange, "Allow", "GET");
+    return answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET");
+}
+
 /* ---- The answer ------------------------------------------------------------------------------ */
 
 struct json_out answer_json(struct exchange *exchange, int status)

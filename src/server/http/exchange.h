@@ -135,6 +135,10 @@ bool exchange_query_words(struct exchange *exchange, const char *name, const cha
 
 /* The body as a JSON object, checked. False after a refusal. An empty body is an empty object. */
 bool exchange_object(struct exchange *exchange, struct text *ret_object);
+/* For a path that takes no body. False after a refusal: the request has one that says something. */
+bool exchange_has_no_body(struct exchange *exchange);
+/* For a path that takes GET alone. False after a refusal: it is another method, or has a body. */
+bool exchange_is_get(struct exchange *exchange);
 
 /*
  * Waiting for events. A route that may wait calls exchange_begins_wait the first time that it is

@@ -31,9 +31,8 @@ void probes_release(struct probes *probes)
 /* Whether the request is for this path and may be answered. False after a refusal. */
 static bool takes(struct exchange *exchange)
 {
-    if (strcmp(exchange->method, "GET") != 0) {
-        answer_header(exchange, "Allow", "GET");
-        return answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET");
+    if (!exchange_is_get(exchange)) {
+        return false;
     }
     answer_header(exchange, "Cache-Control", "no-store");
     return true;

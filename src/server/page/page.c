@@ -27,15 +27,6 @@ static void add_policies(struct exchange *exchange)
     answer_header(exchange, "Cross-Origin-Resource-Policy", "same-origin");
 }
 
-static bool must_be_get(struct exchange *exchange)
-{
-    if (strcmp(exchange->method, "GET") == 0) {
-        return true;
-    }
-    answer_header(exchange, "Allow", "GET");
-    return answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET");
-}
-
 /* Whether the client takes what gzip has packed. */
 static bool takes_gzip(const struct exchange *exchange)
 {
@@ -52,7 +43,7 @@ static void answer_asset(struct exchange *exchange, const struct asset *asset, c
     bool packed = takes_gzip(exchange);
     char tag[64];
 
-    if (!must_be_get(exchange)) {
+    if (!exchange_is_get(exchange)) {
         return;
     }
     snprintf(tag, sizeof tag, "\"%s%s\"", assets_digest(), packed ? "-gzip" : "");
@@ -247,15 +238,15 @@ static void log_out(struct exchange *exchange, const struct access *access,
 static void answer_session_path(struct exchange *exchange, const struct access *access,
                                 const struct page_facts *facts)
 {
-    if (strcmp(exchange->method, "GET") == 0) {
-        answer_session(exchange, access, facts);
-    } else if (strcmp(exchange->method, "POST") == 0) {
+    bool is_get = strcmp(exchange->method, "GET") == 0;
+
+    if (strcmp(exchange->method, "POST") == 0) {
         log_in(exchange, access, facts);
-    } else if (strcmp(exchange->method, "DELETE") == 0) {
-        log_out(exchange, access, facts);
-    } else {
+    } else if (!is_get && strcmp(exchange->method, "DELETE") != 0) {
         answer_header(exchange, "Allow", "GET, POST, DELETE");
         answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET, POST, DELETE");
+    } else if (exchange_has_no_body(exchange)) {
+        (is_get ? answer_session : log_out)(exchange, access, facts);
     }
 }
 
