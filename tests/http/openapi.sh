@@ -208,8 +208,12 @@ body_for() { # METHOD TEMPLATE: a body with all that is needed
 while read -r method path; do
     ask "$method" "/v1/$(example "$path")?zzz=1" '{}'
     echo "$method $path $status" >>seen
-    grep -q 'there is no parameter ."zzz."' out
-    result $? "$method $path refuses a parameter that it does not take" <out
+    names=$(say "SELECT coalesce(group_concat(value ->> 'name', ', '), 'none') FROM operations,
+        json_each(body, '\$.parameters') WHERE value ->> 'in' = 'query'
+        AND method = '$method' AND template = '$path'")
+    grep -qF "there is no parameter \\\"zzz\\\"; this path takes $names\"" out
+    result $? "$method $path refuses a parameter that it does not take, and names those it takes" \
+        <out
     [ "$path" != "${path#namespaces}" ] || prefix=namespaces/nothing/
     [ "$path" = "${path#namespaces}" ] || prefix=
     [ "$path" = namespaces ] || [ "$method $path" = 'PUT namespaces/{name}' ] ||
@@ -223,6 +227,10 @@ done < <(say "SELECT method, template, value ->> 'name' FROM operations,
         value -> 'schema' ->> 'type' NOT IN ('string', 'array') OR
         value -> 'schema' ->> 'enum' IS NOT NULL OR
         value -> 'schema' ->> 'format' IS NOT NULL)")
+while read -r method path name; do
+    gives 400 "$method" "$path" "$(example "$path")?$name=%ff"
+done < <(say "SELECT method, template, value ->> 'name' FROM operations,
+    json_each(body, '\$.parameters') WHERE value ->> 'in' = 'query'")
 # takes WHAT NAME PATTERN: whether the answer says that there is no such member.
 takes() {
     local refused=0
@@ -239,6 +247,11 @@ while read -r method path names; do
     done
 done < <(say "SELECT method, template, group_concat(p.key) FROM operations o, json_each(o.body,
     '\$.requestBody.content.\"application/json\".schema.properties') p GROUP BY 1, 2")
+while read -r method path; do
+    ask "$method" "/v1/$(example "$path")" '{"zzz":[[]]}'
+    is "$method $path refuses a body, of which it takes none" \
+        "$status $(grep -c "$method takes no body at this path" out)" "400 1"
+done < <(say "SELECT method, template FROM operations WHERE body -> 'requestBody' IS NULL")
 for name in $(say "SELECT p.key FROM schemas s, json_each(s.body, '\$.properties') p
     WHERE ref LIKE '%/NewEvent'") zzz; do
     ask POST /v1/events "{\"$name\":[[]]}"
@@ -247,11 +260,6 @@ done
 unserve
 
 # --- Without a token, and with one that may not ---
-while read -r method path; do
-    ask "$method" "/v1/$(example "$path")" '{"zzz":[[]]}'
-    is "$method $path refuses a body, of which it takes none" \
-        "$status $(grep -c "$method takes no body at this path" out)" "400 1"
-done < <(say "SELECT method, template FROM operations WHERE body -> 'requestBody' IS NULL")
 echo "x admin nowhere $(printf %s secret | sha256sum | cut -d' ' -f1)" >tokens
 serve --tokens tokens
 while read -r method path; do

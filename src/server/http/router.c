@@ -17,6 +17,7 @@
 
 #define PARTS_MAX 8
 #define METHODS_BYTES 64
+#define NAMES_BYTES 256 /* of the parameters of a route */
 
 struct path {
     const char *parts[PARTS_MAX]; /* decoded, in exchange->parts */
@@ -124,6 +125,7 @@ struct parameters {
     uint32_t seen;        /* of these: a bit each */
     const char *stranger; /* the first that it does not take; NULL: none */
     const char *repeated; /* the first that is there twice and may not be; NULL: none */
+    const char *garbled;  /* the first whose value is no text; NULL: none */
 };
 
 static enum MHD_Result see_parameter(void *ctx, enum MHD_ValueKind kind, const char *name,
@@ -133,9 +135,12 @@ static enum MHD_Result see_parameter(void *ctx, enum MHD_ValueKind kind, const c
     int number = words_find(parameters->query, name);
 
     (void)kind;
-    (void)value;
     if (number < 0) {
         parameters->stranger = name;
+        return MHD_NO;
+    }
+    if (value && !utf8_is_valid(text_of(value))) {
+        parameters->garbled = name;
         return MHD_NO;
     }
     if (parameters->seen & UINT32_C(1) << number && !words_is_many(parameters->query, number)) {
@@ -148,10 +153,10 @@ static enum MHD_Result see_parameter(void *ctx, enum MHD_ValueKind kind, const c
 
 /* A parameter that the route does not take is likely to be another's name, misspelled. One that is
  * there twice is read in one way here, and may be in another elsewhere. */
-static bool check_query(struct exchange *exchange)
+bool router_check_query(struct exchange *exchange, const char *query)
 {
-    const char *query = exchange->route->query;
     struct parameters parameters = {.query = query};
+    char names[NAMES_BYTES];
 
     MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, see_parameter,
                               &parameters);
@@ -159,13 +164,17 @@ static bool check_query(struct exchange *exchange)
         return answer_problem(exchange, MHD_HTTP_BAD_REQUEST, "the parameter %s is there twice",
                               parameters.repeated);
     }
+    if (parameters.garbled) {
+        return answer_problem(exchange, MHD_HTTP_BAD_REQUEST, "the parameter %s is not valid UTF-8",
+                              parameters.garbled);
+    }
     if (!parameters.stranger) {
         return true;
     }
+    words_names(query, names, sizeof names);
     return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
-                          query[0] ? "there is no parameter \"%.64s\"; this path takes %s"
-                                   : "there is no parameter \"%.64s\"; this path takes none",
-                          parameters.stranger, query);
+                          "there is no parameter \"%.64s\"; this path takes %s",
+                          parameters.stranger, names[0] ? names : "none");
 }
 
 void router_check_asked(const struct exchange *exchange)
@@ -206,7 +215,7 @@ bool router_find(struct exchange *exchange)
         }
         if (strcmp(routes[i].method, exchange->method) == 0) {
             exchange->route = &routes[i];
-            return check_query(exchange);
+            return router_check_query(exchange, routes[i].query);
         }
         add_method(methods, routes[i].method);
     }

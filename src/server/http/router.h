@@ -40,6 +40,10 @@ void router_check_asked(const struct exchange *exchange);
  * a parameter that the route does not take. */
 bool router_find(struct exchange *exchange);
 
+/* Whether the parameters of the request are among those of a list (words.h), and are texts. False
+ * after a refusal. */
+bool router_check_query(struct exchange *exchange, const char *query);
+
 /* Of the route that publishes (api/events.c): publishes a single event of the API's own kind, if
  * the request is that, and returns: the answer comes on a thread of the bus, which then calls
  * exchange->answered. That may have happened when this returns. False: it is another request, and

@@ -54,3 +54,16 @@ int words_count(const char *list)
     }
     return count;
 }
+
+void words_names(const char *list, char *ret_names, size_t bytes)
+{
+    struct text word;
+    size_t length = 0;
+
+    ret_names[0] = '\0';
+    while (words_next(&list, &word) && length < bytes) {
+        struct text name = word_name(word);
+        length += (size_t)snprintf(ret_names + length, bytes - length, "%s%.*s",
+                                   length > 0 ? ", " : "", (int)name.length, name.bytes);
+    }
+}

@@ -20,5 +20,7 @@ int words_find(const char *list, const char *name);
 bool words_is_many(const char *list, int number);
 /* How many there are. */
 int words_count(const char *list);
+/* Their names, with commas between them, as far as there is room. */
+void words_names(const char *list, char *ret_names, size_t bytes);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/banned.h"
 #include "base/time/clock.h"
 #include "cli/watch/exposition.h"
+#include "server/http/router.h"
 
 #include <microhttpd.h>
 #include <sys/resource.h>
@@ -22,34 +23,13 @@ bool metrics_wanted(const struct exchange *exchange)
     return strcmp(exchange->path, PATH) == 0;
 }
 
-static enum MHD_Result see_parameter(void *ctx, enum MHD_ValueKind kind, const char *name,
-                                     const char *value)
-{
-    (void)kind;
-    (void)value;
-    if (strcmp(name, "namespace") != 0) {
-        *(const char **)ctx = name;
-        return MHD_NO;
-    }
-    return MHD_YES;
-}
-
 bool metrics_namespace(struct exchange *exchange, const char **name)
 {
-    const char *stranger = NULL;
     const char *given =
         MHD_lookup_connection_value(exchange->connection, MHD_GET_ARGUMENT_KIND, "namespace");
 
-    if (strcmp(exchange->method, "GET") != 0) {
-        answer_header(exchange, "Allow", "GET");
-        return answer_problem(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "this path takes GET");
-    }
-    MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, see_parameter,
-                              &stranger);
-    if (stranger) {
-        return answer_problem(exchange, MHD_HTTP_BAD_REQUEST,
-                              "there is no parameter \"%.64s\"; this path takes namespace",
-                              stranger);
+    if (!exchange_is_get(exchange) || !router_check_query(exchange, "namespace")) {
+        return false;
     }
     *name = given ? given : *name;
     return true;
