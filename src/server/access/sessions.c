@@ -30,7 +30,7 @@ struct session {
 struct sessions {
     pthread_mutex_t mutex; /* protects the entries */
     struct session entries[SESSIONS_MAX];
-    uint64_t version; /* how many were ended */
+    uint64_t version; /* how many were ended before their time */
 };
 
 struct sessions *sessions_new(void)
@@ -67,19 +67,67 @@ static bool is_over(const struct session *session, int64_t now_us)
            now_us - session->begun_us > SESSION_AGE_S * SECOND_US;
 }
 
-/* An entry that is free or over, else the one that was not used for the longest time. */
-static struct session *find_room(struct sessions *sessions, int64_t now_us)
+/* Orders entries by their tokens. */
+static int compare_tokens(const void *a, const void *b)
 {
-    struct session *oldest = &sessions->entries[0];
+    const struct session *const *one = a;
+    const struct session *const *other = b;
+
+    return memcmp((*one)->token, (*other)->token, HASH_BYTES);
+}
+
+static struct session *older(struct session *one, struct session *other)
+{
+    return !one || other->used_us < one->used_us ? other : one;
+}
+
+/* The entry that was not used for the longest time, of the token that has the most of them. All are
+ * in use. */
+static struct session *find_most(struct sessions *sessions)
+{
+    struct session *sorted[SESSIONS_MAX];
+    struct session *found = NULL;
+    size_t most = 0;
+
+    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+        sorted[i] = &sessions->entries[i];
+    }
+    qsort(sorted, SESSIONS_MAX, sizeof sorted[0], compare_tokens);
+    for (size_t begin = 0, end; begin < SESSIONS_MAX; begin = end) {
+        struct session *oldest = sorted[begin];
+        for (end = begin; end < SESSIONS_MAX && !compare_tokens(&sorted[begin], &sorted[end]);
+             end++) {
+            oldest = older(oldest, sorted[end]);
+        }
+        if (end - begin > most) {
+            most = end - begin;
+            found = oldest;
+        }
+    }
+    return found;
+}
+
+/* An entry for another session of the token. */
+static struct session *find_room(struct sessions *sessions, const unsigned char token[HASH_BYTES],
+                                 int64_t now_us)
+{
+    struct session *unused = NULL;
+    struct session *own = NULL; /* of the token: the one that was not used for the longest time */
+    size_t own_count = 0;
 
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
         struct session *session = &sessions->entries[i];
         if (is_over(session, now_us)) {
-            return session;
+            unused = session;
+        } else if (gnutls_memcmp(session->token, token, HASH_BYTES) == 0) {
+            own = older(own, session);
+            own_count++;
         }
-        oldest = session->used_us < oldest->used_us ? session : oldest;
     }
-    return oldest;
+    if (own_count >= SESSIONS_PER_TOKEN_MAX) {
+        return own;
+    }
+    return unused ? unused : find_most(sessions);
 }
 
 hf_status sessions_begin(struct sessions *sessions, const unsigned char token[HASH_BYTES],
@@ -100,7 +148,8 @@ hf_status sessions_begin(struct sessions *sessions, const unsigned char token[HA
         return status;
     }
     pthread_mutex_lock(&sessions->mutex);
-    struct session *session = find_room(sessions, now_us);
+    struct session *session = find_room(sessions, token, now_us);
+    sessions->version += !is_over(session, now_us);
     memcpy(session->id, hash, HASH_BYTES);
     memcpy(session->token, token, HASH_BYTES);
     session->begun_us = now_us;

@@ -16,6 +16,7 @@
 #include "server/access/tokens.h"
 
 #define SESSIONS_MAX 1024
+#define SESSIONS_PER_TOKEN_MAX 64
 #define SESSION_ID_BYTES 65 /* 64 hexadecimal digits and the NUL; also of a secret */
 #define SESSION_COOKIE "holdfast_session"
 #define SESSION_SECRET_HEADER "X-Holdfast-Secret"
@@ -29,8 +30,9 @@ struct sessions *sessions_new(void);
 /* NULL is allowed. */
 void sessions_free(struct sessions *sessions);
 
-/* Begins a session of the token's bearer. If there are too many, the one that was not used for the
- * longest time ends. */
+/* Begins a session of the token's bearer. If the token has SESSIONS_PER_TOKEN_MAX, the one of them
+ * that was not used for the longest time ends; if there are SESSIONS_MAX, such a one of the token
+ * that has the most. So the bearer of one token cannot log out those of others. */
 hf_status sessions_begin(struct sessions *sessions, const unsigned char token[TOKEN_HASH_BYTES],
                          char ret_id[SESSION_ID_BYTES]);
 
@@ -38,7 +40,7 @@ hf_status sessions_begin(struct sessions *sessions, const unsigned char token[TO
 bool sessions_find(struct sessions *sessions, const char *id, struct bearer *ret_bearer);
 /* Whether a session that was found goes on. If so it has been used now. */
 bool sessions_go_on(struct sessions *sessions, const struct bearer *bearer);
-/* Grows with each session that is ended by sessions_end. */
+/* Grows with each session that is ended before its time. */
 uint64_t sessions_version(struct sessions *sessions);
 void sessions_end(struct sessions *sessions, const char *id);
 
