@@ -50,6 +50,15 @@ sent x 1 --metadata \
     '{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nx-evil: 1"}'
 work_on /ok
 hasnt "metadata of an event cannot add a header to a webhook" "$(last)" '^(x-evil|traceparent)'
+attributes=$(seq 60 | sed 's/.*/"x&":"&"/' | paste -sd,)
+sent x '"p"' --metadata "{\"cloudevents\":{$attributes}}"
+work_on /ok
+has "a webhook sends an event with more attributes than headers hold as one JSON object" \
+    "$(last)" '^\{"specversion":"1.0",.*"x1":"1".*"x60":"60".*"data":"p"\}$'
+sent x '"p"' --metadata "{\"cloudevents\":{\"long\":\"$(printf '%9000s' | tr ' ' l)\"}}"
+work_on /ok
+has "a webhook sends an event with an attribute that is too long for a header as one JSON object" \
+    "$(last)" '^\{"specversion":"1.0",.*"long":"l*".*"data":"p"\}$'
 sent x '"p"' --key a
 work_on /ok --http-format structured
 has "--http-format structured sends one JSON object" "$(last)" \

@@ -22,6 +22,8 @@
 #define BATCH_ID_DIGITS 32
 #define SIGNATURE_BYTES_MAX 1024
 #define OTHER_HEADERS_MAX 16 /* besides attributes */
+#define ATTRIBUTES_MAX (MESSAGE_HEADERS_MAX - OTHER_HEADERS_MAX)
+#define ATTRIBUTES_BYTES_MAX 8192 /* of all attributes as headers; common servers take as much */
 
 /* ---- Headers --------------------------------------------------------------------------------- */
 
@@ -44,12 +46,27 @@ static void add_header(struct message *message, const char *name, const char *va
     end_header(message);
 }
 
-/* What is not printable ASCII, and space, quote and percent, as %XX. */
+/* What is not printable ASCII, and space, quote and percent, becomes %XX. */
+static bool is_encoded(unsigned char c)
+{
+    return c <= ' ' || c > '~' || c == '"' || c == '%';
+}
+
+static size_t encoded_length(const char *text)
+{
+    size_t length = 0;
+
+    for (; *text; text++) {
+        length += is_encoded((unsigned char)*text) ? 3 : 1;
+    }
+    return length;
+}
+
 static void append_encoded(struct buf *buf, const char *text)
 {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c <= ' ' || c > '~' || c == '"' || c == '%') {
+        if (is_encoded(c)) {
             buf_printf(buf, "%%%02X", c);
         } else {
             buf_char(buf, (char)c);
@@ -85,12 +102,33 @@ static void add_ce(const char *name, const char *value, bool quoted, void *ctx)
     struct message *message = ctx;
 
     (void)quoted;
-    if (message->header_count < MESSAGE_HEADERS_MAX - OTHER_HEADERS_MAX) {
-        message->header_count++;
-        buf_printf(&message->lines, "ce-%s: ", name);
-        append_encoded(&message->lines, value);
-        end_header(message);
-    }
+    message->header_count++;
+    buf_printf(&message->lines, "ce-%s: ", name);
+    append_encoded(&message->lines, value);
+    end_header(message);
+}
+
+/* What the attributes of an event take as headers. */
+struct extent {
+    size_t count;
+    size_t bytes;
+};
+
+static void measure_attribute(const char *name, const char *value, bool quoted, void *ctx)
+{
+    struct extent *extent = ctx;
+
+    (void)quoted;
+    extent->count++;
+    extent->bytes += strlen("ce-: ") + strlen(name) + encoded_length(value);
+}
+
+static bool fits_headers(const hf_event *event)
+{
+    struct extent extent = {0, 0};
+
+    cloudevent_attributes(event, measure_attribute, &extent);
+    return extent.count <= ATTRIBUTES_MAX && extent.bytes <= ATTRIBUTES_BYTES_MAX;
 }
 
 static void add_binary(struct message *message, const hf_event *event)
@@ -128,7 +166,7 @@ static void add_events(struct message *message, const hf_event *const *events, s
     if (batch) {
         add_header(message, "content-type", CLOUDEVENT_BATCH_TYPE "; charset=UTF-8");
         write_batch(&message->own, events, count);
-    } else if (structured) {
+    } else if (structured || !fits_headers(events[0])) {
         add_header(message, "content-type", CLOUDEVENT_TYPE "; charset=UTF-8");
         json_out_init(&json, &message->own);
         cloudevent_write(&json, events[0]);

@@ -2,7 +2,8 @@
  * message.h - one request of a webhook: the events as CloudEvents, and the headers.
  *
  *     one event, binary mode       its payload is the body, its attributes are headers ce-*
- *     one event, structured mode   application/cloudevents+json
+ *     one event, structured mode   application/cloudevents+json; also of an event whose attributes
+ *                                  are more than receivers take as headers
  *     a batch                      application/cloudevents-batch+json
  *
  * Besides: webhook-id, which is the same in every attempt, so that a receiver can tell what it has
