@@ -12,6 +12,7 @@
 #include <fcntl.h>
 
 #define LOOK_PERIOD_US 1000000 /* between two looks whether the file has changed */
+#define SETTLE_US 100000       /* a file that was written later than that may not be complete */
 
 static hf_status check_file(const struct guarded *file)
 {
@@ -91,6 +92,16 @@ static bool is_same(const struct stat *a, const struct stat *b)
            a->st_mode == b->st_mode && a->st_uid == b->st_uid;
 }
 
+/* Whether the file was written so late that its writer may go on: a half of it grants less. */
+static bool is_fresh(const struct stat *found)
+{
+    int64_t written_us =
+        found->st_mtim.tv_sec * INT64_C(1000000) + found->st_mtim.tv_nsec / INT64_C(1000);
+    int64_t age_us = clock_wall_us() - written_us;
+
+    return age_us >= 0 && age_us < SETTLE_US;
+}
+
 bool guarded_has_changed(struct guarded *file)
 {
     int64_t now_us = clock_mono_us();
@@ -103,7 +114,14 @@ bool guarded_has_changed(struct guarded *file)
     if (stat(file->path, &found)) {
         memset(&found, 0, sizeof found);
     }
-    return !is_same(&found, &file->seen);
+    if (is_same(&found, &file->seen)) {
+        return false;
+    }
+    if (is_fresh(&found)) {
+        file->looked_us = now_us - LOOK_PERIOD_US + SETTLE_US; /* soon again */
+        return false;
+    }
+    return true;
 }
 
 void guarded_tell(hf_log_fn log, void *ctx, hf_log_level level, const char *message)

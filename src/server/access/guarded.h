@@ -25,7 +25,8 @@ struct guarded {
 /* All of the file; the caller frees it by mem_free. HF_NOTFOUND, HF_DENIED, HF_INVALID name it. */
 hf_status guarded_read(struct guarded *file, char **ret_text);
 
-/* Whether it is another than when guarded_read was called last, whatever that answered. */
+/* Whether it is another than when guarded_read was called last, whatever that answered, and its
+ * writer has ended as far as one can see. */
 bool guarded_has_changed(struct guarded *file);
 
 /* Tells the log something about such a file. log NULL: nothing. */
