@@ -32,6 +32,7 @@ struct audit {
     bool is_off;
     pthread_mutex_t mutex; /* protects what follows */
     int fd;                /* of the file */
+    bool is_cut;           /* its last line was not written to the end */
     int64_t complained_us; /* monotonic; 0: never */
 };
 
@@ -169,8 +170,11 @@ static void write_file(struct audit *audit, const struct exchange *exchange)
     struct buf line;
 
     buf_init(&line, LINE_BYTES_MAX);
-    write_json(&line, exchange, false);
     pthread_mutex_lock(&audit->mutex);
+    if (audit->is_cut) {
+        buf_char(&line, '\n');
+    }
+    write_json(&line, exchange, false);
     if (buf_status(&line) != HF_OK) {
         complain(audit, hf_errmsg());
     } else {
@@ -178,6 +182,7 @@ static void write_file(struct audit *audit, const struct exchange *exchange)
         if (written != (ssize_t)line.length) {
             complain(audit, written < 0 ? strerror(errno) : "the disk is full");
         }
+        audit->is_cut = written < 0 ? audit->is_cut : written != (ssize_t)line.length;
     }
     pthread_mutex_unlock(&audit->mutex);
     buf_release(&line);

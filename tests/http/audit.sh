@@ -124,6 +124,23 @@ unserve
 exits 1 "serve refuses an audit file that cannot be opened" serve --listen unix:http \
     --audit no/such/folder
 has "the message names the audit file" err 'the audit file no/such/folder cannot be opened'
+mkfifo pipe
+exec 8<>pipe
+serve --audit pipe
+drain() { dd if=pipe iflag=nonblock bs=65536 2>>drain.err; }
+long=$(printf '%5000s' | tr ' ' p)
+for _ in {1..20}; do
+    ask POST "/v1/$long"
+done
+drain >drained
+is "setup: the audit file had room for a part of the last record" "$(tail -c 1 drained)" p
+answers 204 "setup: a pause when the audit file has room again" POST \
+    /v1/subscriptions/mailer/pause
+drain >>drained
+unserve
+exec 8>&-
+tail -n 1 drained >whole
+json "a record behind one that was cut is on a line of its own" whole
 if [ -e /dev/full ]; then
     rm -f serve.err
     serve --audit /dev/full
