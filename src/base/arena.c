@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #define ALIGN_BYTES alignof(max_align_t)
-#define BLOCK_BYTES_MIN 4096
+#define BLOCK_BYTES_MIN 1024
 
 struct arena_block {
     struct arena_block *older;

@@ -201,6 +201,47 @@ static void transactional_delivery_survives_every_missing_allocation(void **stat
     assert_true(wait_until(nothing_more_is_kept, &live));
 }
 
+/* ---- Many subscriptions ---------------------------------------------------------------------- */
+
+#define MANY 60 /* from 50 on none keeps memory for events while it has none */
+
+static void subscribe_many(struct scene *scene, const char *pattern, struct recorder *recorder)
+{
+    hf_subscription_options options = quick_options();
+
+    for (int i = 0; i < MANY; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "s%d", i);
+        subscribe(scene->bus, name, pattern, recorder, &options);
+    }
+}
+
+static void among_many_subscriptions_delivery_survives_every_missing_allocation(void **state)
+{
+    hf_subscription_options options = quick_options();
+    int64_t live = mem_live();
+
+    subscribe_many(*state, "none", scene_recorder(*state, NULL));
+    options.concurrency = 2;
+    starve_delivery(*state, options);
+    assert_true(wait_until(nothing_more_is_kept, &live));
+}
+
+static void many_subscriptions_keep_no_memory_for_events_that_are_over(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+
+    subscribe_many(scene, "*", recorder);
+    assert_ok(hf_start(scene->bus));
+    settle_all(scene->bus, NULL);
+    int64_t live = mem_live() + 6 * MANY; /* what is kept without that is twice as many blocks */
+    publish(scene->bus, "x", NULL, "1");
+    assert_true(recorder_wait(recorder, MANY));
+    assert_true(wait_until(nothing_more_is_kept, &live));
+}
+
 /* ---- Taking a partition ---------------------------------------------------------------------- */
 
 static int keep_lag(const hf_subscription_info *info, void *ctx)
@@ -296,6 +337,8 @@ static const struct CMUnitTest tests[] = {
     scene_test(ordered_delivery_survives_every_missing_allocation),
     scene_test(shared_delivery_survives_every_missing_allocation),
     scene_test(transactional_delivery_survives_every_missing_allocation),
+    scene_test(among_many_subscriptions_delivery_survives_every_missing_allocation),
+    scene_test(many_subscriptions_keep_no_memory_for_events_that_are_over),
     scene_test(failing_keys_are_loaded_before_anything_runs),
     scene_test(after_a_long_lack_of_memory_everything_is_delivered),
 };

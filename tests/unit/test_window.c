@@ -15,6 +15,7 @@ static void scene_begin(struct scene *scene)
 {
     *scene = (struct scene){0};
     assert_int_equal(window_init(&scene->window, SLOTS, 2, true, 1), HF_OK);
+    assert_int_equal(window_prepare(&scene->window), HF_OK);
     assert_true(window_fail_lane(&scene->window, FAILING, 0));
 }
 
@@ -205,9 +206,31 @@ static void many_held_events_crowd_the_window(void **state)
     scene_end(&scene);
 }
 
+static void memory_is_put_away_when_nothing_is_in_hand_or_done_ahead(void **state)
+{
+    struct scene scene;
+    (void)state;
+    scene_begin(&scene);
+    struct slot *held = hold_one(&scene);
+    assert_false(window_put_away(&scene.window, &scene.batch_pool));
+    window_settle(&scene.window, held);
+    window_reap(&scene.window, &scene.batch_pool);
+    assert_int_equal(scene.window.log.count, 0);
+    assert_false(window_put_away(&scene.window, &scene.batch_pool)); /* 1 to 4 are done ahead */
+    window_checkpoint(&scene.window, 0, 4);
+    assert_true(window_put_away(&scene.window, &scene.batch_pool));
+    assert_null(scene.window.log.slots);
+    assert_null(scene.window.done_ahead.events);
+    assert_int_equal(window_prepare(&scene.window), HF_OK);
+    put(&scene, 5, 1, "{}");
+    run(&scene, 5);
+    scene_end(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_is_put_away_when_nothing_is_in_hand_or_done_ahead),
         cmocka_unit_test(a_finished_event_passes_a_held_one_and_is_remembered),
         cmocka_unit_test(a_unit_that_waits_is_set_aside_whole_and_runs_when_its_lane_is_free),
         cmocka_unit_test(an_event_that_passed_is_remembered_until_the_checkpoint_is_above_it),

@@ -19,6 +19,7 @@
  *                     else               another process has it, or none
  */
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/point.h"
 #include "bus/deliver/runner.h"
 #include "store/cancel.h"
@@ -26,9 +27,23 @@
 /* What is done about a request. */
 enum fate { FATE_KEPT, FATE_FORGOTTEN, FATE_TRIED };
 
+/* Requests that are being read. */
+struct reading {
+    struct cancels *cancels;
+    hf_status status; /* why it ended early */
+};
+
 static int add_request(int64_t position, int64_t hash, void *ctx)
 {
-    struct cancels *cancels = ctx;
+    struct reading *reading = ctx;
+    struct cancels *cancels = reading->cancels;
+    if (!cancels->requests) {
+        cancels->requests = mem_alloc(CANCELS_MAX * sizeof *cancels->requests);
+    }
+    if (!cancels->requests) {
+        reading->status = fail(HF_NOMEM, "out of memory for requests to cancel");
+        return 1;
+    }
     cancels->requests[cancels->count++] = (struct cancel_request){position, hash};
     return 0;
 }
@@ -36,10 +51,12 @@ static int add_request(int64_t position, int64_t hash, void *ctx)
 static bool read_requests(struct runner *runner)
 {
     struct cancels *cancels = &runner->cancels;
+    struct reading reading = {.cancels = cancels};
     cancels->unread = false;
     cancels->count = 0;
-    hf_status status =
-        store_cancels(runner->bus->store, runner->definition.id, CANCELS_MAX, add_request, cancels);
+    hf_status status = store_cancels(runner->bus->store, runner->definition.id, CANCELS_MAX,
+                                     add_request, &reading);
+    status = status ? status : reading.status;
     if (status) {
         cancels->count = 0;
         cancels->unread = true;

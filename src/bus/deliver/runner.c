@@ -69,14 +69,14 @@ hf_status runner_new(hf_bus *bus, const struct definition *definition, struct ha
     hf_status status = runner->name ? HF_OK : fail(HF_NOMEM, "out of memory for a runner");
     runner->limits = unit_limits(&definition->options, handlers->kind);
     struct sizes sizes = sizes_for(&definition->options, &runner->limits);
+    settlement_init(&runner->settlement, sizes.flush);
     if (!status) {
         status = window_init(&runner->window, sizes.log, sizes.retries, ordered,
                              definition->options.partitions);
     }
     if (!status) {
-        status = ordered
-                     ? ordered_new(definition->options.partitions, sizes.flush, &runner->ordered)
-                     : shared_new(sizes.flush, &runner->shared);
+        status = ordered ? ordered_new(definition->options.partitions, &runner->ordered)
+                         : shared_new(&runner->shared);
     }
     if (!status) {
         status = mutex_init(&runner->mutex);
@@ -122,8 +122,10 @@ void runner_unreference(struct runner *runner)
     }
     window_release(&runner->window, &runner->batch_pool);
     batch_pool_release(&runner->batch_pool);
+    settlement_put_away(&runner->settlement);
     ordered_free(runner->ordered);
     shared_free(runner->shared);
+    mem_free(runner->cancels.requests);
     handlers_unreference(runner->handlers);
     definition_release(&runner->definition);
     while (runner->notices) {
@@ -138,6 +140,30 @@ void runner_unreference(struct runner *runner)
     mem_free(runner->name);
     mem_free(runner);
     bus_unreference(bus);
+}
+
+/* ---- Memory for what is in hand -------------------------------------------------------------- */
+
+hf_status runner_prepare(struct runner *runner)
+{
+    hf_status status = window_prepare(&runner->window);
+    return status ? status : settlement_prepare(&runner->settlement);
+}
+
+/* Most of many subscriptions have nothing to do at any moment, and what each of them has by default
+ * is 200 KB. What is done above the checkpoint may yet have to be stored. */
+void runner_put_away(struct runner *runner)
+{
+    if (!runner->settlement.slots || dispatchers_seats(&runner->bus->dispatchers) < RUNNERS_MANY) {
+        return;
+    }
+    pthread_mutex_lock(&runner->mutex);
+    bool away = window_put_away(&runner->window, &runner->batch_pool);
+    pthread_mutex_unlock(&runner->mutex);
+    if (away) {
+        settlement_put_away(&runner->settlement);
+        batch_pool_release(&runner->batch_pool);
+    }
 }
 
 /* ---- Needs and bars -------------------------------------------------------------------------- */

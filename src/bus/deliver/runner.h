@@ -14,6 +14,7 @@
 #define HF_BUS_DELIVER_RUNNER_H
 
 #include "base/breaker.h"
+#include "bus/deliver/settlement.h"
 #include "bus/deliver/turn/dispatchers.h"
 #include "bus/deliver/turn/plan.h"
 #include "bus/deliver/work/worker.h"
@@ -75,7 +76,7 @@ struct cancels {
     struct cancel_request {
         int64_t position;
         int64_t hash;
-    } requests[CANCELS_MAX];
+    } * requests; /* room for CANCELS_MAX; NULL: there never were any */
     size_t count;
     bool unread; /* there may be others in the store: the definition has another generation, or a
                     partition was taken */
@@ -140,7 +141,8 @@ struct runner {
     bool left;         /* the last stop did not wait for it */
     char trouble[256]; /* why a transaction could not be kept; for the log */
     struct batch_pool batch_pool;
-    int64_t refreshed_us;     /* monotonic; when the definition was last read */
+    struct settlement settlement; /* one flush; of a shared subscription, of one lease */
+    int64_t refreshed_us;         /* monotonic; when the definition was last read */
     int64_t looked_us;        /* monotonic; when it last looked at everything because it was time */
     int64_t retry_refresh_us; /* monotonic; the definition could not be read: not before */
     int64_t retry_store_us;   /* monotonic; after a failure of the store: not before */
@@ -156,7 +158,7 @@ struct runner {
 extern const struct runner_mode ordered_mode;
 extern const struct runner_mode shared_mode;
 
-hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered);
+hf_status ordered_new(int32_t partitions, struct ordered **ret_ordered);
 void ordered_free(struct ordered *ordered);
 /* The proof for a transaction about an event of this partition. The mutex is held. */
 struct hold ordered_hold(struct ordered *ordered, int32_t partition);
@@ -169,7 +171,7 @@ bool ordered_seek_out(struct runner *runner, struct cancel *cancel);
 /* The event that was not read yet is cancelled: it is not put when it is read. The mutex is
  * held. */
 void ordered_pass_over(struct runner *runner, const struct cancel *cancel);
-hf_status shared_new(size_t flush_max, struct shared **ret_shared);
+hf_status shared_new(struct shared **ret_shared);
 void shared_free(struct shared *shared);
 
 /* A runner for a subscription, with one reference; not started. Takes the handlers' reference. */
@@ -230,8 +232,14 @@ bool runner_is_finishing(const struct runner *runner);
 /* Tells the log what runner_note has left. The mutex is not held. */
 void runner_log_notices(struct runner *runner);
 
+/* Frees the memory for what is in hand, if nothing is, and there are many runners. */
+void runner_put_away(struct runner *runner);
+
 /* For the modes. */
 
+/* Memory for what is in hand, and for settling it: before something is put into the window.
+ * HF_NOMEM: it may be asked again. */
+hf_status runner_prepare(struct runner *runner);
 /* Hands a change over: with the call's deadline, or while the runner is stopping with what is left
  * of its time. */
 hf_status runner_run(struct runner *runner, struct change *change);

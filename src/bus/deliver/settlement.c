@@ -11,22 +11,12 @@
 #include "bus/deliver/runner.h"
 #include "store/common/story.h"
 
-hf_status settlement_init(struct settlement *settlement, size_t max)
+void settlement_init(struct settlement *settlement, size_t max)
 {
-    *settlement = (struct settlement){
-        .slots = mem_calloc(max, sizeof(struct slot *)),
-        .outcomes = mem_calloc(max, sizeof *settlement->outcomes),
-        .stories = mem_alloc(max * sizeof *settlement->stories),
-    };
-    if (!settlement->slots || !settlement->outcomes || !settlement->stories) {
-        settlement_release(settlement);
-        return fail(HF_NOMEM, "out of memory for a subscription");
-    }
-    settlement->max = max;
-    return HF_OK;
+    *settlement = (struct settlement){.max = max};
 }
 
-void settlement_release(struct settlement *settlement)
+void settlement_put_away(struct settlement *settlement)
 {
     for (size_t i = 0; i < settlement->begun; i++) {
         buf_release(&settlement->stories[i]);
@@ -34,7 +24,24 @@ void settlement_release(struct settlement *settlement)
     mem_free(settlement->slots);
     mem_free(settlement->outcomes);
     mem_free(settlement->stories);
-    *settlement = (struct settlement){0};
+    settlement_init(settlement, settlement->max);
+}
+
+/* None of the memory is touched here. */
+hf_status settlement_prepare(struct settlement *settlement)
+{
+    size_t max = settlement->max;
+    if (settlement->slots) {
+        return HF_OK;
+    }
+    settlement->slots = mem_alloc(max * sizeof(struct slot *));
+    settlement->outcomes = mem_alloc(max * sizeof *settlement->outcomes);
+    settlement->stories = mem_alloc(max * sizeof *settlement->stories);
+    if (!settlement->slots || !settlement->outcomes || !settlement->stories) {
+        settlement_put_away(settlement);
+        return fail(HF_NOMEM, "out of memory for what becomes of %zu deliveries", max);
+    }
+    return HF_OK;
 }
 
 void settlement_clear(struct settlement *settlement)

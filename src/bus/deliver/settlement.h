@@ -6,8 +6,8 @@
  * settlement. A slot whose handler's transaction has settled it is closed with the others and needs
  * no outcome.
  *
- * Its memory is as large as the largest settle and lasts as long as the mode. Only the dispatcher
- * uses it.
+ * Its memory is as large as the largest settle; it comes and goes with that of the window's slots.
+ * Only the dispatcher uses it.
  */
 #ifndef HF_BUS_DELIVER_SETTLEMENT_H
 #define HF_BUS_DELIVER_SETTLEMENT_H
@@ -27,10 +27,12 @@ struct settlement {
     size_t max;          /* slots, and outcomes */
 };
 
-/* HF_NOMEM: nothing is allocated. */
-hf_status settlement_init(struct settlement *settlement, size_t max);
-/* All zero is allowed. */
-void settlement_release(struct settlement *settlement);
+/* For so many at once. Allocates nothing. */
+void settlement_init(struct settlement *settlement, size_t max);
+/* Memory for as many; before the first one is added. HF_NOMEM: it may be asked again. */
+hf_status settlement_prepare(struct settlement *settlement);
+/* Frees that memory, until it is prepared again; also of one that is all zero. */
+void settlement_put_away(struct settlement *settlement);
 
 /* Forgets what was collected. */
 void settlement_clear(struct settlement *settlement);

@@ -55,9 +55,8 @@ struct shared {
     int64_t seen_us;     /* the wall clock at the last step, to notice that it was set back */
     uint64_t losses;     /* store_losses, when it was last asked */
     uint8_t parted[PARTED_MAX][STORE_TOKEN_BYTES]; /* leases that are over, the last ones */
-    size_t parted_count;          /* ever; the place of the next is modulo PARTED_MAX */
-    struct follower *follower;    /* see rest; NULL: it has not claimed yet */
-    struct settlement settlement; /* one flush, of one lease */
+    size_t parted_count;       /* ever; the place of the next is modulo PARTED_MAX */
+    struct follower *follower; /* see rest; NULL: it has not claimed yet */
 };
 
 const uint8_t *lease_token(const struct lease *lease)
@@ -70,14 +69,11 @@ void lease_cancelled(struct lease *lease)
     lease->open--;
 }
 
-hf_status shared_new(size_t flush_max, struct shared **ret_shared)
+hf_status shared_new(struct shared **ret_shared)
 {
     struct shared *shared = mem_calloc(1, sizeof *shared);
-    hf_status status = shared ? settlement_init(&shared->settlement, flush_max)
-                              : fail(HF_NOMEM, "out of memory for a subscription");
-    if (status) {
-        shared_free(shared);
-        return status;
+    if (!shared) {
+        return fail(HF_NOMEM, "out of memory for a subscription");
     }
     *ret_shared = shared;
     return HF_OK;
@@ -102,7 +98,6 @@ void shared_free(struct shared *shared)
         lease_free(shared, shared->leases);
     }
     follower_close(shared->follower);
-    settlement_release(&shared->settlement);
     mem_free(shared);
 }
 
@@ -120,7 +115,7 @@ struct tally {
 /* Collects what has ended of a lease. The mutex is held. */
 static struct tally collect(struct runner *runner, struct lease *lease)
 {
-    struct settlement *settlement = &runner->shared->settlement;
+    struct settlement *settlement = &runner->settlement;
     struct tally tally = {.plain = true, .lost = lease->lost};
     settlement_clear(settlement);
     struct slot *slot = runner->window.log.used.first;
@@ -159,7 +154,7 @@ static bool flush_due(const struct runner *runner, struct lease *lease, struct t
 /* The collected slots need nothing more. */
 static void close_slots(struct runner *runner, struct lease *lease)
 {
-    struct settlement *settlement = &runner->shared->settlement;
+    struct settlement *settlement = &runner->settlement;
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < settlement->count; i++) {
         window_settle(&runner->window, settlement->slots[i]);
@@ -180,7 +175,7 @@ static void close_slots(struct runner *runner, struct lease *lease)
 static hf_status make_outcomes(struct runner *runner, struct settle_lease *settle)
 {
     struct shared *shared = runner->shared;
-    struct settlement *settlement = &shared->settlement;
+    struct settlement *settlement = &runner->settlement;
     hf_status status = settlement_judge(settlement, runner, &settle->change.relaxed);
     for (size_t i = 0; i < settlement->outcome_count; i++) {
         const struct outcome *outcome = &settlement->outcomes[i];
@@ -231,7 +226,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
         runner_settle_worked(runner);
         runner_need(runner, text_is_absent(settle.pause.reason) ? 0 : NEED_DEFINITION);
         if (!settle.all) { /* all are done */
-            settlement_told(&runner->shared->settlement, runner);
+            settlement_told(&runner->settlement, runner);
         }
     }
     close_slots(runner, lease);
@@ -324,12 +319,12 @@ static bool flush(struct runner *runner, struct turn *turn, bool now, bool *ret_
         struct tally tally = collect(runner, lease);
         pthread_mutex_unlock(&runner->mutex);
         int64_t at_us = INT64_MAX;
-        if (runner->shared->settlement.count > 0) {
+        if (runner->settlement.count > 0) {
             if (now || flush_due(runner, lease, tally, now_us, &at_us)) {
                 if (!settle_collected(runner, lease, tally, now_us)) {
                     return false;
                 }
-                *ret_again |= lease->open > 0 && settlement_full(&runner->shared->settlement);
+                *ret_again |= lease->open > 0 && settlement_full(&runner->settlement);
             } else {
                 turn_wake(turn, at_us);
             }
@@ -468,6 +463,18 @@ static void note_claimed(struct runner *runner, const struct claim *claim, struc
     }
 }
 
+/* Memory for what was claimed. False: there is none; the lease is renounced, as one that may be
+ * ours, and its events are claimed again. */
+static bool prepare(struct runner *runner)
+{
+    hf_status status = runner_prepare(runner);
+    if (status) {
+        runner_need(runner, NEED_LOG);
+        runner_store_failed(runner, status, "claiming");
+    }
+    return !status;
+}
+
 /* The claim failed. */
 static void not_claimed(struct runner *runner, hf_status status)
 {
@@ -521,14 +528,16 @@ static void claim(struct runner *runner, struct turn *turn)
         note_claimed(runner, &change, turn);
         rest(runner, &change);
     }
-    lease->doubtful = status == HF_UNKNOWN || status == HF_IO;
-    if (lease->doubtful || (!status && event_batch->batch.count > 0)) {
+    bool any = !status && event_batch->batch.count > 0;
+    bool ready = any && prepare(runner);
+    lease->doubtful = status == HF_UNKNOWN || status == HF_IO || (any && !ready);
+    if (lease->doubtful || any) {
         lease->next = shared->leases;
         shared->leases = lease;
     } else {
         mem_free(lease);
     }
-    if (!status && event_batch->batch.count > 0) {
+    if (ready) {
         lease->total = (int32_t)event_batch->batch.count;
         lease->open = lease->total;
         put_all(runner, event_batch, lease, change.ret_prerecord);

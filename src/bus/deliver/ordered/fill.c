@@ -214,10 +214,17 @@ static bool reading_waits(const struct runner *runner)
            (ordered_is_strict(runner) && set64_get(&runner->window.failing, STRICT_LANE, NULL));
 }
 
-/* The log could not be read. */
-static void reading_failed(struct runner *runner, hf_status status, struct event_batch *event_batch)
+/* Memory for what was read, if anything was. */
+static hf_status prepare(struct runner *runner, const struct batch *batch)
 {
-    if (status == HF_STALE) { /* the reader lost its connection: begin again */
+    return batch->count > 0 ? runner_prepare(runner) : HF_OK;
+}
+
+/* The log could not be read; `again`: and is to be read from the checkpoints on. */
+static void reading_failed(struct runner *runner, hf_status status, bool again,
+                           struct event_batch *event_batch)
+{
+    if (again) {
         pthread_mutex_lock(&runner->mutex);
         runner_raise(runner, BAR_LOST);
         pthread_mutex_unlock(&runner->mutex);
@@ -322,8 +329,13 @@ static struct event_batch *read_log(struct runner *runner, struct reading *readi
     runner_take(runner, NEED_LOG); /* what comes from now on is for the next time */
     hf_status status = follower_next(runner->ordered->follower, &filter, max, &event_batch->batch,
                                      &reading->floor, &reading->more);
+    bool again = status == HF_STALE; /* it has lost its connection */
+    if (!status) {
+        status = prepare(runner, &event_batch->batch);
+        again = status != HF_OK; /* what was handed up cannot be put */
+    }
     if (status) {
-        reading_failed(runner, status, event_batch);
+        reading_failed(runner, status, again, event_batch);
         return NULL;
     }
     if (reading->floor >= reading->barrier) {
@@ -542,6 +554,7 @@ static struct event_batch *read_due(struct runner *runner, int64_t now_us, int32
         qsort(in_hand, query.in_hand_count, sizeof *in_hand, compare_positions);
         status = store_retries_due(runner->bus->store, &query, &event_batch->batch, ret_next_us);
     }
+    status = status ? status : prepare(runner, &event_batch->batch);
     mem_free(in_hand);
     if (status) {
         runner_store_failed(runner, status, "reading the retries");

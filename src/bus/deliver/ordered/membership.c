@@ -47,7 +47,7 @@
 
 struct part *ordered_part(struct ordered *ordered, int32_t partition)
 {
-    int16_t place = ordered->places[partition];
+    int16_t place = partition < ordered->room ? ordered->places[partition] : -1;
     return place < 0 ? NULL : &ordered->parts[place];
 }
 
@@ -119,7 +119,7 @@ void membership_drop(struct runner *runner)
     ordered->unflushed_us = 0;
     ordered->passed_us = 0;
     runner_take(runner, NEED_LOG_REST | NEED_CHECKPOINT);
-    settlement_clear(&ordered->settlement);
+    settlement_clear(&runner->settlement);
 }
 
 /* ---- Is it still ours? ----------------------------------------------------------------------- */
@@ -641,7 +641,7 @@ bool membership_give_back(struct runner *runner, int64_t now_us)
     }
     membership_drop(runner);
     runner_need(runner, NEED_MEMBERS);
-    for (int32_t i = 0; i < HF_PARTITIONS_MAX; i++) {
+    for (int32_t i = 0; i < ordered->room; i++) {
         all = all && !ordered->owing[i];
     }
     return all;
@@ -651,7 +651,7 @@ bool membership_give_back_pending(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
     bool all = true;
-    for (int32_t i = 0; i < HF_PARTITIONS_MAX; i++) {
+    for (int32_t i = 0; i < ordered->room; i++) {
         if (ordered->owing[i]) {
             give_back(runner, i, ordered->owing[i], now_us);
             all = all && !ordered->owing[i];

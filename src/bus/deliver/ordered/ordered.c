@@ -30,34 +30,49 @@
 #define PASSED_MAX 65536 /* retries that are passed over for the sake of a unit */
 #define FINISH_TRIES 3   /* against others who change the subscription meanwhile */
 
-hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
+static void free_room(struct ordered *ordered)
 {
-    struct part *parts = mem_calloc((size_t)partitions, sizeof *parts);
-    struct mark *marks = mem_calloc((size_t)partitions, sizeof *marks);
-    if (!parts || !marks) {
-        mem_free(parts);
-        mem_free(marks);
-        return fail(HF_NOMEM, "out of memory for %d partitions", partitions);
-    }
     mem_free(ordered->parts);
     mem_free(ordered->marks);
+    mem_free(ordered->places);
+    mem_free(ordered->owing);
+}
+
+hf_status ordered_make_room(struct ordered *ordered, int32_t partitions)
+{
+    size_t room = (size_t)partitions;
+    struct part *parts = mem_calloc(room, sizeof *parts);
+    struct mark *marks = mem_calloc(room, sizeof *marks);
+    int16_t *places = mem_alloc(room * sizeof *places);
+    int64_t *owing = mem_calloc(room, sizeof *owing);
+    if (!parts || !marks || !places || !owing) {
+        mem_free(parts);
+        mem_free(marks);
+        mem_free(places);
+        mem_free(owing);
+        return fail(HF_NOMEM, "out of memory for %d partitions", partitions);
+    }
+    for (int32_t i = 0; i < partitions; i++) {
+        places[i] = -1;
+        owing[i] = i < ordered->room ? ordered->owing[i] : 0;
+    }
+    free_room(ordered);
     ordered->parts = parts;
     ordered->marks = marks;
+    ordered->places = places;
+    ordered->owing = owing;
+    ordered->room = partitions;
     return HF_OK;
 }
 
-hf_status ordered_new(int32_t partitions, size_t flush_max, struct ordered **ret_ordered)
+hf_status ordered_new(int32_t partitions, struct ordered **ret_ordered)
 {
     struct ordered *ordered = mem_calloc(1, sizeof *ordered);
-    hf_status status = ordered ? settlement_init(&ordered->settlement, flush_max)
+    hf_status status = ordered ? ordered_make_room(ordered, partitions)
                                : fail(HF_NOMEM, "out of memory for a subscription");
-    status = status ? status : ordered_make_room(ordered, partitions);
     if (status) {
-        ordered_free(ordered);
+        mem_free(ordered);
         return status;
-    }
-    for (size_t i = 0; i < HF_PARTITIONS_MAX; i++) {
-        ordered->places[i] = -1;
     }
     ordered->ahead_end = INT64_MAX;
     set64_init(&ordered->ahead, WINDOW_LANES_MAX);
@@ -78,9 +93,7 @@ void ordered_free(struct ordered *ordered)
     set64_release(&ordered->handed);
     set64_release(&ordered->passed);
     set64_release(&ordered->passed_lanes);
-    settlement_release(&ordered->settlement);
-    mem_free(ordered->parts);
-    mem_free(ordered->marks);
+    free_room(ordered);
     mem_free(ordered);
 }
 

@@ -40,12 +40,13 @@ enum membership {
 };
 
 struct ordered {
+    int32_t room;       /* numbers of partitions: as many as there were when it was made */
     struct part *parts; /* changed under the runner's mutex */
     int32_t part_count;
-    int16_t places[HF_PARTITIONS_MAX];     /* of each number in `parts`; -1: it is not there */
+    int16_t *places;                       /* of each number in `parts`; -1: it is not there */
     uint64_t bits[HF_PARTITIONS_MAX / 64]; /* those that are OURS, for the filter */
 
-    int64_t owing[HF_PARTITIONS_MAX]; /* epochs of what could not be given back; 0: it was */
+    int64_t *owing; /* of each number: the epoch, if it could not be given back; 0: it was */
     enum membership membership;
     bool drained;            /* another number of partitions can be had: all are to be given back */
     int64_t barrier;         /* while another number is requested, nothing is handed out beyond
@@ -85,8 +86,7 @@ struct ordered {
     int64_t prerecord;     /* events still to be run one at a time, each attempt recorded first */
     int64_t prerecord_end; /* the position up to which these lie */
 
-    struct settlement settlement; /* one flush */
-    struct mark *marks;           /* room for one per partition */
+    struct mark *marks; /* room for one of each number */
 };
 
 /* ---- membership.c ---------------------------------------------------------------------------- */
@@ -116,14 +116,15 @@ hf_status membership_leave(struct runner *runner, int64_t now_us);
 bool membership_make_room(struct runner *runner);
 /* Drops all that is in hand; no handler may be running. */
 void membership_drop(struct runner *runner);
-/* The partition, if it is (still) in hand; else NULL. */
+/* The partition of this number, if it is (still) in hand; else NULL. */
 struct part *ordered_part(struct ordered *ordered, int32_t partition);
 
 /* ---- ordered.c ------------------------------------------------------------------------------- */
 
 /* Are all events one lane? That cannot be changed. */
 bool ordered_is_strict(const struct runner *runner);
-/* Nothing is in hand: room for so many partitions. Without memory nothing has happened. */
+/* Nothing is in hand: room for so many partitions. What is owed of other numbers is forgotten: it
+ * cannot be ours any more. Without memory nothing has happened. */
 hf_status ordered_make_room(struct ordered *ordered, int32_t partitions);
 
 /* ---- settle.c -------------------------------------------------------------------------------- */

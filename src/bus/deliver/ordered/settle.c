@@ -133,7 +133,7 @@ static void note_outcome(struct runner *runner, const struct slot *slot,
 static void settled(struct runner *runner, struct part *part, const struct settle *settle,
                     int64_t now_us)
 {
-    struct settlement *settlement = &runner->ordered->settlement;
+    struct settlement *settlement = &runner->settlement;
     settlement_told(settlement, runner);
     pthread_mutex_lock(&runner->mutex);
     for (size_t i = 0; i < settlement->count; i++) {
@@ -170,7 +170,7 @@ static void leave(struct settlement *settlement)
 void ordered_not_settled(struct runner *runner, struct part *part, hf_status status)
 {
     pthread_mutex_lock(&runner->mutex);
-    leave(&runner->ordered->settlement);
+    leave(&runner->settlement);
     if (status == HF_STALE && part) {
         membership_lose(runner, part->number);
     }
@@ -196,7 +196,7 @@ void ordered_not_settled(struct runner *runner, struct part *part, hf_status sta
 hf_status ordered_flush_part(struct runner *runner, struct part *part, int64_t now_us, bool move,
                              bool *ret_all)
 {
-    struct settlement *settlement = &runner->ordered->settlement;
+    struct settlement *settlement = &runner->settlement;
     const uint8_t *last_id = NULL;
     pthread_mutex_lock(&runner->mutex);
     window_reap(&runner->window, &runner->batch_pool);
@@ -408,7 +408,7 @@ static bool held_due(struct runner *runner, int64_t now_us, int64_t *ret_at_us)
 static void collect_held(struct runner *runner)
 {
     struct ordered *ordered = runner->ordered;
-    struct settlement *settlement = &ordered->settlement;
+    struct settlement *settlement = &runner->settlement;
     for (int32_t i = 0; i < ordered->part_count; i++) {
         const struct part *part = &ordered->parts[i];
         if (runner->window.shares[part->number].held > 0 && part->state != PART_LOST &&
@@ -432,7 +432,7 @@ static void collect_held(struct runner *runner)
 static size_t collect_marks(struct runner *runner, bool held)
 {
     struct ordered *ordered = runner->ordered;
-    struct settlement *settlement = &ordered->settlement;
+    struct settlement *settlement = &runner->settlement;
     size_t count = 0;
     size_t at = 0;
     bool asks = asks_if_taken(runner);
@@ -464,7 +464,7 @@ static size_t collect_marks(struct runner *runner, bool held)
  * held. */
 static size_t note_held(struct runner *runner, const struct mark *mark, int64_t now_us)
 {
-    struct settlement *settlement = &runner->ordered->settlement;
+    struct settlement *settlement = &runner->settlement;
     struct slot **slots = settlement->slots + (mark->held - settlement->outcomes);
     for (size_t i = 0; i < mark->held_count; i++) {
         slot_set(slots[i], TRAIT_SETTLING, false);
@@ -553,7 +553,7 @@ static bool flush_checkpoints(struct runner *runner, struct turn *turn, bool *re
         turn_store(turn, at_us);
         return true;
     }
-    *ret_again |= settlement_full(&ordered->settlement);
+    *ret_again |= settlement_full(&runner->settlement);
     int64_t begun_us = clock_mono_us();
     HF_POINT("before_settle");
     hf_status status = runner_run(runner, &checkpoints.change);
@@ -586,7 +586,7 @@ bool ordered_flush(struct runner *runner, struct turn *turn, bool move, bool *re
 /* Stores the outcomes that were collected, and collects from the beginning. */
 static hf_status store_done(struct runner *runner, const struct part *part, int64_t now_us)
 {
-    struct settlement *settlement = &runner->ordered->settlement;
+    struct settlement *settlement = &runner->settlement;
     struct settle settle = {
         .change = {.kind = CHANGE_SETTLE, .relaxed = true, .now_us = now_us},
         .subscription_id = runner->definition.id,
@@ -602,9 +602,9 @@ static hf_status store_done(struct runner *runner, const struct part *part, int6
 }
 
 /* Collects one that is done. True: that was as much as can be stored at once. */
-static bool collect_done(struct ordered *ordered, const struct part *part, int64_t position)
+static bool collect_done(struct runner *runner, const struct part *part, int64_t position)
 {
-    struct settlement *settlement = &ordered->settlement;
+    struct settlement *settlement = &runner->settlement;
     if (position > part->checkpoint) {
         settlement->outcomes[settlement->outcome_count++] =
             (struct outcome){.kind = OUTCOME_DONE, .position = position};
@@ -620,7 +620,7 @@ static bool collect_log_done(struct runner *runner, const struct part *part, con
     for (; *at && !full; *at = (*at)->next) {
         const struct slot *slot = *at;
         if (slot->partition == part->number && slot_is_done(slot)) {
-            full = collect_done(runner->ordered, part, slot->entry->event.position);
+            full = collect_done(runner, part, slot->entry->event.position);
         }
     }
     return full;
@@ -633,7 +633,7 @@ static bool collect_done_ahead(struct runner *runner, const struct part *part, s
     bool full = false;
     for (; *at < done_ahead->count && !full; (*at)++) {
         if (done_ahead->events[*at].partition == part->number) {
-            full = collect_done(runner->ordered, part, done_ahead->events[*at].position);
+            full = collect_done(runner, part, done_ahead->events[*at].position);
         }
     }
     return full;
@@ -644,7 +644,7 @@ hf_status ordered_remember(struct runner *runner, const struct part *part, int64
     hf_status status = HF_OK;
     size_t done_ahead = 0;
     const struct slot *at = runner->window.log.used.first;
-    settlement_clear(&runner->ordered->settlement);
+    settlement_clear(&runner->settlement);
     for (bool more = true; more && !status;) {
         pthread_mutex_lock(&runner->mutex);
         more = collect_done_ahead(runner, part, &done_ahead) || collect_log_done(runner, part, &at);

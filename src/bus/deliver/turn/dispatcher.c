@@ -379,6 +379,7 @@ struct seat_next runner_turn(struct seat *seat, bool by_clock)
     switch (next.action) {
     case ACTION_WAIT:
         turn_wake(&turn, next.wake_us);
+        runner_put_away(runner);
         return (struct seat_next){SEAT_WAIT,
                                   works ? wake_at(runner, &turn) : pause_end(next.wake_us)};
     case ACTION_TURN:

@@ -45,14 +45,14 @@ static void chain_remove(struct chain *chain, struct slot *slot)
     }
 }
 
-static hf_status queue_init(struct queue *queue, int32_t slots)
+static hf_status queue_prepare(struct queue *queue)
 {
-    *queue = (struct queue){.capacity = (size_t)slots};
-    queue->slots = mem_alloc((size_t)slots * sizeof *queue->slots);
     if (!queue->slots) {
-        return fail(HF_NOMEM, "out of memory for %d deliveries in hand", slots);
+        queue->slots = mem_alloc(queue->capacity * sizeof *queue->slots);
     }
-    return HF_OK;
+    return queue->slots
+               ? HF_OK
+               : fail(HF_NOMEM, "out of memory for %zu deliveries in hand", queue->capacity);
 }
 
 size_t queue_room(const struct queue *queue)
@@ -120,24 +120,23 @@ size_t window_list_retries(const struct window *window, int64_t *positions)
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
                       int32_t partitions)
 {
-    *window = (struct window){.lanes = lanes, .partitions = partitions};
+    *window = (struct window){
+        .log = {.capacity = (size_t)log_slots},
+        .retries = {.capacity = (size_t)retry_slots},
+        .lanes = lanes,
+        .partitions = partitions,
+    };
     set64_init(&window->failing, WINDOW_LANES_MAX);
     set64_init(&window->running, WINDOW_LANES_MAX);
     set64_init(&window->owners, WINDOW_LANES_MAX);
     window->shares = mem_calloc((size_t)partitions, sizeof *window->shares);
-    hf_status status = window->shares
-                           ? queue_init(&window->log, log_slots)
-                           : fail(HF_NOMEM, "out of memory for %d partitions", partitions);
-    if (!status) {
-        status = queue_init(&window->retries, retry_slots);
-    }
-    if (status) {
-        mem_free(window->log.slots);
-        mem_free(window->shares);
-        window->log.slots = NULL;
-        window->shares = NULL;
-    }
-    return status;
+    return window->shares ? HF_OK : fail(HF_NOMEM, "out of memory for %d partitions", partitions);
+}
+
+hf_status window_prepare(struct window *window)
+{
+    hf_status status = queue_prepare(&window->log);
+    return status ? status : queue_prepare(&window->retries);
 }
 
 /* How it ended was said before and does not change while it is ENDED. */
@@ -580,6 +579,28 @@ void window_checkpoint(struct window *window, int32_t partition, int64_t checkpo
     if (done_ahead_is_long(&window->done_ahead)) {
         done_ahead_sift(&window->done_ahead, is_above_checkpoint, window);
     }
+}
+
+static void queue_put_away(struct queue *queue)
+{
+    mem_free(queue->slots);
+    *queue = (struct queue){.capacity = queue->capacity};
+}
+
+bool window_put_away(struct window *window, struct batch_pool *batch_pool)
+{
+    done_ahead_sift(&window->done_ahead, is_above_checkpoint, window);
+    if (window->log.count + window->retries.count + window->done_ahead.count > 0) {
+        return false;
+    }
+    queue_put_away(&window->log);
+    queue_put_away(&window->retries);
+    done_ahead_release(&window->done_ahead);
+    set64_release(&window->running);
+    set64_release(&window->owners);
+    batch_pool_return(batch_pool, window->aside);
+    window->aside = NULL;
+    return true;
 }
 
 static bool is_open(const struct slot *slot)

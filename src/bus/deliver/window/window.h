@@ -102,7 +102,8 @@ struct chain {
 };
 
 struct queue {
-    struct slot *slots; /* the memory of all: those in use are in `used`, in the order of put */
+    struct slot *slots; /* the memory of all: those in use are in `used`, in the order of put. NULL:
+                           it is not prepared */
     size_t capacity;
     size_t count; /* in use */
     size_t begun; /* slots that have ever been in use. Those behind them are free, too, and in no
@@ -163,6 +164,10 @@ struct window {
 
 hf_status window_init(struct window *window, int32_t log_slots, int32_t retry_slots, bool lanes,
                       int32_t partitions);
+/* Memory for its slots; before something is put. HF_NOMEM: it may be asked again. */
+hf_status window_prepare(struct window *window);
+/* Frees that memory, until it is prepared again. False: something is in hand, or done ahead. */
+bool window_put_away(struct window *window, struct batch_pool *batch_pool);
 /* Frees everything; nothing may be RUNNING. */
 void window_release(struct window *window, struct batch_pool *batch_pool);
 /* Empties it; nothing may be RUNNING. */
@@ -198,7 +203,8 @@ size_t window_list_retries(const struct window *window, int64_t *positions);
 
 /* The unit that the event comes again with; none where units do not come again whole. */
 struct unit_mark window_mark(const struct window *window, const struct entry *entry);
-/* A new READY slot; the queue must have room. The event_batch gets one more reference. */
+/* A new READY slot; the window is prepared, and the queue has room. The event_batch gets one more
+ * reference. */
 struct slot *window_put(struct window *window, struct queue *queue, struct event_batch *event_batch,
                         const struct entry *entry);
 /* The next slot that may run, now RUNNING; NULL if there is none. Slots whose lane is failing end
