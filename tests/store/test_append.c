@@ -155,13 +155,25 @@ static int64_t position_with(struct store *store, const uint8_t id[16])
     return position;
 }
 
+/* Ids of version 4 have no time inside; every `nth` event has one (0: none has). */
+static struct new_event event_at(int i, int nth)
+{
+    struct new_event event = event_of("t", NULL);
+    if (nth > 0 && i % nth == 0) {
+        random_bytes(event.id, sizeof event.id);
+        event.id[6] = (uint8_t)(0x40 | (event.id[6] & 0x0f));
+        event.id[8] = (uint8_t)(0x80 | (event.id[8] & 0x3f));
+    }
+    return event;
+}
+
 /* What a repeat is, by the bits of a number: of an event of an earlier append, or of this one. */
 static struct new_event new_or_repeated(const struct new_event *old, struct new_event *events,
-                                        int i, uint32_t bits)
+                                        int i, int nth, uint32_t bits)
 {
     bool of_old = bits >> i % 32 & 1;
     bool of_own = i > 0 && bits >> (i + 7) % 32 & bits >> (i + 13) % 32 & 1;
-    struct new_event event = event_of("t", NULL);
+    struct new_event event = event_at(i, nth);
     if (of_old || of_own) {
         memcpy(event.id, of_old ? old[i].id : events[i / 2].id, sizeof event.id);
     }
@@ -180,20 +192,22 @@ static void check_repeats(struct store *store, struct new_event *events, int cou
     }
 }
 
-static void repeats_at_any_place_of_a_long_append_are_found(void **state)
+/* In the first 32 of 60 rounds there is one repeat of an earlier append, in the others many. */
+static void repeat_at_any_place(struct store *store, int nth, uint32_t round)
 {
-    struct store *store = fixture_open(*state, "a");
     struct new_event old[40];
     struct new_event events[40];
+    int64_t begin = last_of(store);
     for (int i = 0; i < 40; i++) {
-        old[i] = event_of("t", NULL);
+        old[i] = event_at(i, nth);
     }
     struct append append = append_of(old, 40);
     must_answer(HF_OK, RUN(store, &append));
-    for (uint32_t round = 0; round < 60; round++) {
+    check_repeats(store, old, 40, begin);
+    for (; round < 60; round++) {
         uint32_t bits = round < 32 ? UINT32_C(1) << round : (uint32_t)hash_mix(round);
         for (int i = 0; i < 40; i++) {
-            events[i] = new_or_repeated(old, events, i, bits);
+            events[i] = new_or_repeated(old, events, i, nth, bits);
         }
         int64_t head = last_of(store);
         append = append_of(events, 40);
@@ -203,6 +217,18 @@ static void repeats_at_any_place_of_a_long_append_are_found(void **state)
             must_equal(events[i].position, position_with(store, events[i].id));
         }
     }
+}
+
+static void repeats_at_any_place_of_a_long_append_are_found(void **state)
+{
+    repeat_at_any_place(fixture_open(*state, "a"), 0, 0);
+}
+
+static void repeats_of_ids_without_a_time_are_found_at_any_place(void **state)
+{
+    struct store *store = fixture_open(*state, "a");
+    repeat_at_any_place(store, 1, 48);
+    repeat_at_any_place(store, 3, 48); /* of an append that has others, too */
 }
 
 static void an_append_of_duplicates_alone_moves_nothing(void **state)
@@ -259,13 +285,12 @@ static void append_the_same_id(int index, void *ctx)
     must_answer(HF_OK, append_event(race->stores[index % 2], &race->events[index]));
 }
 
-static void one_id_published_by_many_at_once_is_stored_once(void **state)
+static void race_with_one_id(struct same_id race, int nth)
 {
-    struct same_id race = {.stores = {fixture_open(*state, "a"), fixture_open(*state, "b")}};
     int64_t last = 0;
     for (int round = 1; round <= 20; round++) {
         for (int i = 0; i < 16; i++) {
-            race.events[i] = event_of("t", NULL);
+            race.events[i] = event_at(0, nth);
             memcpy(race.events[i].id, race.events[0].id, 16);
         }
         crowd_run(16, append_the_same_id, &race);
@@ -279,6 +304,18 @@ static void one_id_published_by_many_at_once_is_stored_once(void **state)
         last = race.events[0].position;
     }
     must_equal(last, last_of(race.stores[0]));
+}
+
+static void one_id_published_by_many_at_once_is_stored_once(void **state)
+{
+    race_with_one_id(
+        (struct same_id){.stores = {fixture_open(*state, "a"), fixture_open(*state, "b")}}, 0);
+}
+
+static void one_id_without_a_time_published_by_many_at_once_is_stored_once(void **state)
+{
+    race_with_one_id(
+        (struct same_id){.stores = {fixture_open(*state, "a"), fixture_open(*state, "b")}}, 1);
 }
 
 /* ---- Versions -------------------------------------------------------------------------------- */
@@ -655,10 +692,12 @@ static const struct CMUnitTest claims[] = {
     CLAIM(a_duplicate_answers_the_firsts_version_and_its_own_is_not_looked_at),
     CLAIM(two_equal_ids_in_one_append_are_one_event),
     CLAIM(repeats_at_any_place_of_a_long_append_are_found),
+    CLAIM(repeats_of_ids_without_a_time_are_found_at_any_place),
     CLAIM(an_append_of_duplicates_alone_moves_nothing),
     CLAIM(a_fresh_event_clears_the_duplicate_mark),
     CLAIM(an_id_of_another_process_is_a_duplicate),
     CLAIM(one_id_published_by_many_at_once_is_stored_once),
+    CLAIM(one_id_without_a_time_published_by_many_at_once_is_stored_once),
     CLAIM(a_keys_version_becomes_expected_plus_one),
     CLAIM(a_wrong_version_conflicts_and_the_message_tells_event_and_version),
     CLAIM(a_key_without_versions_is_at_version_zero),

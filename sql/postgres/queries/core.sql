@@ -372,6 +372,10 @@ SELECT CASE WHEN n.months_from <= now()
 -- A row with its position for each event.
 SELECT * FROM holdfast.append_{namespace}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 
+-- name: append_listed
+-- The same, if some have ids without a time inside.
+SELECT * FROM holdfast.append_listed({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+
 -- name: append
 SELECT status, message, failed_index, positions, key_versions, duplicates, firsts
     FROM holdfast.append({namespace}, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)

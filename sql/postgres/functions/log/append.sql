@@ -288,9 +288,9 @@ $$;
 -- -1: none. All or none: status HF_CONFLICT leaves nothing behind (it is undone by a savepoint) and
 -- failed_index (from 0) says whose fault it is. p_uniques, p_unique_us: unique keys (uniques.sql);
 -- firsts: the ids of the events that have those keys already; NULL: there are none. Raises HF003:
--- no such namespace. The quick way without conflicts is append_<id>. If the log has no table for an
--- event, although the namespace's row says that it has, that is put right and everything is tried
--- once more.
+-- no such namespace. The quick ways without conflicts are append_<id> and append_listed. If the log
+-- has no table for an event, although the namespace's row says that it has, that is put right and
+-- everything is tried once more.
 CREATE OR REPLACE FUNCTION holdfast.append(p_namespace_id integer, p_ids uuid[], p_types text[],
                                            p_payloads json[], p_keys text[], p_tenants text[],
                                            p_metadata json[], p_producers text[],
@@ -386,6 +386,59 @@ BEGIN ATOMIC
     FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY
         u (id, emitted_at, type, key, tenant, metadata, producer, payload, i);
 END;
+
+-- append_listed: the plain way for events of which some have an id without a time inside. Such an
+-- id is guarded by event_ids, and nowhere else, whenever it is published: so one statement that
+-- fails if an id is there already does for all of them. guard_at of those is the time of entering.
+-- They are listed in their order, so that two calls with the same ids wait for each other one way
+-- only. An id with a time has to be as append_<id> wants it, and C is believed as much as there. A
+-- row with its position for each event, in the order of the arrays.
+CREATE OR REPLACE FUNCTION holdfast.append_listed(
+    p_namespace_id integer, p_ids uuid[], p_types text[], p_payloads json[], p_keys text[],
+    p_tenants text[], p_metadata json[], p_producers text[], p_emitted_at timestamptz[],
+    p_guard_at timestamptz[], p_hashes bigint[], p_contents bigint[],
+    p_ticket bytea DEFAULT holdfast.ticket())
+    RETURNS SETOF bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+AS $$
+DECLARE
+    v_now       timestamptz := clock_timestamp();
+    v_namespace namespaces;
+BEGIN
+    IF is_secret(p_ticket) IS NOT TRUE THEN
+        PERFORM admit(p_ticket, p_namespace_id, 'publish into', 'publisher', 'owner');
+        PERFORM events_check(p_namespace_id, p_ids, p_types, p_payloads, p_keys, p_tenants,
+                             p_metadata, p_producers, p_emitted_at, p_guard_at, p_hashes);
+        p_contents := contents_of(p_ids, p_emitted_at, p_types, p_keys, p_tenants, p_metadata,
+                                  p_producers, p_payloads);
+    END IF;
+    v_namespace := namespace_of(p_namespace_id);
+    PERFORM publishing(p_namespace_id);
+    RETURN QUERY
+    WITH given AS MATERIALIZED (
+        SELECT g.*, nextval(v_namespace.sequence) AS position, clock_timestamp() AS entered_at
+        FROM (SELECT unnest(p_ids) AS id, unnest(p_types) AS type, unnest(p_payloads) AS payload,
+                     unnest(p_keys) AS key, unnest(p_tenants) AS tenant,
+                     unnest(p_metadata) AS metadata, unnest(p_producers) AS producer,
+                     unnest(p_emitted_at) AS emitted_at, unnest(p_guard_at) AS time,
+                     unnest(p_hashes) AS hash, unnest(p_contents) AS content) g),
+    listed AS (
+        INSERT INTO event_ids (namespace_id, id, position, guard_at)
+        SELECT p_namespace_id, g.id, g.position, v_now FROM given g WHERE g.time IS NULL
+        ORDER BY g.id)
+    INSERT INTO events (position, hash, checksum, emitted_at, entered_at, guard_at, id,
+                        namespace_id, type, producer, key, tenant, metadata, payload)
+    SELECT g.position, g.hash, checksum_of(g.content, g.hash, g.position, g.entered_at, NULL),
+           g.emitted_at, g.entered_at,
+           CASE WHEN g.time IS NULL THEN v_now
+                WHEN g.time > v_now - interval '23 hours' AND g.time < v_now + interval '23 hours'
+                 AND g.time > v_namespace.ids_until THEN g.time END,
+           g.id, p_namespace_id, g.type, g.producer, g.key, g.tenant, g.metadata, g.payload
+    FROM given g
+    RETURNING events.position;
+END
+$$;
 
 -- append_<id>: the plain way for C, of the namespace of that number: many events that nothing but
 -- the log's own index has to guard, by one statement. Every namespace has this function for itself,

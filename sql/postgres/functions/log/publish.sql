@@ -390,8 +390,9 @@ END
 $$;
 
 -- publish_plain: many checked events that nothing but the log's own index has to guard, by one
--- statement. Answers their positions; NULL: they have to be appended one by one. p_guard: the time
--- inside all ids; NULL: inside each of them.
+-- statement, and by another one those of their ids that have no time inside, which event_ids guards
+-- (append_listed). Answers their positions; NULL: they have to be appended one by one. p_guard: the
+-- time inside all ids; NULL: inside each of them.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_plain(
     p_namespace holdfast_private.namespaces, p_now timestamptz, p_ids uuid[], p_types text[],
     p_payloads json[], p_keys text[], p_tenants text[], p_metadata json[], p_producers text[],
@@ -405,7 +406,7 @@ DECLARE
     v_month     timestamp;
     v_positions bigint[];
 BEGIN
-    FOR v_month IN SELECT DISTINCT date_trunc('month', coalesce(p_guard, id_time(u))
+    FOR v_month IN SELECT DISTINCT date_trunc('month', coalesce(p_guard, id_time(u), p_now)
                                                        AT TIME ZONE 'UTC')
                    FROM unnest(p_ids) u LOOP
         PERFORM ensure_month(p_namespace.id, v_month AT TIME ZONE 'UTC');
@@ -426,11 +427,17 @@ BEGIN
                                           g.tenant, g.metadata, g.producer, NULL,
                                           coalesce(g.payload, 'null')),
                                g.hash, g.position, g.entered_at, NULL),
-                   coalesce(g.emitted_at, p_now), g.entered_at, coalesce(p_guard, id_time(g.id)),
-                   g.id, p_namespace.id, g.type, g.producer, g.key, g.tenant, g.metadata,
-                   coalesce(g.payload, 'null')
+                   coalesce(g.emitted_at, p_now), g.entered_at,
+                   coalesce(p_guard, id_time(g.id), p_now), g.id, p_namespace.id, g.type,
+                   g.producer, g.key, g.tenant, g.metadata, coalesce(g.payload, 'null')
             FROM given g)
         SELECT array_agg(g.position ORDER BY g.i) INTO v_positions FROM given g;
+        IF p_guard IS NULL THEN
+            INSERT INTO event_ids (namespace_id, id, position, guard_at)
+                SELECT p_namespace.id, u.id, u.position, p_now
+                FROM unnest(p_ids, v_positions) u (id, position) WHERE id_time(u.id) IS NULL
+                ORDER BY u.id;
+        END IF;
     EXCEPTION
         WHEN unique_violation THEN
             RETURN NULL;
@@ -495,9 +502,9 @@ BEGIN
     ELSE
         SELECT array_agg(coalesce(ids[i], new_id(v_now)) ORDER BY i) INTO v_ids
             FROM generate_series(1, v_count) i;
-        SELECT bool_and(coalesce(abs(extract(epoch FROM id_time(u) - v_now)) < 82800
-                                 AND id_time(u) > v_namespace.ids_until, false)) INTO v_plain
-            FROM unnest(v_ids) u;
+        SELECT bool_and(t.time IS NULL OR abs(extract(epoch FROM t.time - v_now)) < 82800
+                        AND t.time > v_namespace.ids_until) INTO v_plain
+            FROM (SELECT id_time(u) AS time FROM unnest(v_ids) u) t;
     END IF;
 
     IF v_plain AND expected_versions IS NULL AND unique_keys IS NULL

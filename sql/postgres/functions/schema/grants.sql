@@ -103,7 +103,7 @@ AS $$
         retention_plan, cron_next}'::text[]) n
     UNION ALL SELECT 'change_bring', '{publisher,consumer,owner}'
     UNION ALL SELECT n, '{publisher,owner}' FROM unnest('{
-        append, publish_as, publish_many, publish_later, change_schedule_put,
+        append, append_listed, publish_as, publish_many, publish_later, change_schedule_put,
         change_schedule_remove, change_schedule_pause, change_fire, change_delay, change_release,
         create_schedule, drop_schedule, pause_schedule, resume_schedule, run_schedule,
         fire_schedule,

@@ -25,7 +25,8 @@ struct bundle {
     void (*take)(const PGresult *result, change_walk_fn next, void *ctx);
 };
 
-extern const struct bundle postgres_bundle_append; /* append.c: the plain way of appending */
-extern const struct bundle postgres_bundle_fire;   /* firing.c */
+extern const struct bundle postgres_bundle_append;        /* append.c: the plain way of appending */
+extern const struct bundle postgres_bundle_append_listed; /* append.c: the same, of more ids */
+extern const struct bundle postgres_bundle_fire;          /* firing.c */
 
 #endif

@@ -78,6 +78,16 @@ static bool is_absent_in_all(enum new_column column, change_walk_fn next, void *
     return any;
 }
 
+static void put_guard(struct params *params, const struct new_event *event)
+{
+    int64_t time_us = uuid_v7_time_us(event->id);
+    if (time_us < 0) {
+        element_null(params);
+    } else {
+        element_time(params, time_us);
+    }
+}
+
 static void put_element(struct params *params, const struct new_event *event,
                         enum new_column column)
 {
@@ -110,7 +120,7 @@ static void put_element(struct params *params, const struct new_event *event,
         element_time(params, event->emitted_at_us);
         break;
     case NEW_GUARD_AT:
-        element_time(params, uuid_v7_time_us(event->id));
+        put_guard(params, event);
         break;
     case NEW_EXPECTED_VERSION:
         element_int8(params, event->expected_version);

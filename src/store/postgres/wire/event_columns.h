@@ -22,11 +22,11 @@ enum new_column {
     NEW_PRODUCER,
     NEW_SCHEDULE_ID, /* of a firing */
     NEW_EMITTED_AT,
-    NEW_GUARD_AT,         /* of the plain way: the time inside the id */
+    NEW_GUARD_AT,         /* of the plain ways: the time inside the id; NULL: there is none */
     NEW_EXPECTED_VERSION, /* of the exact way; -1: none */
     NEW_HASH,
-    NEW_CONTENT,   /* of the plain way: hash_content() */
-    NEW_UNIQUE,    /* not of the plain way, like the next one */
+    NEW_CONTENT,   /* of the plain ways: hash_content() */
+    NEW_UNIQUE,    /* not of the plain ways, like the next one */
     NEW_UNIQUE_US, /* 0: as long as it waits */
     NEW_COLUMNS
 };

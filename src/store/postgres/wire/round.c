@@ -1,15 +1,15 @@
 /*
  * round.c - one round trip: a pipeline of transactions. See round.h.
  *
- *     [ INSERT of all plain appends ] [ fire(all) ] [ append(...) append(...) ] [ settle(...) ] .
+ *     [ INSERT of all plain appends ] [ append_listed(all) ] [ fire(all) ] [ append(...) ] .
  *
- * A change goes one of four ways, in the order of the table `ways`. Those of the first three share
+ * A change goes one of five ways, in the order of the table `ways`. Those of the first four share
  * a transaction with the others that go the same way: all plain appends in one statement and one
- * commit, that is the group commit; so all firings of schedules; then appends that need the exact
- * way, one statement each, of which one that is refused (a version) says so in its row and spoils
- * nothing. Every other change is one call and a transaction of its own, so that one waiting for a
- * lock, or failing, does not take others with it; those that need not wait for the disk do not
- * (commit_mode.h).
+ * commit, that is the group commit; so all appends with ids that have to be listed, and all firings
+ * of schedules; then appends that need the exact way, one statement each, of which one that is
+ * refused (a version) says so in its row and spoils nothing. Every other change is one call and a
+ * transaction of its own, so that one waiting for a lock, or failing, does not take others with it;
+ * those that need not wait for the disk do not (commit_mode.h).
  *
  * Everything is sent before anything is read, and answers come in the order of sending. Within a
  * transaction that is: the settings, if it has any; a result for each statement (a claim has two:
@@ -405,11 +405,12 @@ static hf_status read_alone(struct round *round, const struct way *way)
 
 /* ---- The round ------------------------------------------------------------------------------- */
 
-enum { WAY_APPEND, WAY_FIRE, WAY_TOGETHER, WAY_ALONE, WAYS };
+enum { WAY_APPEND, WAY_LISTED, WAY_FIRE, WAY_TOGETHER, WAY_ALONE, WAYS };
 
 /* In the order in which they are sent, and so read. */
 static const struct way ways[WAYS] = {
     [WAY_APPEND] = {&postgres_bundle_append, send_shared, read_shared},
+    [WAY_LISTED] = {&postgres_bundle_append_listed, send_shared, read_shared},
     [WAY_FIRE] = {&postgres_bundle_fire, send_shared, read_shared},
     [WAY_TOGETHER] = {NULL, send_shared, read_shared},
     [WAY_ALONE] = {NULL, send_alone, read_alone},

@@ -2,11 +2,13 @@
  * append.c - the log's writing end. See sql/postgres/functions/log/append.sql for what guards an id
  * against being stored twice.
  *
- * There are two ways of appending:
+ * There are three ways of appending:
  *
  *   plain   one INSERT for the events of many appends, a bundle. Only for ids that the log's own
  *           index guards, without versions and unique keys; a repeated id makes the whole statement
  *           fail.
+ *   listed  the same for appends of which some ids have no time inside (those of version 4): one
+ *           statement that writes them into event_ids, too.
  *   exact   holdfast.append, event by event, a verb: every id, versions, unique keys, repetitions.
  *
  * Columns travel as arrays, so the events of a whole group are eleven parameters and one statement.
@@ -19,12 +21,13 @@
 
 #define PLAIN_AWAY_US (INT64_C(22) * 3600 * 1000000) /* the server's limit is 23 hours */
 
-/* ---- The plain way --------------------------------------------------------------------------- */
+/* ---- The plain ways -------------------------------------------------------------------------- */
 
-/* Whether an append may go the plain way. The server looks at the ids' times again, by its own
- * clock: now_us only saves it a vain attempt. */
-static bool plain_admits(const struct postgres_engine *engine, const struct change *change,
-                         int64_t now_us)
+/* Whether all events of an append may be stored by one statement; with `listed` also those whose
+ * ids have no time inside. The server looks at the times again, by its own clock: now_us only saves
+ * it a vain attempt. */
+static bool is_plain(const struct postgres_engine *engine, const struct change *change,
+                     int64_t now_us, bool listed)
 {
     if (change->kind != CHANGE_APPEND || engine->gapless) {
         return false;
@@ -33,12 +36,25 @@ static bool plain_admits(const struct postgres_engine *engine, const struct chan
     for (size_t i = 0; i < append->count; i++) {
         const struct new_event *event = &append->events[i];
         int64_t time_us = uuid_v7_time_us(event->id);
-        if (event->expected_version >= 0 || !text_is_absent(event->unique) || time_us < 0 ||
-            time_us < now_us - PLAIN_AWAY_US || time_us > now_us + PLAIN_AWAY_US) {
+        bool near = time_us >= now_us - PLAIN_AWAY_US && time_us <= now_us + PLAIN_AWAY_US;
+        if (event->expected_version >= 0 || !text_is_absent(event->unique) ||
+            (time_us < 0 ? !listed : !near)) {
             return false;
         }
     }
     return true;
+}
+
+static bool plain_admits(const struct postgres_engine *engine, const struct change *change,
+                         int64_t now_us)
+{
+    return is_plain(engine, change, now_us, false);
+}
+
+static bool listed_admits(const struct postgres_engine *engine, const struct change *change,
+                          int64_t now_us)
+{
+    return is_plain(engine, change, now_us, true);
 }
 
 static void plain_fill(struct postgres_engine *engine, struct params *params, change_walk_fn next,
@@ -74,6 +90,13 @@ static void plain_take(const PGresult *result, change_walk_fn next, void *ctx)
 const struct bundle postgres_bundle_append = {
     .query = POSTGRES_QUERY_APPEND_PLAIN,
     .admits = plain_admits,
+    .fill = plain_fill,
+    .take = plain_take,
+};
+
+const struct bundle postgres_bundle_append_listed = {
+    .query = POSTGRES_QUERY_APPEND_LISTED,
+    .admits = listed_admits,
     .fill = plain_fill,
     .take = plain_take,
 };

@@ -5,7 +5,8 @@
  * Mostly the first one is all; what failed in it for a passing reason goes through the next, in
  * smaller portions:
  *
- *     round 1   plain appends together, firings together, exact appends together, others one by one
+ *     round 1   plain appends together, listed ones, and firings; exact appends together; others
+ *               one by one
  *     round 2   all appends together, the exact way (an id was repeated, a month was missing ...)
  *     round 3   every append for itself (another transaction holds one of the ids)
  * (firings are one by one from round 2 on)
