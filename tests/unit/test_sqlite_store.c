@@ -19,6 +19,8 @@
 
 #define FOREIGN_WAIT_MS 5000    /* so long a store waits that has something to give back */
 #define WAL_BYTES_MAX (8 << 20) /* of steady publishing without a long reader */
+#define LARGE_BYTES 100000
+#define LARGE_EVENTS 12 /* more than a MiB, and fewer than a thousand pages */
 
 static const char *beside(struct fixture *f, const char *suffix)
 {
@@ -147,6 +149,25 @@ static void the_write_ahead_log_is_reused(void **state)
     must_answer(HF_OK, store_sizes_get(store, &sizes));
     must_hold(sizes.wal_bytes < WAL_BYTES_MAX);
     must_equal(200, sizes.commits);
+}
+
+/* Large events make a checkpoint last: it comes before the WAL has many of them. */
+static void a_mebibyte_of_events_is_moved_into_the_database(void **state)
+{
+    struct fixture *f = *state;
+    struct store *store = fixture_open(f, "n");
+    static char payload[LARGE_BYTES];
+    memset(payload, 'x', sizeof payload);
+    payload[0] = payload[sizeof payload - 1] = '"';
+    for (int i = 0; i < LARGE_EVENTS; i++) {
+        struct new_event event = event_of("t", NULL);
+        event.payload = (struct text){payload, sizeof payload};
+        struct append append = append_of(&event, 1);
+        must_answer(HF_OK, RUN(store, &append));
+    }
+    struct stat found;
+    must_equal(0, stat(fixture_path(f), &found));
+    must_hold(found.st_size >= 1 << 20);
 }
 
 static void closing_leaves_one_whole_file(void **state)
@@ -423,6 +444,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(positions_go_on_when_the_log_has_been_emptied),
     CLAIM(the_floor_reaches_the_head_of_an_emptied_log),
     CLAIM(the_write_ahead_log_is_reused),
+    CLAIM(a_mebibyte_of_events_is_moved_into_the_database),
     CLAIM(closing_leaves_one_whole_file),
     CLAIM(a_replaced_file_is_noticed_before_anything_is_acknowledged),
     CLAIM(a_deleted_write_ahead_log_is_noticed),

@@ -67,6 +67,8 @@ struct sqlite_engine {
     int64_t checkpoint_pages;       /* from one checkpoint to the next */
     int64_t checkpoint_after_pages; /* at which it checkpoints next */
     int64_t appended_bytes;         /* about how many since the last one */
+    int64_t checkpoint_us;          /* how long the last one took ... */
+    int64_t checkpoint_end_us;      /* ... and when it ended (real time) */
     struct tx_conn *tx_idle;        /* tx.c's connection between two transactions, or NULL */
     struct join *join;              /* join.c's: the application's transaction, or NULL */
     int64_t join_commits;           /* since the WAL was last checkpointed for them */

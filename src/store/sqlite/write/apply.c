@@ -40,18 +40,20 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_AGAIN_TIMES 5           /* tries to look at the file after a commit */
-#define LOOK_AGAIN_US 2000           /* between two of those tries */
-#define CHECKPOINT_PAGES_MAX 4000    /* of the WAL between two checkpoints, in the long run */
-#define CHECKPOINT_GROWTH_PART 8     /* see started_over */
-#define CHECKPOINT_BYTES (8 << 20)   /* the same of events, by appended_bytes: about 1000 pages */
-#define CHECKPOINT_FULL_PAGES 64     /* the same while the disk is full */
-#define CHECKPOINT_INSIST_PAGES 8000 /* readers kept the WAL from starting over: wait for them */
-#define CHECKPOINT_INSIST_MS 10      /* how long to wait for those readers */
-#define LIMIT_TIGHT_BYTES (64 << 20) /* files may not become larger: keep the WAL short */
-#define APPEND_BYTES_FIXED 512       /* what an event may take besides its texts */
-#define CLOCK_TOLERANCE_US 1000000   /* threads read the clock at slightly different times */
-#define CLOCK_BACK_US 10000000       /* so long times of a clock that was set back may come */
+#define LOOK_AGAIN_TIMES 5             /* tries to look at the file after a commit */
+#define LOOK_AGAIN_US 2000             /* between two of those tries */
+#define CHECKPOINT_PAGES_MAX 4000      /* of the WAL between two checkpoints, in the long run */
+#define CHECKPOINT_GROWTH_PART 8       /* see started_over */
+#define CHECKPOINT_BYTES (1 << 20)     /* the same of events, by appended_bytes: about 100 pages */
+#define CHECKPOINT_BYTES_MAX (8 << 20) /* the same if checkpoints are slow: see appended_much */
+#define CHECKPOINT_REST_TIMES 40       /* a checkpoint's length, from its end to the next one */
+#define CHECKPOINT_FULL_PAGES 64       /* the same while the disk is full */
+#define CHECKPOINT_INSIST_PAGES 8000   /* readers kept the WAL from starting over: wait for them */
+#define CHECKPOINT_INSIST_MS 10        /* how long to wait for those readers */
+#define LIMIT_TIGHT_BYTES (64 << 20)   /* files may not become larger: keep the WAL short */
+#define APPEND_BYTES_FIXED 512         /* what an event may take besides its texts */
+#define CLOCK_TOLERANCE_US 1000000     /* threads read the clock at slightly different times */
+#define CLOCK_BACK_US 10000000         /* so long times of a clock that was set back may come */
 #define WAL_WARN_BYTES (INT64_C(64) << 20) /* behind a reader; then at every doubling */
 #define WAL_FRAME_HEADER_BYTES 24
 #define PAGE_BYTES_MAX 65536
@@ -106,10 +108,24 @@ static void warn_of_wal(struct sqlite_engine *engine, struct conn *conn)
 static void started_over(struct sqlite_engine *engine)
 {
     int64_t pages = engine->checkpoint_pages;
-    pages += pages / CHECKPOINT_GROWTH_PART;
+    if (engine->wal_pages >= pages) { /* the file is that long now */
+        pages += pages / CHECKPOINT_GROWTH_PART;
+    }
     engine->checkpoint_pages = pages < CHECKPOINT_PAGES_MAX ? pages : CHECKPOINT_PAGES_MAX;
     engine->checkpoint_after_pages = engine->checkpoint_pages;
     engine->wal_warn_bytes = 0;
+}
+
+/* Has so much been appended that it is to be moved? What is appended fills pages of its own, so it
+ * makes a checkpoint last, and publishers and handlers wait for it: many short checkpoints keep
+ * none of them waiting for long. But each has syncs of its own, so where they take more than a
+ * small part of the time they come later and move more. */
+static bool appended_much(const struct sqlite_engine *engine)
+{
+    return engine->appended_bytes >= CHECKPOINT_BYTES_MAX ||
+           (engine->appended_bytes >= CHECKPOINT_BYTES &&
+            clock_real_us() - engine->checkpoint_end_us >=
+                engine->checkpoint_us * CHECKPOINT_REST_TIMES);
 }
 
 /* A checkpoint that fails costs nothing but space: it is tried again after the next pages. */
@@ -121,9 +137,8 @@ static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
     engine->wal_pages = conn->wal_pages;
     /* If the spare is spent the WAL must not eat what its own emptying needs. */
     bool full = engine->spare.spent || engine->limited;
-    bool large = engine->appended_bytes >= CHECKPOINT_BYTES;
     if (conn->wal_pages < (full ? CHECKPOINT_FULL_PAGES : engine->checkpoint_after_pages) &&
-        !large) {
+        !appended_much(engine)) {
         return;
     }
     engine->appended_bytes = 0;
@@ -135,7 +150,10 @@ static void checkpoint_if_due(struct sqlite_engine *engine, struct conn *conn)
                : insist ? SQLITE_CHECKPOINT_RESTART
                         : SQLITE_CHECKPOINT_PASSIVE;
     struct deadline deadline = deadline_after_ms(full || insist ? CHECKPOINT_INSIST_MS : 0);
+    int64_t begun_us = clock_real_us();
     hf_status status = checkpoint(conn, mode, deadline, &whole);
+    engine->checkpoint_end_us = clock_real_us();
+    engine->checkpoint_us = engine->checkpoint_end_us - begun_us;
     if (status) {
         log_about(engine->log, HF_LOG_WARN, NULL, "%s", err_message());
     } else if (!whole) {
