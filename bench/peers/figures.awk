@@ -7,6 +7,7 @@
 BEGIN {
     FS = "\t"
     label["sqlite"] = "bare SQLite"
+    label["disk"] = "bare disk"
     label["bare"] = "bare INSERT"
     label["skiplocked"] = "own queue, SKIP LOCKED"
     label["redis"] = "Redis"

@@ -8,6 +8,7 @@
 #include "library.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -69,6 +70,79 @@ void library_publish(const struct task *task, struct result *ret_result)
     cost_add(ret_result, &before, task->server);
     pthread_barrier_destroy(&ready);
     check(hf_close(&bus), "hf_close");
+}
+
+/* ---- Publishing without waiting -------------------------------------------------------------- */
+
+/* Each event that is stored is followed by another one, as a program that serves many clients would
+ * publish for them. All but `ended` is used by the one thread that runs callbacks. */
+struct flight {
+    hf_bus *bus;
+    struct sheaf sheaf;
+    double until;
+    int under_way;
+    long long done;
+    sem_t ended;
+};
+
+static void publish_next(struct flight *flight);
+
+static void must_be_stored(hf_status status, const char *message)
+{
+    if (status) {
+        die("hf_publish_async", message);
+    }
+}
+
+static void published(hf_status status, const hf_receipt *receipt, const char *message, void *ctx)
+{
+    struct flight *flight = ctx;
+    (void)receipt;
+    must_be_stored(status, message);
+    flight->done++;
+    if (seconds() < flight->until) {
+        publish_next(flight);
+    } else if (--flight->under_way == 0) {
+        sem_post(&flight->ended);
+    }
+}
+
+static void publish_next(struct flight *flight)
+{
+    payload_make(flight->sheaf.payloads[0], flight->done);
+    check(hf_publish_async(flight->bus, &flight->sheaf.events[0], published, flight),
+          "hf_publish_async");
+}
+
+/* The first event is answered: the others begin in its callback, on the thread that runs them. */
+static void take_off(hf_status status, const hf_receipt *receipt, const char *message, void *ctx)
+{
+    struct flight *flight = ctx;
+    (void)receipt;
+    must_be_stored(status, message);
+    for (int i = 0; i < flight->under_way; i++) {
+        publish_next(flight);
+    }
+}
+
+void library_publish_async(const struct task *task, struct result *ret_result)
+{
+    struct flight flight = {.bus = open_as(task->address, "bench"), .under_way = task->flight};
+    sheaf_make(&flight.sheaf, 1, 0);
+    sheaf_publish(&flight.sheaf, flight.bus, 0, 1); /* the first one is not counted */
+    sem_init(&flight.ended, 0, 0);
+    struct cost before = cost_now(task->server);
+    double began = seconds();
+    flight.until = began + task->seconds;
+    check(hf_publish_async(flight.bus, &flight.sheaf.events[0], take_off, &flight),
+          "hf_publish_async");
+    sem_wait(&flight.ended);
+    ret_result->seconds = seconds() - began;
+    ret_result->events = flight.done;
+    cost_add(ret_result, &before, task->server);
+    check(hf_close(&flight.bus), "hf_close");
+    sem_destroy(&flight.ended);
+    sheaf_free(&flight.sheaf);
 }
 
 /* ---- Consuming ------------------------------------------------------------------------------- */
@@ -292,13 +366,11 @@ static hf_verdict time_event(const hf_event *event, hf_delivery *delivery, void 
     return count_event(event, delivery, &timing->handled);
 }
 
-static void published(hf_status status, const hf_receipt *receipt, const char *message, void *ctx)
+static void stored(hf_status status, const hf_receipt *receipt, const char *message, void *ctx)
 {
     (void)receipt;
     (void)ctx;
-    if (status) {
-        die("hf_publish_async", message);
-    }
+    must_be_stored(status, message);
 }
 
 static void publish_due(const struct task *task, hf_bus *bus, long long events)
@@ -315,7 +387,7 @@ static void publish_due(const struct task *task, hf_bus *bus, long long events)
             sleep_until_ns(due_ns);
         }
         payload_make(payload, due_ns);
-        check(hf_publish_async(bus, &event, published, NULL), "hf_publish_async");
+        check(hf_publish_async(bus, &event, stored, NULL), "hf_publish_async");
     }
     check(hf_flush(bus, SETTLED_MS), "hf_flush");
 }

@@ -3,11 +3,12 @@
  *
  *     measure SYSTEM WORK ADDRESS [NAME=VALUE ...]
  *
- * SYSTEM is holdfast, or one of the peers: sqlite (without anything), redis, beanstalkd, nats, and
- * in PostgreSQL bare (a table), skiplocked (a queue of one's own), pgq, pgmq, graphile-worker,
+ * SYSTEM is holdfast, or one of the peers: sqlite and disk (without anything), redis, beanstalkd,
+ * nats, and in PostgreSQL bare (a table), skiplocked (a queue of one's own), pgq, pgmq, graphile-worker,
  * holdfast-sql (its functions). WORK is
  *
- *     publish       `links` connections, or threads, publish `batch` events at a time for `seconds`
+ *     publish       `links` connections, or threads, publish `batch` events at a time for `seconds`;
+ *                   the library also by one thread that does not wait, with `flight` under way
  *     transaction   events are published inside one transaction, in PL/pgSQL
  *     consume       a backlog of `events` is worked off in order; claim, shared: by workers
  *     fail          the same, and each event fails three times (fail-shared: by a shared
@@ -67,6 +68,8 @@ static void take_option(struct task *task, char *option)
         task->links = (int)within(value, LINKS_MAX);
     } else if (strcmp(option, "batch") == 0) {
         task->batch = (int)within(value, BATCH_MAX);
+    } else if (strcmp(option, "flight") == 0) {
+        task->flight = (int)within(value, LINKS_MAX);
     } else if (strcmp(option, "subscriptions") == 0) {
         task->subscriptions = (int)within(value, LINKS_MAX);
     } else if (strcmp(option, "ids") == 0) {
@@ -106,7 +109,9 @@ static bool grow(const struct task *task, const char *work)
 /* Whether the library has this work; then it is done. */
 static bool measure_library(const struct task *task, const char *work, struct result *ret_result)
 {
-    if (strcmp(work, "publish") == 0) {
+    if (strcmp(work, "publish") == 0 && task->flight > 0) {
+        library_publish_async(task, ret_result);
+    } else if (strcmp(work, "publish") == 0) {
         library_publish(task, ret_result);
     } else if (strcmp(work, "consume") == 0) {
         library_consume(task, false, ret_result);
@@ -157,6 +162,16 @@ static bool measure_peer(const struct task *task, const struct peer *peer, const
     return true;
 }
 
+/* The same for the disk. */
+static bool measure_disk(const struct task *task, const char *work, struct result *ret_result)
+{
+    if (strcmp(work, "latency") != 0) {
+        return false;
+    }
+    disk_latency(task, ret_result);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     struct task task = {.links = 1, .batch = 1, .subscriptions = 1, .seconds = 1, .rate = 1000};
@@ -172,11 +187,13 @@ int main(int argc, char **argv)
     if (is_library && grow(&task, argv[2])) {
         return 0;
     }
-    const struct peer *peer = is_library ? NULL : peer_find(argv[1]);
-    if (!peer && !is_library) {
+    bool is_disk = strcmp(argv[1], "disk") == 0;
+    const struct peer *peer = is_library || is_disk ? NULL : peer_find(argv[1]);
+    if (!peer && !is_library && !is_disk) {
         usage(argv[1]);
     }
     if (!(is_library ? measure_library(&task, argv[2], &result)
+          : is_disk  ? measure_disk(&task, argv[2], &result)
                      : measure_peer(&task, peer, argv[2], &result))) {
         usage("this system does not do this work");
     }

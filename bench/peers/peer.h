@@ -29,13 +29,14 @@ struct task {
     const char *address; /* URL of a database, path of a socket or of a file, port of NATS */
     int links;           /* connections, or threads of a library */
     int batch;           /* events of one request */
-    int subscriptions;   /* that follow while events are published */
-    int ids;             /* version of the ids that are given, 4 or 7; 0: the library makes them */
-    bool waits;          /* consuming waits for events */
-    long server;         /* the server's process, whose children count too; 0: there is none */
-    long long events;    /* to be consumed; of a burst, to be published; or how large it grows */
-    double seconds;      /* of publishing */
-    double rate;         /* events per second, of an open loop */
+    int flight;        /* events that one thread has under way, by hf_publish_async; 0: by links */
+    int subscriptions; /* that follow while events are published */
+    int ids;           /* version of the ids that are given, 4 or 7; 0: the library makes them */
+    bool waits;        /* consuming waits for events */
+    long server;       /* the server's process, whose children count too; 0: there is none */
+    long long events;  /* to be consumed; of a burst, to be published; or how large it grows */
+    double seconds;    /* of publishing */
+    double rate;       /* events per second, of an open loop */
 };
 
 /* What was measured. A latency that was not measured is -1. */
@@ -100,8 +101,12 @@ void work_latency(const struct peer *peer, const struct task *task, struct resul
 /* Many events inside one transaction of PostgreSQL, called from PL/pgSQL (postgres.c). */
 void work_transaction(const char *name, const struct task *task, struct result *ret_result);
 
+/* What is due is written and synced, and counts when it is: the disk alone (disk.c). */
+void disk_latency(const struct task *task, struct result *ret_result);
+
 /* The same by the library (holdfast.c); `shared`: by a shared subscription. */
 void library_publish(const struct task *task, struct result *ret_result);
+void library_publish_async(const struct task *task, struct result *ret_result);
 void library_consume(const struct task *task, bool shared, struct result *ret_result);
 void library_claim(const struct task *task, struct result *ret_result);
 void library_fail(const struct task *task, bool shared, struct result *ret_result);
