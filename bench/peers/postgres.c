@@ -25,10 +25,11 @@ struct dialect {
     const char *one;  /* publishes the payload $1 */
     const char *many; /* publishes the payloads $1::text[] */
     const char *call; /* in PL/pgSQL: publishes the payload p */
-    /* Consuming. A step is given the first column of the first row of the step before, or all first
-     * columns as an array if it says bigint[]; no row, or NULL, ends the chain. */
+    /* Consuming. The steps after the first are given the first column of its first row, or of all
+     * of its rows as an array if they say bigint[]; no row, or NULL, ends the chain. */
     const char *steps[STEPS_MAX];
-    int events_at;    /* the step that answers events: an id and a payload each */
+    int events_at;    /* the step that answers events: all columns that say something of them */
+    int payload_at;   /* which of the columns is the payload */
     const char *tick; /* after so many events, when filling; NULL: nothing */
     bool by_library;  /* the library makes the schema */
     bool has_count;   /* the first step takes the number of events as its parameter */
@@ -43,9 +44,11 @@ static const struct dialect dialects[] = {
      .many = "INSERT INTO log (type, payload) "
              "SELECT 'bench.event', x::json FROM unnest($1::text[]) x",
      .call = "INSERT INTO log (type, payload) VALUES ('bench.event', p)",
-     .steps = {"SELECT id, payload FROM log WHERE id > (SELECT c.id FROM cursor_of_log c) "
-               "ORDER BY id LIMIT $1::bigint",
-               "UPDATE cursor_of_log SET id = (SELECT max(x) FROM unnest($1::bigint[]) x)"},
+     .steps =
+         {"SELECT id, at, type, payload FROM log WHERE id > (SELECT c.id FROM cursor_of_log c) "
+          "ORDER BY id LIMIT $1::bigint",
+          "UPDATE cursor_of_log SET id = (SELECT max(x) FROM unnest($1::bigint[]) x)"},
+     .payload_at = 3,
      .has_count = true},
     {.name = "skiplocked",
      .setup = "CREATE TABLE queue (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -55,8 +58,9 @@ static const struct dialect dialects[] = {
      .steps = {"UPDATE queue q SET leased_until = now() + interval '30 s' "
                "FROM (SELECT id FROM queue WHERE leased_until IS NULL OR leased_until < now() "
                "ORDER BY id LIMIT $1::bigint FOR UPDATE SKIP LOCKED) t "
-               "WHERE q.id = t.id RETURNING q.id, q.payload",
+               "WHERE q.id = t.id RETURNING q.id, q.type, q.payload",
                "DELETE FROM queue WHERE id = ANY ($1::bigint[])"},
+     .payload_at = 2,
      .has_count = true},
     {.name = "pgq",
      .setup = "SELECT pgq.create_queue('bench'); SELECT pgq.register_consumer('bench', 'c')",
@@ -64,17 +68,19 @@ static const struct dialect dialects[] = {
      .many = "SELECT count(pgq.insert_event('bench', 'bench.event', x)) FROM unnest($1::text[]) x",
      .call = "PERFORM pgq.insert_event('bench', 'bench.event', p::text)",
      .steps = {"SELECT pgq.next_batch('bench', 'c')",
-               "SELECT $1::bigint AS batch, ev_data FROM pgq.get_batch_events($1::bigint)",
+               "SELECT * FROM pgq.get_batch_events($1::bigint)",
                "SELECT pgq.finish_batch($1::bigint)"},
      .events_at = 1,
+     .payload_at = 5,
      .tick = "SELECT pgq.ticker('bench')"},
     {.name = "pgmq",
      .setup = "SELECT pgmq.create('bench')",
      .one = "SELECT pgmq.send('bench', $1::text::jsonb)",
      .many = "SELECT count(*) FROM pgmq.send_batch('bench', $1::text[]::jsonb[])",
      .call = "PERFORM pgmq.send('bench', p::jsonb)",
-     .steps = {"SELECT msg_id, message FROM pgmq.read('bench', 30, $1::integer)",
+     .steps = {"SELECT * FROM pgmq.read('bench', 30, $1::integer)",
                "SELECT count(*) FROM pgmq.delete('bench', $1::bigint[])"},
+     .payload_at = 4,
      .has_count = true},
     {.name = "graphile-worker",
      .one = "SELECT 1 FROM graphile_worker.add_job('bench', $1::json)",
@@ -270,15 +276,15 @@ static void take_step(struct postgres *postgres, const PGresult *result)
     int rows = PQntuples(result);
     if (postgres->step == dialect->events_at) {
         for (int i = 0; i < rows && postgres->link.received; i++) {
-            postgres->link.received(PQgetvalue(result, i, 1), postgres->link.ctx);
+            postgres->link.received(PQgetvalue(result, i, dialect->payload_at), postgres->link.ctx);
         }
         postgres->link.got += rows;
     }
     /* An empty batch of PgQ is finished, too; its number is kept. */
     if (postgres->step == 0 && (rows == 0 || PQgetisnull(result, 0, 0))) {
         postgres->ends = true;
-    } else if (rows > 0 && postgres->step + 1 < STEPS_MAX && dialect->steps[postgres->step + 1]) {
-        if (strstr(dialect->steps[postgres->step + 1], "bigint[]")) {
+    } else if (postgres->step == 0) {
+        if (strstr(dialect->steps[1], "bigint[]")) {
             array_of_ids(postgres, result);
         } else {
             snprintf(postgres->value, sizeof postgres->value, "%s", PQgetvalue(result, 0, 0));
