@@ -453,7 +453,9 @@ $$;
 --
 -- The arrays are unnested in a select list, not in FROM: there every row would be written into a
 -- temporary store and read again before the first one is inserted. Rows come in the order of the
--- arrays, one by one: positions are drawn and returned in the order of the events.
+-- arrays, one by one: positions are drawn and returned in the order of the events. All of them
+-- enter the log at one moment, so what is made of it is computed once: v_time, which checksum_of
+-- would add to each checksum by the same #, and the limits of guard_at.
 CREATE OR REPLACE FUNCTION holdfast.append_source() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN $append$
@@ -465,6 +467,11 @@ CREATE OR REPLACE FUNCTION holdfast.append_{namespace}(
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
+DECLARE
+    v_entered_at timestamptz := clock_timestamp();
+    v_time       bigint := checksum_of(0, 0, 0, v_entered_at, NULL);
+    v_from       timestamptz := now() - interval '23 hours';
+    v_to         timestamptz := now() + interval '23 hours';
 BEGIN
     IF is_secret(p_ticket) IS NOT TRUE THEN
         PERFORM admit(p_ticket, {namespace}, 'publish into', 'publisher', 'owner');
@@ -481,15 +488,13 @@ BEGIN
     INSERT INTO events_{namespace}
         (position, hash, checksum, emitted_at, entered_at, guard_at, id, namespace_id, type,
          producer, key, tenant, metadata, payload)
-    SELECT e.position, e.hash, checksum_of(e.content, e.hash, e.position, e.entered_at, NULL),
-           e.emitted_at, e.entered_at,
-           CASE WHEN e.guard_at > now() - interval '23 hours'
-                 AND e.guard_at < now() + interval '23 hours'
+    SELECT e.position, e.hash, checksum_of(e.content, e.hash, e.position, NULL, NULL) # v_time,
+           e.emitted_at, v_entered_at,
+           CASE WHEN e.guard_at > v_from AND e.guard_at < v_to
                  AND e.guard_at > (SELECT n.ids_until FROM namespaces n WHERE n.id = {namespace})
                 THEN e.guard_at END,
            e.id, {namespace}, e.type, e.producer, e.key, e.tenant, e.metadata, e.payload
-    FROM (SELECT g.*, nextval('holdfast_private.events_{namespace}_position'::regclass) AS position,
-                 clock_timestamp() AS entered_at
+    FROM (SELECT g.*, nextval('holdfast_private.events_{namespace}_position'::regclass) AS position
           FROM (SELECT unnest(p_ids) AS id, unnest(p_types) AS type, unnest(p_payloads) AS payload,
                        unnest(p_keys) AS key, unnest(p_tenants) AS tenant,
                        unnest(p_metadata) AS metadata, unnest(p_producers) AS producer,
