@@ -4,10 +4,10 @@
  *     measure SYSTEM WORK ADDRESS [NAME=VALUE ...]
  *
  * SYSTEM is holdfast, or one of the peers: sqlite and disk (without anything), redis, beanstalkd,
- * nats, and in PostgreSQL bare (a table), skiplocked (a queue of one's own), pgq, pgmq, graphile-worker,
- * holdfast-sql (its functions). WORK is
+ * nats, and in PostgreSQL bare (a table), skiplocked (a queue of one's own), pgq, pgmq,
+ * graphile-worker, holdfast-sql (its functions). WORK is
  *
- *     publish       `links` connections, or threads, publish `batch` events at a time for `seconds`;
+ *     publish       `links` connections, or threads, publish `batch` events at a time for a while;
  *                   the library also by one thread that does not wait, with `flight` under way
  *     transaction   events are published inside one transaction, in PL/pgSQL
  *     consume       a backlog of `events` is worked off in order; claim, shared: by workers

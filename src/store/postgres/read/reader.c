@@ -71,9 +71,8 @@ enum cut {
 struct postgres_reader {
     struct reader head;      /* first: engine.h */
     struct session *session; /* borrowed; NULL between calls */
-    struct reader_life
-        life;  /* in which everything was read; its parts are 0 until they are known */
-    bool over; /* its era is, or may be */
+    struct reader_life life; /* in which all was read; its parts are 0 until they are known */
+    bool over;               /* its era is, or may be */
     bool strict;
     bool watching;    /* the prober knows of our holes */
     bool told_full;   /* the log knows that there are too many holes */
@@ -711,8 +710,7 @@ static hf_status set_filter(struct postgres_reader *reader, const struct filter 
 }
 
 /* Gets more from the server if nothing is ready to be handed up, and the payloads of large events
- * that are. `*ret_ready`: so many may be handed up; `*ret_asked`: the end of the log was looked
- * for. */
+ * that are. `*ret_ready`: so many may be handed up; `*ret_asked`: it looked for the log's end. */
 static hf_status make_ready(struct postgres_reader *self, const struct filter *filter, size_t max,
                             size_t *ret_ready, bool *ret_asked)
 {
