@@ -205,6 +205,10 @@ sent x 1
 work_on /headers --attempts-max 1
 has "an answer with more than 64 KiB of headers is a failure" \
     <(error_of) 'its headers have more than 65536 bytes'
+sent x 1
+work_on /header --attempts-max 1
+has "a header of an answer that does not end is a failed attempt, and not repeated for ever" \
+    <(error_of) 'a header of the answer is too long'
 
 sent x 1
 for i in 2 3 4 5 6; do hf publish x $i; done

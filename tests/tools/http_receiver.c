@@ -10,6 +10,7 @@
  *     /long       200, and says that it is longer than it is, then ends
  *     /trickle    200, and a byte of its body every 100 ms
  *     /flood      200, and 100 MB          /headers      headers without end
+ *     /header     one header without end
  *     /dirty      500, and a body with control characters
  *     /close      200, and closes          /once         nothing the first time, then 200
  *     /slow       200 after 300 ms, and DIR/most is how many of these ran at once
@@ -135,8 +136,9 @@ static bool answer_without_end(int fd, const char *path)
     static char block[65536];
 
     memset(block, 'x', sizeof block);
-    if (strcmp(path, "/flood") == 0) {
-        say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n");
+    if (strcmp(path, "/flood") == 0 || strcmp(path, "/header") == 0) {
+        say(fd, path[1] == 'f' ? "HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n"
+                               : "HTTP/1.1 200 OK\r\nx-more: ");
         for (int i = 0; i < 1600 && put(fd, block, sizeof block); i++) {
         }
     } else if (strcmp(path, "/headers") == 0) {
@@ -199,7 +201,7 @@ static bool answer(int fd, const char *path)
     if (strcmp(path, "/slow") == 0) {
         return answer_slow(fd);
     }
-    if (strcmp(path, "/flood") == 0 || strcmp(path, "/headers") == 0 ||
+    if (strcmp(path, "/flood") == 0 || strncmp(path, "/header", 7) == 0 ||
         strcmp(path, "/trickle") == 0) {
         return answer_without_end(fd, path);
     }

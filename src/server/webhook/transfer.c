@@ -11,6 +11,10 @@
  *
  * An answer counts when it is complete. One that is longer than TRANSFER_BODY_BYTES counts, too:
  * the rest is not read, and the connection is closed.
+ *
+ * libcurl says that it is out of memory also when a line of the answer is longer than it takes. So
+ * after the request was sent that is a fault of the receiver, and a failed attempt: otherwise it
+ * would be repeated for ever.
  */
 #include "server/webhook/transfer.h"
 
@@ -45,6 +49,7 @@ struct transfer {
     size_t header_bytes;
     size_t body_bytes;
     bool refused; /* an address */
+    bool sent;    /* the request, or some of it */
     bool cut;     /* the answer is longer than what is read of it */
     bool flooded; /* its headers are */
     char error[CURL_ERROR_SIZE];
@@ -84,14 +89,15 @@ static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_so
 /* Before a request is sent over a connection, which may be one of an earlier request. */
 static int before_request(void *ctx, char *other_end, char *own, int other_port, int own_port)
 {
+    struct transfer *transfer = ctx;
     struct address address;
 
     (void)own;
     (void)other_port;
     (void)own_port;
     other_end[strcspn(other_end, "%")] = '\0'; /* the scope of a link-local one */
-    return address_parse(other_end, &address) && may_reach(ctx, &address) ? CURL_PREREQFUNC_OK
-                                                                          : CURL_PREREQFUNC_ABORT;
+    transfer->sent = address_parse(other_end, &address) && may_reach(transfer, &address);
+    return transfer->sent ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -314,6 +320,8 @@ static void tell_failure(struct transfer *transfer, CURLcode code)
                  TRANSFER_HEADER_BYTES);
     } else if (code == CURLE_PARTIAL_FILE) {
         snprintf(result->why, sizeof result->why, "the answer ends before it is complete");
+    } else if (code == CURLE_OUT_OF_MEMORY) {
+        snprintf(result->why, sizeof result->why, "a header of the answer is too long");
     } else {
         snprintf(result->why, sizeof result->why, "%s",
                  tls && transfer->error[0] ? transfer->error : curl_easy_strerror(code));
@@ -336,7 +344,7 @@ static void conclude(struct client *client, struct transfer *transfer,
         result->end = TRANSFER_CANCELLED;
     } else if (code == CURLE_OPERATION_TIMEDOUT) {
         result->end = TRANSFER_TIMED_OUT;
-    } else if (code == CURLE_OUT_OF_MEMORY) {
+    } else if (code == CURLE_OUT_OF_MEMORY && !transfer->sent) {
         result->end = TRANSFER_NO_MEMORY;
     } else {
         tell_failure(transfer, code);
