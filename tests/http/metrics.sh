@@ -135,6 +135,14 @@ true_that "examples/grafana.json is valid JSON" \
 count() { grep -c "^ *$1" "$root/examples/alerts.yml"; }
 is "each alert of examples/alerts.yml has a sentence" "$(count summary:)" "$(count '- alert:')"
 is "each alert of examples/alerts.yml has a remedy" "$(count remedy:)" "$(count '- alert:')"
+unknown=
+while read -r command; do
+    # shellcheck disable=SC2086
+    hf $command --help
+    [ "$rc" = 0 ] || unknown="$unknown, $command"
+done < <(grep -o '`[^`]*`' "$root/examples/alerts.yml" | tr -d '`' |
+    sed 's/^holdfast //; s/ --.*//' | sort -u)
+is "the remedies of examples/alerts.yml name commands that exist" "$unknown" ""
 ! command -v promtool >/dev/null ||
     true_that "promtool accepts the rules of examples/alerts.yml" \
         promtool check rules "$root/examples/alerts.yml"
