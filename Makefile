@@ -216,7 +216,7 @@ SCRIPTS := .ci/run $(filter-out %.awk,$(wildcard scripts/*)) \
 ENGINES := $(sort $(patsubst sql/%/tables/,%,$(dir $(wildcard sql/*/tables/*.sql))))
 # The headers whose constants SQL may name, and the options of a subscription.
 SQL_CONSTANTS := $(wildcard include/holdfast/*.h) \
-                 $(addprefix src/store/,store.h cancel.h progress.h namespace.h retry.h cause.h \
+                 $(addprefix src/store/,store.h cancel.h dead.h progress.h namespace.h retry.h cause.h \
                    claimants.h common/story.h) \
                  src/base/limiter.h src/store/postgres/read/probe.h \
                  src/store/postgres/wire/commit_mode.h \

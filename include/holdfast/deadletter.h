@@ -59,6 +59,47 @@ HF_API hf_status hf_dead_list(hf_bus *bus, const hf_dead_filter *filter, hf_dead
 HF_API hf_status hf_dead_get(hf_bus *bus, int64_t dead_id, hf_dead_letter_fn found, void *ctx);
 /* How many match (counts rows: for confirmation and dry runs). */
 HF_API hf_status hf_dead_count(hf_bus *bus, const hf_dead_filter *filter, int64_t *ret_count);
+/* What the dead letters of a group have in common. */
+typedef enum hf_dead_by {
+    HF_DEAD_BY_ERROR,
+    HF_DEAD_BY_TYPE,
+    HF_DEAD_BY_SUBSCRIPTION,
+    HF_DEAD_BY_REASON
+} hf_dead_by;
+
+typedef struct hf_dead_group {
+    const char *text;       /* the error, type, subscription or reason, as it stands; "": none */
+    int64_t count;          /* letters in it */
+    int64_t newest_dead_id; /* one of them: the newest */
+    int64_t newest_us;      /* when that one failed */
+    int64_t oldest_us;      /* when the one with the lowest number failed */
+} hf_dead_group;
+
+typedef int (*hf_dead_group_fn)(const hf_dead_group *group, void *ctx);
+
+/* All that match, also what is behind the limit. */
+typedef struct hf_dead_totals {
+    size_t size; /* in: sizeof(hf_dead_totals) */
+    int64_t groups;
+    int64_t letters;
+    int32_t more; /* 1: at least so many, in all of these numbers and in those of the groups */
+} hf_dead_totals;
+
+/*
+ * Groups of the dead letters that match, the largest first, as of one moment. The filter's limit
+ * and offset are of groups: 100 at most by default. All numbers are exact, unless `more` is 1.
+ *
+ * Open letters are counted when they come and go, by subscription, type, reason and error together,
+ * so this takes milliseconds however many letters there are. Of more than 10,000 different
+ * combinations (errors that name an order, for instance) the 10,000 with most letters are looked
+ * at, and `more` is 1. With failed_before_us, failed_after_us, before_dead_id or resolved all
+ * letters that match are read instead.
+ *
+ * ret_totals may be NULL. Non-zero of `found` ends the list.
+ */
+HF_API hf_status hf_dead_groups(hf_bus *bus, hf_dead_by by, const hf_dead_filter *filter,
+                                hf_dead_group_fn found, void *ctx, hf_dead_totals *ret_totals);
+
 /* Delivers it again to its subscription with a clean record; the dead letter goes in the same
  * transaction. HF_NOTFOUND: no such dead letter, or its subscription is gone. HF_CONFLICT: it is
  * resolved, so it stays with its note and is not delivered again. `payload` NULL: as it was; else

@@ -145,6 +145,21 @@ int64_t hash_event(struct text tenant, struct text key, const uint8_t id[16])
     return hash_partition(event_text(tenant, key, id, id_text));
 }
 
+int64_t hash_kind(struct text subscription, struct text type, struct text reason, struct text error)
+{
+    struct md5 md5;
+
+    md5_init(&md5);
+    md5_add(&md5, subscription.bytes, subscription.length);
+    md5_add(&md5, "\n", 1);
+    md5_add(&md5, type.bytes, type.length);
+    md5_add(&md5, "\n", 1);
+    md5_add(&md5, reason.bytes, reason.length);
+    md5_add(&md5, "\n", 1);
+    md5_add(&md5, error.bytes, error.length);
+    return (int64_t)(finish(&md5) & INT64_MAX);
+}
+
 int32_t hash_slice(int64_t hash, int32_t partitions)
 {
     return (int32_t)((hash & INT64_MAX) % partitions);

@@ -31,6 +31,11 @@ int32_t hash_slice(int64_t hash, int32_t partitions);
  * Absent and empty differ, and ("a", "b") differs from ("ab", absent). */
 uint64_t hash_lane(struct text tenant, struct text key, const uint8_t id[16]);
 
+/* The partition hash of these four, joined by line ends: of dead letters that agree in all of them.
+ * An absent error counts as an empty one. SQL: the column kind_hash of the dead letters. */
+int64_t hash_kind(struct text subscription, struct text type, struct text reason,
+                  struct text error);
+
 /* What the publisher gave of an event. */
 struct hash_content {
     const uint8_t *id;     /* 16 bytes */

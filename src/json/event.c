@@ -146,3 +146,22 @@ void show_dead_letter(struct json_out *json, const hf_dead_letter *letter)
     show_event(json, &letter->event);
     json_object_end(json);
 }
+
+const char *dead_by_name(hf_dead_by by)
+{
+    static const char *const names[] = {[HF_DEAD_BY_ERROR] = "error",
+                                        [HF_DEAD_BY_TYPE] = "type",
+                                        [HF_DEAD_BY_SUBSCRIPTION] = "subscription",
+                                        [HF_DEAD_BY_REASON] = "reason"};
+
+    return names[by];
+}
+
+void show_dead_group(struct json_out *json, hf_dead_by by, const hf_dead_group *group)
+{
+    show_int(json, "count", group->count);
+    show_string(json, dead_by_name(by), group->text);
+    show_id(json, "newest_dead_id", group->newest_dead_id);
+    show_time(json, "newest_failed_at", group->newest_us);
+    show_time(json, "oldest_failed_at", group->oldest_us);
+}

@@ -13,10 +13,11 @@
 
 #include <holdfast.h>
 
-/* The words of hf_misfire, hf_driver and hf_lagging. */
+/* The words of hf_misfire, hf_driver, hf_lagging and hf_dead_by. */
 #define SHOW_MISFIRES "skip|once|all"
 #define SHOW_DRIVERS "own|pg_cron"
 #define SHOW_LAGGING "keep|drop"
+#define SHOW_DEAD_BY "error|type|subscription|reason"
 
 void show_event(struct json_out *json, const hf_event *event);
 void show_event_state(struct json_out *json, const hf_event_state *state);
@@ -34,6 +35,9 @@ void show_lease(struct json_out *json, const hf_lease_info *info);
 void show_retry(struct json_out *json, const hf_retry_info *info);
 void show_running(struct json_out *json, const hf_running_info *info);
 void show_dead_letter(struct json_out *json, const hf_dead_letter *letter);
+/* The word for it: what a group's text is called. */
+const char *dead_by_name(hf_dead_by by);
+void show_dead_group(struct json_out *json, hf_dead_by by, const hf_dead_group *group);
 
 /* An event that waits for its time: all of it, and without payload and metadata for lists. */
 void show_later(struct json_out *json, const hf_later_info *info);

@@ -40,6 +40,7 @@
 #include "base/time/deadline.h"
 #include "base/timing.h"
 #include "store/claimants.h"
+#include "store/dead.h"
 #include "store/event.h"
 #include "store/node.h"
 #include "store/progress.h"
@@ -629,28 +630,6 @@ hf_status store_ahead(struct store *store, int64_t subscription_id, int32_t part
  * HF_STALE if the subscription has no such lease (any more). */
 hf_status store_lease_read(struct store *store, int64_t subscription_id,
                            const uint8_t lease[STORE_TOKEN_BYTES], struct batch *batch);
-
-/* Which dead letters; as hf_dead_filter, with every "not given" resolved. */
-struct dead_query {
-    struct text subscription; /* absent: any */
-    struct text type;         /* pattern; absent: any */
-    struct text error;        /* substring; absent: any */
-    struct text reason;       /* absent: any */
-    int64_t failed_before_us; /* -1: any */
-    int64_t failed_after_us;  /* -1: any */
-    int64_t before_dead_id;   /* -1: from the newest */
-    int64_t after_dead_id;    /* oldest_first: from the one after this; -1 */
-    bool resolved_too;
-    bool oldest_first;
-    int64_t limit; /* -1: none */
-    int64_t offset;
-};
-
-/* Newest first, or oldest first, by dead_id. */
-hf_status store_dead_list(struct store *store, const struct dead_query *query,
-                          hf_dead_letter_fn found, void *ctx);
-hf_status store_dead_get(struct store *store, int64_t dead_id, hf_dead_letter_fn found, void *ctx);
-hf_status store_dead_count(struct store *store, const struct dead_query *query, int64_t *ret_count);
 
 struct store_sizes {
     int64_t store_bytes; /* -1: not known */

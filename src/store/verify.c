@@ -69,6 +69,9 @@ static const struct kind check_kinds[VERIFY_CHECKS] = {
                                  "or stores a second one too early: delete the row"},
     [VERIFY_RATE] = {"rate", "the clock was set back, or the row was changed: look at the clock. "
                              "The next delivery of the subscription sets it right"},
+    [VERIFY_DEAD_KIND] = {"dead_kind",
+                          "groups of dead letters are counted wrongly, and nothing else "
+                          "is affected: copy the bus into a new database"},
     [VERIFY_RIGHTS] = {"rights", "what it does not see was not examined: run verify as the owner "
                                  "of the schema"},
 };

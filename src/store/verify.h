@@ -49,6 +49,7 @@ enum verify_check {
     VERIFY_TYPES,      /* the index on types of a namespace has the events of its log, no others */
     VERIFY_UNIQUE,     /* a unique key names the event that was stored with it */
     VERIFY_RATE,       /* the rate of a subscription was not taken in the future */
+    VERIFY_DEAD_KIND,  /* of each kind as many dead letters are counted as are there */
     VERIFY_RIGHTS,     /* the role that looks sees everything */
     VERIFY_CHECKS
 };

@@ -5,6 +5,8 @@
  */
 #include "support_scene.h"
 
+#include <inttypes.h>
+
 static void assert_said(const char *words)
 {
     if (!strstr(hf_errmsg(), words)) {
@@ -527,6 +529,112 @@ static void purging_includes_letters_that_failed_exactly_at_the_given_time(void 
     assert_int_equal(dead[0].position, 2);
 }
 
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+struct grouped {
+    char words[512];
+    size_t count;
+};
+
+/* "text count, text count" */
+static int keep_group(const hf_dead_group *group, void *ctx)
+{
+    struct grouped *grouped = ctx;
+    size_t used = strlen(grouped->words);
+    assert_true(group->newest_dead_id > 0);
+    assert_true(group->oldest_us > 0 && group->oldest_us <= group->newest_us);
+    snprintf(grouped->words + used, sizeof grouped->words - used, "%s%.20s %" PRId64,
+             used ? ", " : "", group->text, group->count);
+    grouped->count++;
+    return 0;
+}
+
+static const char *groups(hf_bus *bus, hf_dead_by by, const hf_dead_filter *filter,
+                          hf_dead_totals *totals)
+{
+    static struct grouped grouped;
+    memset(&grouped, 0, sizeof grouped);
+    assert_ok(hf_dead_groups(bus, by, filter, keep_group, &grouped, totals));
+    return grouped.words;
+}
+
+static void dead_letters_are_counted_by_what_they_have_in_common(void **state)
+{
+    struct scene *scene = *state;
+    hf_dead_totals totals = {.size = sizeof totals};
+    create(scene->bus, "s", "job.*");
+    create(scene->bus, "other", "job.two");
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_ERROR, NULL, &totals), "");
+    assert_int_equal(totals.groups, 0);
+    publish_and_bury(scene->bus, "job.one", "refused");
+    publish_and_bury(scene->bus, "job.two", "refused");
+    publish_and_bury(scene->bus, "job.two", NULL);
+    assert_int_equal(bury_all(scene->bus, "other", "timed out"), 2);
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_ERROR, NULL, &totals),
+                        "timed out 2, refused 2, hf_bury was called w 1");
+    assert_int_equal(totals.groups, 3);
+    assert_int_equal(totals.letters, 5);
+    assert_int_equal(totals.more, 0);
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_TYPE, NULL, NULL), "job.two 4, job.one 1");
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_SUBSCRIPTION, NULL, NULL), "s 3, other 2");
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_REASON, NULL, NULL), "rejected 5");
+    hf_dead_filter filter = any();
+    filter.type = "*.one";
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_ERROR, &filter, NULL), "refused 1");
+    filter = any();
+    filter.limit = 1;
+    filter.offset = 1;
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_ERROR, &filter, &totals), "refused 2");
+    assert_int_equal(totals.groups, 3);
+    assert_ok(hf_dead_resolve(scene->bus, list(scene->bus, NULL)->ids[0], NULL, NULL));
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_SUBSCRIPTION, NULL, NULL), "s 3, other 1");
+    int64_t count;
+    assert_ok(hf_dead_retry_all(scene->bus, NULL, &count));
+    assert_int_equal(count, 4);
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_ERROR, NULL, NULL), "");
+    filter = any();
+    filter.resolved = HF_ON;
+    assert_string_equal(groups(scene->bus, HF_DEAD_BY_ERROR, &filter, NULL), "timed out 1");
+}
+
+/* What the database would not take as a text has been made one before it is counted. */
+static void errors_of_any_bytes_are_grouped(void **state)
+{
+    struct scene *scene = *state;
+    hf_dead_totals totals = {.size = sizeof totals};
+    static char huge[65536];
+    memset(huge, 'x', sizeof huge - 1);
+    create(scene->bus, "s", "job.*");
+    publish_and_bury(scene->bus, "job.one", huge);
+    publish_and_bury(scene->bus, "job.one", huge);
+    publish_and_bury(scene->bus, "job.one", "\xff\xfe broken \xc3");
+    publish_and_bury(scene->bus, "job.one", "%s'\";--\n\t\x01");
+    groups(scene->bus, HF_DEAD_BY_ERROR, NULL, &totals);
+    assert_int_equal(totals.groups, 3);
+    assert_int_equal(totals.letters, 4);
+}
+
+static void groups_are_refused_with_the_argument_that_is_wrong(void **state)
+{
+    struct scene *scene = *state;
+    struct grouped grouped = {.count = 0};
+    hf_dead_totals totals = {.size = 3};
+    hf_dead_filter filter = any();
+    assert_status(hf_dead_groups(scene->bus, HF_DEAD_BY_ERROR, NULL, NULL, NULL, NULL), HF_INVALID);
+    assert_said("found");
+    assert_status(hf_dead_groups(scene->bus, (hf_dead_by)4, NULL, keep_group, &grouped, NULL),
+                  HF_INVALID);
+    assert_said("by is 4");
+    assert_status(hf_dead_groups(scene->bus, HF_DEAD_BY_ERROR, NULL, keep_group, &grouped, &totals),
+                  HF_INVALID);
+    assert_said("hf_dead_totals");
+    filter.limit = -2;
+    assert_status(hf_dead_groups(scene->bus, HF_DEAD_BY_ERROR, &filter, keep_group, &grouped, NULL),
+                  HF_INVALID);
+    assert_said("limit");
+    assert_int_equal(grouped.count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +653,9 @@ int main(void)
         scene_test(a_resolved_letter_is_not_retried_and_keeps_its_note),
         scene_test(purging_deletes_the_dead_letters_that_match),
         scene_test(purging_includes_letters_that_failed_exactly_at_the_given_time),
+        scene_test(dead_letters_are_counted_by_what_they_have_in_common),
+        scene_test(errors_of_any_bytes_are_grouped),
+        scene_test(groups_are_refused_with_the_argument_that_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ static int every_call_is_refused(struct scene *scene)
     REFUSED(hf_verify(bus, ignore_finding, NULL, NULL));
     REFUSED(hf_dead_list(bus, &filter, ignore_letter, NULL));
     REFUSED(hf_dead_count(bus, &filter, &value));
+    REFUSED(hf_dead_groups(bus, HF_DEAD_BY_TYPE, &filter, ignore_group, NULL, NULL));
     REFUSED(hf_dead_retry(bus, 1, NULL, 0));
     REFUSED(hf_dead_purge(bus, &filter, NULL));
     REFUSED(hf_namespace_create(bus, "a", NULL, NULL));

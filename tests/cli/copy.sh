@@ -100,7 +100,7 @@ full() { hf "$@" --db sqlite:full.db; }
 for n in 1 2 3 4 5 6; do full publish "x.$n" "{\"n\": $n}" --key "k$n" --expect-version 0; done
 full sub create a --on 'x.*' --from start --retries 0
 full sub create b --on 'x.*' --from start --mode shared
-full work a --exec '[ "$HOLDFAST_POSITION" -gt 2 ]' --until-empty
+full work a --exec '[ "$HOLDFAST_POSITION" -gt 3 ]' --until-empty
 full dlq list --json
 first=$(field out 1 '$.dead_id')
 second=$(field out 2 '$.dead_id')

@@ -54,6 +54,13 @@ exits 0 "dlq list --group-by takes the option --json" dlq list --group-by subscr
 json "dlq list --group-by --json prints JSON objects" out
 is "dlq list --group-by --json prints count and subscription" \
     "$(field out 1 '$.count') $(field out 1 '$.subscription')" "4 mailer"
+exits 0 "dlq list --group-by takes --limit" dlq list --group-by error --limit 1 --json
+is "dlq list --group-by --limit prints so many groups" "$(wc -l <out)" 1
+has "dlq list --group-by says how many groups are left" err '^And 2 groups more, of 2 dead letters'
+exits 0 "dlq list --group-by takes a filter" dlq list --group-by type --error 'no route' --json
+is "dlq list --group-by counts what the filter chooses" "$(field out 1 '$.count')" 3
+hf dlq list --group-by error --older-than 1h
+has "dlq list --group-by says that no dead letter is that old" err '^No dead letters'
 exits 2 "dlq list --group-by refuses an unknown field" dlq list --group-by colour
 
 exits 0 "dlq show takes a number" dlq show 1

@@ -48,6 +48,8 @@ hf dlq list --group-by error --json
 sed -n 1p out >first
 answers 200 "one group of dead letters is asked for" GET '/v1/dead-letters/groups?limit=1'
 is "a group is what the command says of it" "$(field out 1 '$.items[0]')" "$(cat first)"
+is "an answer with a part of the groups says how many there are" \
+    "$(field out 1 '$.groups') $(field out 1 '$.dead_letters') $(field out 1 '$.more')" "2 3 0"
 answers 200 "dead letters are grouped by type" GET '/v1/dead-letters/groups?by=type&error=timeout'
 is "a filter chooses the dead letters that are grouped" "$(field out 1 '$.items[0].type') $(
     field out 1 '$.items[0].count')" "a 1"

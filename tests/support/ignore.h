@@ -20,6 +20,13 @@ static inline int ignore_state(const hf_event_state *state, void *ctx)
     return 0;
 }
 
+static inline int ignore_group(const hf_dead_group *group, void *ctx)
+{
+    (void)group;
+    (void)ctx;
+    return 0;
+}
+
 static inline int ignore_letter(const hf_dead_letter *letter, void *ctx)
 {
     (void)letter;

@@ -505,7 +505,12 @@ put AS (
                    r (head, created_at, metadata, retention_ms, retention_bytes, lagging_drop,
                       type_index)
     WHERE n.id = t.id
-    RETURNING holdfast_private.copy_head(n.id, r.head))
+    RETURNING holdfast_private.copy_head(n.id, r.head)),
+counted AS (
+    INSERT INTO holdfast_private.dead_kinds (namespace_id, kind_hash, letters)
+    SELECT t.id, l.kind_hash, count(*)
+    FROM target t JOIN holdfast_private.letters l ON l.namespace_id = t.id
+    WHERE l.resolved_at IS NULL GROUP BY t.id, l.kind_hash)
 SELECT a.status, a.message
 FROM target t CROSS JOIN LATERAL
     holdfast_private.copy_answer(t.id, (SELECT count(*) FROM put), cardinality($3),

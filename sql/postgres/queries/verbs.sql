@@ -202,10 +202,7 @@ SELECT b.position, b.partition, b.last_retry_at,
     FROM about LEFT JOIN blocked b ON true
     LEFT JOIN holdfast.events_at($1, $2, ARRAY(SELECT position FROM blocked)) e
         ON e.position = b.position
-    LEFT JOIN LATERAL (
-        SELECT l.id FROM holdfast.read_letters() l
-        WHERE l.namespace_id = $1 AND l.subscription = about.name AND l.event_id = e.id
-        ORDER BY l.id DESC LIMIT 1) d ON true
+    LEFT JOIN LATERAL (SELECT holdfast.letter_of($1, about.name, e.id) AS id) d ON true
     ORDER BY b.position;
 
 -- Retries of the subscription $2 (holdfast.retry_rows); without any, one row of NULLs tells that
@@ -471,6 +468,12 @@ SELECT count(*) FROM (
         AND ($9::timestamptz IS NULL OR d.failed_at <= $9)
         AND ($10::timestamptz IS NULL OR d.failed_at >= $10)
     LIMIT $11 OFFSET $12) matching;
+
+-- Groups of letters by $2; the other parameters are those of dead_count and whether the conditions
+-- hold for whole kinds.
+-- name: dead_groups
+SELECT g.text, g.letters, g.newest_id, g.newest_at, g.oldest_at, g.groups, g.all_letters, g.more
+    FROM holdfast.dead_groups($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) g;
 
 -- ---- Transactions -------------------------------------------------------------------------------
 

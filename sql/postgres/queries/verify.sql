@@ -220,6 +220,7 @@ spaced (what, owner) AS (
     UNION ALL SELECT 'keys', namespace_id FROM holdfast.read_keys()
     UNION ALL SELECT 'event_ids', namespace_id FROM holdfast.read_event_ids()
     UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast.read_letters()
+    UNION ALL SELECT 'dead_kinds', namespace_id FROM holdfast.read_dead_kinds()
     UNION ALL SELECT 'schedules', namespace_id FROM holdfast.read_schedules()
     UNION ALL SELECT 'delayed', namespace_id FROM holdfast.read_delayed()
     UNION ALL SELECT 'uniques', namespace_id FROM holdfast.read_uniques())
@@ -476,6 +477,21 @@ FROM holdfast.read_rates() r
 JOIN holdfast.read_subscriptions() s ON s.id = r.subscription_id
 JOIN holdfast.read_namespaces() n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.empty_at > clock_timestamp() + interval '1 minute'
+LIMIT $1::bigint;
+
+-- name: verify_dead_kind
+WITH counted AS (
+    SELECT namespace_id, kind_hash, letters, 0 AS stored FROM holdfast.read_dead_kinds()
+    UNION ALL
+    SELECT namespace_id, kind_hash, 0, count(*) FROM holdfast.read_letters()
+    WHERE resolved_at IS NULL GROUP BY namespace_id, kind_hash),
+compared AS (
+    SELECT namespace_id, sum(letters) AS letters, sum(stored) AS stored
+    FROM counted GROUP BY namespace_id, kind_hash HAVING sum(letters) <> sum(stored))
+SELECT format('namespace "%s": dead letters of one kind are counted as %s and are %s', n.name,
+              c.letters, c.stored)
+FROM compared c JOIN holdfast.read_namespaces() n
+    ON n.id = c.namespace_id AND n.removing_at IS NULL AND n.copying IS NULL
 LIMIT $1::bigint;
 
 -- name: verify_rights

@@ -153,6 +153,12 @@ DELETE FROM holdfast_keys
 DELETE FROM holdfast_dead_letters
     WHERE id IN (SELECT id FROM holdfast_dead_letters WHERE namespace_id = ?1 LIMIT ?2);
 
+-- name: remove_dead_kinds
+DELETE FROM holdfast_dead_kinds
+    WHERE namespace_id = ?1
+      AND kind_hash IN (SELECT kind_hash FROM holdfast_dead_kinds WHERE namespace_id = ?1
+                        LIMIT ?2);
+
 -- name: remove_past_nodes
 DELETE FROM holdfast_past_nodes
     WHERE namespace_id = ?1

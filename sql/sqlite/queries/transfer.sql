@@ -197,11 +197,11 @@ INSERT INTO holdfast_dead_letters (id, namespace_id, subscription, event_id, pos
                                    resolved_at, attempts, reason, type, error, resolved_by,
                                    resolved_note, hash, emitted_at, entered_at, key_version,
                                    schedule_id, producer, key, tenant, metadata, payload, story,
-                                   checksum, cause, deliveries)
+                                   checksum, cause, deliveries, kind_hash)
 VALUES (CASE WHEN EXISTS (SELECT 1 FROM holdfast_dead_letters d WHERE d.id = ?4) THEN NULL
         ELSE ?4 END,
         ?1, ?2, ?3, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-        ?22, ?23, ?24, ?25, ?26, ?27);
+        ?22, ?23, ?24, ?25, ?26, ?27, holdfast_kind(?2, ?10, ?9, ?11));
 
 -- name: transfer_write_schedules
 INSERT INTO holdfast_schedules (namespace_id, name, id, generation, next_at, paused_at, created_at,

@@ -553,29 +553,78 @@ SELECT token FROM holdfast_leases INDEXED BY holdfast_leases_by_owner
 
 -- ---- Dead letters -------------------------------------------------------------------------------
 
--- A new dead letter with a new number, in place of an open one of the same delivery. Both take the
--- same parameters; the first does not need ?3.
+-- A new dead letter with a new number; nothing if its delivery has an open one. Both take the same
+-- parameters; the first does not need ?3. They answer the kind of the letter.
 -- name: dead_add_copy
-INSERT OR REPLACE INTO holdfast_dead_letters
+INSERT INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
      checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
-     payload, story, cause, deliveries)
+     payload, story, cause, deliveries, kind_hash)
     SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
            e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
-           e.metadata, e.payload, coalesce(?8, '[]'), ?9, ?10
+           e.metadata, e.payload, coalesce(?8, '[]'), ?9, ?10,
+           holdfast_kind(s.name, e.type, ?6, ?7)
     FROM holdfast_subscriptions s, holdfast_copies e
-    WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2;
+    WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2
+    ON CONFLICT DO NOTHING RETURNING kind_hash;
 
 -- name: dead_add
-INSERT OR REPLACE INTO holdfast_dead_letters
+INSERT INTO holdfast_dead_letters
     (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error, hash,
      checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant, metadata,
-     payload, story, cause, deliveries)
+     payload, story, cause, deliveries, kind_hash)
     SELECT s.namespace_id, s.name, e.id, ?2, ?4, ?5, ?6, e.type, ?7, e.hash, e.checksum,
            e.emitted_at, e.entered_at, e.key_version, e.schedule_id, e.producer, e.key, e.tenant,
-           e.metadata, e.payload, coalesce(?8, '[]'), ?9, ?10
+           e.metadata, e.payload, coalesce(?8, '[]'), ?9, ?10,
+           holdfast_kind(s.name, e.type, ?6, ?7)
     FROM holdfast_subscriptions s, holdfast_events e
-    WHERE s.id = ?1 AND e.place = ?3;
+    WHERE s.id = ?1 AND e.place = ?3
+    ON CONFLICT DO NOTHING RETURNING kind_hash;
+
+-- The open letter of a delivery, by ?1 subscription, ?2 position, ?3 place. It answers its kind.
+-- name: dead_replace
+DELETE FROM holdfast_dead_letters
+    WHERE resolved_at IS NULL
+        AND (namespace_id, subscription) = (SELECT namespace_id, name FROM holdfast_subscriptions
+                                            WHERE id = ?1)
+        AND event_id = coalesce((SELECT id FROM holdfast_copies
+                                 WHERE subscription_id = ?1 AND position = ?2),
+                                (SELECT id FROM holdfast_events WHERE place = ?3))
+    RETURNING kind_hash;
+
+-- ?3 more open letters of a kind (fewer, if it is negative).
+-- hot
+-- name: dead_kind_change
+INSERT INTO holdfast_dead_kinds (namespace_id, kind_hash, letters) VALUES (?1, ?2, ?3)
+    ON CONFLICT (namespace_id, kind_hash) DO UPDATE SET letters = letters + excluded.letters;
+
+-- hot
+-- name: dead_kind_forget
+DELETE FROM holdfast_dead_kinds WHERE namespace_id = ?1 AND kind_hash = ?2 AND letters = 0;
+
+-- The kinds of a namespace counted anew.
+-- name: dead_kinds_build
+INSERT INTO holdfast_dead_kinds (namespace_id, kind_hash, letters)
+    SELECT namespace_id, kind_hash, count(*)
+    FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open_kind
+    WHERE namespace_id = ?1 AND resolved_at IS NULL GROUP BY kind_hash;
+
+-- At most ?2 kinds, those with most letters first.
+-- hot
+-- name: dead_kinds_largest
+SELECT kind_hash, letters FROM holdfast_dead_kinds INDEXED BY holdfast_dead_kinds_largest
+    WHERE namespace_id = ?1 ORDER BY letters DESC LIMIT ?2;
+
+-- hot
+-- name: dead_kind_newest
+SELECT id, type, reason, error, failed_at, subscription FROM holdfast_dead_letters
+    INDEXED BY holdfast_dead_letters_open_kind
+    WHERE namespace_id = ?1 AND kind_hash = ?2 AND resolved_at IS NULL ORDER BY id DESC LIMIT 1;
+
+-- hot
+-- name: dead_kind_oldest
+SELECT id, failed_at FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open_kind
+    WHERE namespace_id = ?1 AND kind_hash = ?2 AND resolved_at IS NULL ORDER BY id LIMIT 1;
 
 -- hot
 -- name: dead_get
@@ -588,8 +637,13 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 -- hot
 -- name: dead_of_event
 SELECT id, attempts, story, cause, deliveries
+    FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open_event
+    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 AND resolved_at IS NULL
+UNION ALL
+SELECT id, attempts, story, cause, deliveries
     FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
-    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 ORDER BY id DESC LIMIT 1;
+    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 AND resolved_at IS NOT NULL
+ORDER BY id DESC LIMIT 1;
 
 -- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3:
 -- another payload, and then ?4: the checksum with it.
@@ -602,53 +656,54 @@ INSERT OR REPLACE INTO holdfast_copies
     FROM holdfast_dead_letters WHERE id = ?1;
 
 -- name: dead_remove
-DELETE FROM holdfast_dead_letters WHERE id = ?1;
+DELETE FROM holdfast_dead_letters WHERE id = ?1
+    RETURNING CASE WHEN resolved_at IS NULL THEN kind_hash END;
 
 -- name: dead_resolve
 UPDATE holdfast_dead_letters SET resolved_at = ?2, resolved_by = ?3, resolved_note = ?4
-    WHERE id = ?1;
+    WHERE id = ?1 RETURNING kind_hash;
 
--- Lists give what is needed to filter; dead_get gives the rest. ?2 .. ?3: ids between them. The
--- index is named because statistics (the application may ANALYZE its file) must not change the
--- plan.
+-- Lists give what is needed to filter and to group; dead_get gives the rest. ?2 .. ?3: ids between
+-- them. The index is named because statistics (the application may ANALYZE its file) must not
+-- change the plan.
 -- hot
 -- name: dead_open_of_newest
-SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+SELECT id, type, reason, error, failed_at, subscription FROM holdfast_dead_letters
     INDEXED BY holdfast_dead_letters_open_of
     WHERE namespace_id = ?1 AND subscription = ?4 AND resolved_at IS NULL AND id > ?2 AND id < ?3
     ORDER BY id DESC;
 
 -- hot
 -- name: dead_open_of_oldest
-SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+SELECT id, type, reason, error, failed_at, subscription FROM holdfast_dead_letters
     INDEXED BY holdfast_dead_letters_open_of
     WHERE namespace_id = ?1 AND subscription = ?4 AND resolved_at IS NULL AND id > ?2 AND id < ?3
     ORDER BY id;
 
 -- hot
 -- name: dead_open_newest
-SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+SELECT id, type, reason, error, failed_at, subscription FROM holdfast_dead_letters
     INDEXED BY holdfast_dead_letters_open
     WHERE namespace_id = ?1 AND resolved_at IS NULL AND id > ?2 AND id < ?3
     ORDER BY id DESC;
 
 -- hot
 -- name: dead_open_oldest
-SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+SELECT id, type, reason, error, failed_at, subscription FROM holdfast_dead_letters
     INDEXED BY holdfast_dead_letters_open
     WHERE namespace_id = ?1 AND resolved_at IS NULL AND id > ?2 AND id < ?3
     ORDER BY id;
 
 -- hot
 -- name: dead_all_newest
-SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+SELECT id, type, reason, error, failed_at, subscription FROM holdfast_dead_letters
     INDEXED BY holdfast_dead_letters_all
     WHERE namespace_id = ?1 AND id > ?2 AND id < ?3 AND (?4 IS NULL OR subscription = ?4)
     ORDER BY id DESC;
 
 -- hot
 -- name: dead_all_oldest
-SELECT id, type, reason, error, failed_at FROM holdfast_dead_letters
+SELECT id, type, reason, error, failed_at, subscription FROM holdfast_dead_letters
     INDEXED BY holdfast_dead_letters_all
     WHERE namespace_id = ?1 AND id > ?2 AND id < ?3 AND (?4 IS NULL OR subscription = ?4)
     ORDER BY id;

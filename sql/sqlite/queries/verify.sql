@@ -30,6 +30,7 @@ spaced (what, owner) AS (
     SELECT 'subscriptions', namespace_id FROM holdfast_subscriptions
     UNION ALL SELECT 'keys', namespace_id FROM holdfast_keys
     UNION ALL SELECT 'dead_letters', namespace_id FROM holdfast_dead_letters
+    UNION ALL SELECT 'dead_kinds', namespace_id FROM holdfast_dead_kinds
     UNION ALL SELECT 'schedules', namespace_id FROM holdfast_schedules
     UNION ALL SELECT 'delayed', namespace_id FROM holdfast_delayed
     UNION ALL SELECT 'uniques', namespace_id FROM holdfast_uniques),
@@ -262,6 +263,27 @@ FROM holdfast_rates r
 JOIN holdfast_subscriptions s ON s.id = r.subscription_id
 JOIN holdfast_namespaces n ON n.id = s.namespace_id AND n.removing_at IS NULL
 WHERE r.empty_at / 1000000 > CAST(strftime('%s', 'now') AS INTEGER) + 60
+LIMIT ?1;
+
+-- A letter that is counted as another kind is missing there.
+-- name: verify_dead_kind
+WITH counted AS (
+    SELECT namespace_id, kind_hash, letters, 0 AS stored FROM holdfast_dead_kinds
+    UNION ALL
+    SELECT namespace_id, holdfast_kind(subscription, type, reason, error), 0, count(*)
+    FROM holdfast_dead_letters WHERE resolved_at IS NULL GROUP BY 1, 2),
+compared AS (
+    SELECT namespace_id, sum(letters) AS letters, sum(stored) AS stored
+    FROM counted GROUP BY namespace_id, kind_hash HAVING sum(letters) <> sum(stored))
+SELECT printf('namespace "%s": dead letters of one kind are counted as %d and are %d', n.name,
+              c.letters, c.stored)
+FROM compared c JOIN holdfast_namespaces n
+    ON n.id = c.namespace_id AND n.removing_at IS NULL AND n.copying IS NULL
+UNION ALL
+SELECT printf('dead letter %d of subscription "%s" is counted as one of another kind', d.id,
+              d.subscription)
+FROM holdfast_dead_letters d
+WHERE d.kind_hash <> holdfast_kind(d.subscription, d.type, d.reason, d.error)
 LIMIT ?1;
 
 -- ---- Scans: rows after the key (?1, ?2), at most ?4 ---------------------------------------------

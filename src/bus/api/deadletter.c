@@ -1,5 +1,5 @@
 /*
- * deadletter.c - listing, counting, retrying, resolving and purging dead letters.
+ * deadletter.c - listing, counting, grouping, retrying, resolving and purging dead letters.
  *
  * Nothing here needs a started bus, or a subscription that still exists: a dead letter is complete
  * in itself.
@@ -155,6 +155,36 @@ hf_status hf_dead_count(hf_bus *bus, const hf_dead_filter *filter, int64_t *ret_
     struct dead_query query;
     status = query_of(filter, -1, &query);
     return status ? status : store_dead_count(bus->store, &query, ret_count);
+}
+
+hf_status hf_dead_groups(hf_bus *bus, hf_dead_by by, const hf_dead_filter *filter,
+                         hf_dead_group_fn found, void *ctx, hf_dead_totals *ret_totals)
+{
+    hf_status status = bus_check(bus);
+    if (status) {
+        return status;
+    }
+    if (!found) {
+        return fail(HF_INVALID, "found is NULL");
+    }
+    if (by < HF_DEAD_BY_ERROR || by > HF_DEAD_BY_REASON) {
+        return fail(HF_INVALID, "by is %d, which is no hf_dead_by", (int)by);
+    }
+    struct dead_query query;
+    status = query_of(filter, LIST_LIMIT_DEFAULT, &query);
+    hf_dead_totals totals = {0};
+    hf_dead_totals given = {0};
+    if (!status && ret_totals) {
+        status = bus_read_options(&given, sizeof given, sizeof given, ret_totals, "hf_dead_totals");
+    }
+    if (!status) {
+        status = store_dead_groups(bus->store, &query, by, found, ctx, &totals);
+    }
+    if (!status && ret_totals) {
+        totals.size = ret_totals->size;
+        memcpy(ret_totals, &totals, sizeof totals);
+    }
+    return status;
 }
 
 /* ---- One ------------------------------------------------------------------------------------- */

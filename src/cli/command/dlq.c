@@ -12,9 +12,9 @@
 #include "cli/terminal/out.h"
 #include "cli/terminal/show.h"
 #include "cli/terminal/table.h"
-#include "cli/watch/dead_groups.h"
 
 #define LIST_LIMIT 100
+#define PAGE 1000 /* dead letters read at once */
 
 const struct option_row dlq_filter_rows[] = {
     {"subscription", 's', OPTION_TEXT, "SUB", NULL, 0, 0, "only of this subscription"},
@@ -73,6 +73,48 @@ int dlq_id(const struct cli *cli, const char *word, int64_t *ret_dead_id)
 
 /* ---- All pages ------------------------------------------------------------------------------- */
 
+/* Reading page by page. */
+struct pages {
+    hf_dead_letter_fn found;
+    void *ctx;
+    int64_t last; /* number of the last one seen */
+    int64_t seen; /* of this page */
+    bool stopped;
+};
+
+static int next_letter(const hf_dead_letter *letter, void *ctx)
+{
+    struct pages *pages = ctx;
+
+    pages->last = letter->dead_id;
+    pages->seen++;
+    pages->stopped = pages->found(letter, pages->ctx) != 0;
+    return pages->stopped;
+}
+
+hf_status dlq_each(hf_bus *bus, const hf_dead_filter *filter, hf_dead_letter_fn found, void *ctx)
+{
+    struct pages pages = {found, ctx, -1, 0, false};
+    hf_dead_filter page = *filter;
+    int64_t left = filter->limit < 0 ? INT64_MAX : filter->limit;
+    hf_status status = HF_OK;
+
+    while (left > 0 && !status && !pages.stopped) {
+        page.limit = left < PAGE ? (int32_t)left : PAGE;
+        pages.seen = 0;
+        status = hf_dead_list(bus, &page, next_letter, &pages);
+        if (pages.seen < page.limit) {
+            break;
+        }
+        left -= pages.seen;
+        page.before_dead_id = pages.last;
+        page.offset = -1;
+    }
+    return status;
+}
+
+/* ---- dlq list -------------------------------------------------------------------------------- */
+
 static void print_json(const hf_dead_letter *letter)
 {
     struct show_line line;
@@ -80,8 +122,6 @@ static void print_json(const hf_dead_letter *letter)
     show_dead_letter(show_line_begin(&line), letter);
     show_line_end(&line);
 }
-
-/* ---- dlq list -------------------------------------------------------------------------------- */
 
 struct listing {
     const struct cli *cli;
@@ -130,13 +170,12 @@ static int run_list(struct cli *cli)
     }
     filter.before_dead_id = args_number(args, "before", -1);
     filter.resolved = args_given(args, "resolved") ? HF_ON : HF_OFF;
+    filter.limit = (int32_t)args_number(args, "limit", LIST_LIMIT);
     if (args_given(args, "group-by")) {
-        filter.limit = (int32_t)args_number(args, "limit", -1);
         return dlq_group(cli, &filter, args_text(args, "group-by"));
     }
-    filter.limit = (int32_t)args_number(args, "limit", LIST_LIMIT);
     out_table_init(&listing.table, columns, 8);
-    code = cli_fail(dead_each(cli->bus, &filter, list_one, &listing));
+    code = cli_fail(dlq_each(cli->bus, &filter, list_one, &listing));
     out_table_end(&listing.table);
     fflush(stdout);
     if (!code && listing.count == 0) {
@@ -148,11 +187,13 @@ static int run_list(struct cli *cli)
 }
 
 static const struct option_row list_options[] = {
-    {"group-by", 0, OPTION_CHOICE, "FIELD", DEAD_GROUP_FIELDS, 0, 0, "count instead of list"},
+    {"group-by", 0, OPTION_CHOICE, "FIELD", SHOW_DEAD_BY, 0, 0,
+     "count instead of list, the largest group first"},
     {"before", 0, OPTION_NUMBER, "ID", NULL, 1, INT64_MAX,
      "the next page: those after the one with this number"},
     {"resolved", 0, OPTION_FLAG, NULL, NULL, 0, 0, "also those that are resolved"},
-    {"limit", 'n', OPTION_NUMBER, "N", NULL, 0, INT32_MAX, "at most so many (100)"},
+    {"limit", 'n', OPTION_NUMBER, "N", NULL, 0, INT32_MAX,
+     "at most so many, or so many groups (100)"},
     OPTION_END,
 };
 

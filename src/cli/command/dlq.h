@@ -16,6 +16,10 @@ hf_dead_filter dlq_filter(const struct cli *cli);
 /* Whether the command line names any condition. */
 bool dlq_filter_given(const struct cli *cli);
 
+/* Calls back for all dead letters that match, newest first, page by page; the filter's limit is the
+ * most (-1: no limit). */
+hf_status dlq_each(hf_bus *bus, const hf_dead_filter *filter, hf_dead_letter_fn found, void *ctx);
+
 /* Counts by a field and prints the groups, the largest first. The exit code. */
 int dlq_group(struct cli *cli, const hf_dead_filter *filter, const char *field);
 

@@ -15,7 +15,6 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/show.h"
 #include "cli/terminal/stop.h"
-#include "cli/watch/dead_groups.h"
 
 #define COLLECT_MAX 10000000 /* dead letters of one retry at a rate */
 
@@ -117,7 +116,7 @@ static int retry_at_rate(struct cli *cli, const hf_dead_filter *filter, double r
     int code;
 
     stop_catch();
-    code = cli_fail(dead_each(cli->bus, filter, collect_one, &all));
+    code = cli_fail(dlq_each(cli->bus, filter, collect_one, &all));
     if (!code && all.failed) {
         out_complain("too many dead letters at once; narrow the filter");
         code = EXIT_ERROR;

@@ -45,13 +45,22 @@ void list_item_end(struct list *list)
     json_object_end(&list->json);
 }
 
+struct json_out *list_rest(struct list *list)
+{
+    json_array_end(&list->json);
+    list->ended = true;
+    return &list->json;
+}
+
 void list_end(struct list *list, hf_status status, const char *next)
 {
     if (status) {
         answer_failure(list->exchange, status);
         return;
     }
-    json_array_end(&list->json);
+    if (!list->ended) {
+        list_rest(list);
+    }
     show_string(&list->json, "next", next);
     json_object_end(&list->json);
 }

@@ -26,6 +26,7 @@ struct list {
     struct json_out json;
     int64_t limit; /* of items; asked for in the query */
     int64_t count;
+    bool ended; /* the items */
 };
 
 /* Takes `limit` from the query. False after a refusal. */
@@ -33,6 +34,8 @@ bool list_begin(struct list *list, struct exchange *exchange);
 /* An item: the caller writes its fields between the two. */
 struct json_out *list_item(struct list *list);
 void list_item_end(struct list *list);
+/* Ends the items: members of the answer that follow them, before `next`. May be left out. */
+struct json_out *list_rest(struct list *list);
 /* There is more behind `next` (NULL: that is all). A failure takes the place of the answer. */
 void list_end(struct list *list, hf_status status, const char *next);
 

@@ -6,7 +6,6 @@
 #include "base/text/json_read.h"
 #include "base/time/clock.h"
 #include "base/time/time.h"
-#include "cli/watch/dead_groups.h"
 #include "server/api/api.h"
 
 #include <microhttpd.h>
@@ -121,27 +120,42 @@ void dead_letters_list(struct exchange *exchange)
     list_end(&letters.list, status, letters.list.count == letters.list.limit ? next : NULL);
 }
 
+struct groups {
+    struct list list;
+    hf_dead_by by;
+};
+
+static int list_group(const hf_dead_group *group, void *ctx)
+{
+    struct groups *groups = ctx;
+
+    show_dead_group(list_item(&groups->list), groups->by, group);
+    list_item_end(&groups->list);
+    return 0;
+}
+
 void dead_letters_groups(struct exchange *exchange)
 {
-    static const char *const fields[] = {"error", "type", "subscription", "reason"};
-    struct dead_groups groups;
+    hf_dead_totals totals = {.size = sizeof totals};
+    struct groups groups;
     hf_dead_filter filter;
-    struct list list;
     hf_status status;
-    int field = 0;
+    int by = HF_DEAD_BY_ERROR;
 
-    if (!exchange_query_choice(exchange, "by", DEAD_GROUP_FIELDS, &field) ||
-        !query_filter(exchange, &filter) || !list_begin(&list, exchange)) {
+    if (!exchange_query_choice(exchange, "by", SHOW_DEAD_BY, &by) ||
+        !query_filter(exchange, &filter) || !list_begin(&groups.list, exchange)) {
         return;
     }
-    filter.limit = -1;
-    status = dead_groups_count(&groups, exchange->bus, &filter, fields[field]);
-    for (size_t i = 0; !status && i < groups.count && list.count < list.limit; i++) {
-        dead_group_show(list_item(&list), fields[field], &groups.slots[i]);
-        list_item_end(&list);
+    filter.limit = (int32_t)groups.list.limit;
+    groups.by = (hf_dead_by)by;
+    status = hf_dead_groups(exchange->bus, groups.by, &filter, list_group, &groups, &totals);
+    if (!status) {
+        struct json_out *rest = list_rest(&groups.list);
+        show_int(rest, "groups", totals.groups);
+        show_int(rest, "dead_letters", totals.letters);
+        show_bool(rest, "more", totals.more == 1);
     }
-    list_end(&list, status, NULL);
-    dead_groups_release(&groups);
+    list_end(&groups.list, status, NULL);
 }
 
 static int view_letter(const hf_dead_letter *letter, void *ctx)

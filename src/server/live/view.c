@@ -232,8 +232,8 @@ static const char *const trouble_names[] = {
     [TROUBLE_SCHEDULES] = "schedules", [TROUBLE_NODE] = "node",
 };
 
-static void show_dead_group(struct json_out *json, const struct dead_group *group,
-                            int64_t looked_at)
+static void show_dead_trouble(struct json_out *json, const struct dead_group *group,
+                              int64_t looked_at)
 {
     show_string(json, "subscription", group->subscription);
     show_string(json, group->is_reason ? "reason" : "error", group->error);
@@ -259,7 +259,7 @@ static void show_trouble(struct json_out *json, const struct sample *sample,
         json_object_end(json);
     }
     if (trouble->dead) {
-        show_dead_group(json, trouble->dead, sample->dead.looked_at);
+        show_dead_trouble(json, trouble->dead, sample->dead.looked_at);
     }
     if (trouble->node) {
         show_string(json, "node", trouble->node->id);

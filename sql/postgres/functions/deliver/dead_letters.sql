@@ -83,6 +83,8 @@ DECLARE
     v_caller oid;
     v_id     bigint;
     v_lane   bigint;
+    v_kind   bigint;
+    v_kinds  bigint[];
     g        record;
 BEGIN
     status := HF_OK;
@@ -135,9 +137,11 @@ BEGIN
             DELETE FROM settled s WHERE s.subscription_id = g.subscription_id
                 AND s.partition = g.partition AND s.position = g."position";
         END IF;
-        DELETE FROM letters d WHERE d.id = v_id;
+        DELETE FROM letters d WHERE d.id = v_id RETURNING d.kind_hash INTO v_kind;
+        v_kinds := v_kinds || v_kind;
         count := count + 1;
     END LOOP;
+    PERFORM dead_kinds_note(p_namespace_id, v_kinds, -1);
 END
 $$;
 
@@ -151,6 +155,7 @@ CREATE OR REPLACE FUNCTION holdfast.change_dead_resolve(p_namespace_id integer, 
 AS $$
 DECLARE
     v_caller oid;
+    v_kind   bigint;
     g        record;
 BEGIN
     status := HF_OK;
@@ -169,7 +174,8 @@ BEGIN
         RETURN;
     END IF;
     UPDATE letters SET resolved_at = p_now, resolved_by = p_by, resolved_note = p_note
-        WHERE id = p_dead_id;
+        WHERE id = p_dead_id RETURNING kind_hash INTO v_kind;
+    PERFORM dead_kinds_note(p_namespace_id, ARRAY[v_kind], -1);
     IF g.subscription_id IS NOT NULL THEN
         PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", p_now);
     END IF;
@@ -185,8 +191,10 @@ CREATE OR REPLACE FUNCTION holdfast.change_dead_purge(p_namespace_id integer, p_
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 DECLARE
-    v_id bigint;
-    g    record;
+    v_id    bigint;
+    v_kind  bigint;
+    v_kinds bigint[];
+    g       record;
 BEGIN
     status := HF_OK;
     PERFORM clock_check(admit(p_ticket, p_namespace_id, 'change the dead letters of', 'consumer',
@@ -196,12 +204,16 @@ BEGIN
     FOREACH v_id IN ARRAY p_dead_ids LOOP
         g := grave(p_namespace_id, v_id);
         CONTINUE WHEN g.dead_id IS NULL;
-        DELETE FROM letters d WHERE d.id = v_id;
+        DELETE FROM letters d WHERE d.id = v_id RETURNING d.kind_hash INTO v_kind;
+        IF NOT g.resolved THEN
+            v_kinds := v_kinds || v_kind;
+        END IF;
         IF g.subscription_id IS NOT NULL THEN
             PERFORM unblock(g.subscription_id, g.partition, g.ordered, g."position", p_now);
         END IF;
         count := count + 1;
     END LOOP;
+    PERFORM dead_kinds_note(p_namespace_id, v_kinds, -1);
 END
 $$;
 

@@ -176,6 +176,8 @@ DECLARE
     v_dead       bigint[];
     v_unreasoned boolean;
     v_lost       bigint;
+    v_replaced   bigint[];
+    v_kinds      bigint[];
 BEGIN
     status := HF_OK;
     SELECT array_agg(o.position), bool_or(o.reason IS NULL) INTO v_dead, v_unreasoned
@@ -197,11 +199,15 @@ BEGIN
         RETURN;
     END IF;
     -- An open letter of the same delivery leaves its place to the new one; a resolved one stays.
-    DELETE FROM letters d
-        USING events_at(p_namespace_id, p_subscription_id, v_dead) e
-        WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name AND d.event_id = e.id
-            AND d.resolved_at IS NULL;
-    INSERT INTO letters
+    WITH replaced AS (
+        DELETE FROM letters d
+            USING events_at(p_namespace_id, p_subscription_id, v_dead) e
+            WHERE d.namespace_id = p_namespace_id AND d.subscription = p_name
+                AND d.event_id = e.id AND d.resolved_at IS NULL
+            RETURNING d.kind_hash)
+    SELECT array_agg(r.kind_hash) INTO v_replaced FROM replaced r;
+    WITH added AS (
+        INSERT INTO letters
         (namespace_id, subscription, event_id, position, failed_at, attempts, reason, type, error,
          hash, checksum, emitted_at, entered_at, key_version, schedule_id, producer, key, tenant,
          metadata, payload, story, cause, deliveries)
@@ -219,7 +225,13 @@ BEGIN
             WITH ORDINALITY o (kind, position, attempts, reason, error, story, cause, uncounted, i)
         JOIN events_at(p_namespace_id, p_subscription_id, v_dead) e ON e.position = o.position
         LEFT JOIN retries r ON r.subscription_id = p_subscription_id AND r.position = o.position
-        WHERE o.kind IN (OUTCOME_DEAD, OUTCOME_BLOCK) ORDER BY o.i;
+        WHERE o.kind IN (OUTCOME_DEAD, OUTCOME_BLOCK) ORDER BY o.i
+        RETURNING kind_hash)
+    SELECT array_agg(a.kind_hash) INTO v_kinds FROM added a;
+    PERFORM dead_kinds_note(p_namespace_id, v_kinds, 1);
+    IF v_replaced IS NOT NULL THEN
+        PERFORM dead_kinds_note(p_namespace_id, v_replaced, -1);
+    END IF;
 END
 $$;
 

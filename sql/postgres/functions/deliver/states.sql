@@ -72,9 +72,9 @@ BEGIN ATOMIC
             AND ($4 > c.checkpoint OR r.position IS NOT NULL)
         LIMIT 1) u ON true
     LEFT JOIN LATERAL (
-        SELECT l.id, l.attempts, l.story, l.cause, l.deliveries FROM holdfast.read_letters() l
-        WHERE l.namespace_id = $1 AND l.subscription = s.name AND l.event_id = $3
-        ORDER BY l.id DESC LIMIT 1) d ON true
+        SELECT l.id, l.attempts, l.story, l.cause, l.deliveries
+        FROM unnest(ARRAY[holdfast.letter_of($1, s.name, $3)]) f (id)
+        JOIN holdfast.read_letters() l ON l.id = f.id) d ON true
     WHERE s.id = ANY ($2) AND s.namespace_id = $1;
 END;
 

@@ -100,6 +100,10 @@ COMMENT ON FUNCTION holdfast.retry_dead_letters IS
     'Delivers dead letters again to their subscriptions: those with these ids (dead_id), or those '
     'that meet all conditions, oldest first. type is a pattern, error a part of the text. payload: '
     'of one id, instead of its own. Answers how many; call it again while that is max.';
+COMMENT ON FUNCTION holdfast.dead_letter_groups IS
+    'Dead letters that meet all conditions, counted by error, type, subscription or reason, the '
+    'largest group first. more: there are so many different ones that all numbers are at least so '
+    'large.';
 COMMENT ON FUNCTION holdfast.resolve_dead_letters IS
     'Marks dead letters as dealt with, with a note; they stay until they are purged. Answers how '
     'many.';

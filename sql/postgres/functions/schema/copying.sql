@@ -142,8 +142,8 @@ BEGIN
     IF v_left <= 0 THEN
         RETURN;
     END IF;
-    FOREACH v_table IN ARRAY ARRAY['events_' || v_id, 'event_ids', 'keys', 'letters', 'schedules',
-                                   'delayed', 'uniques'] LOOP
+    FOREACH v_table IN ARRAY ARRAY['events_' || v_id, 'event_ids', 'keys', 'letters', 'dead_kinds',
+                                   'schedules', 'delayed', 'uniques'] LOOP
         v_where := CASE WHEN v_table LIKE 'event%' THEN 'namespace_id = $1 AND position > $3'
                         ELSE 'namespace_id = $1 AND $3 IS NOT NULL' END;
         EXECUTE format('DELETE FROM holdfast_private.%I WHERE (tableoid, ctid) IN ('

@@ -88,7 +88,7 @@ CREATE OR REPLACE FUNCTION holdfast_private.read_tables() RETURNS text[]
     RETURN '{meta, turns, grants, namespaces, events, processes, past_nodes, heads, event_ids,
         keys, schedules, schedule_runs, delayed, uniques, subscriptions, letters, members,
         partitions, checkpoints_0, checkpoints_1, leases, retries, copies, settled,
-        outcomes, rates, cancels}'::text[];
+        outcomes, rates, cancels, dead_kinds}'::text[];
 
 -- The functions that run with their owner's rights and that roles may call, and which parts may:
 -- the only list of them. Each part's rights are told in docs/postgres.md, and

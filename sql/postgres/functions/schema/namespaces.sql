@@ -509,8 +509,8 @@ BEGIN
     IF v_left <= 0 THEN
         RETURN;
     END IF;
-    FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'letters', 'schedules', 'delayed',
-                                   'uniques'] LOOP
+    FOREACH v_table IN ARRAY ARRAY['event_ids', 'keys', 'letters', 'dead_kinds', 'schedules',
+                                   'delayed', 'uniques'] LOOP
         EXECUTE format('DELETE FROM holdfast_private.%I WHERE ctid = ANY (ARRAY('
                        'SELECT ctid FROM holdfast_private.%I WHERE namespace_id = $1 LIMIT $2))',
                        v_table, v_table) USING v_namespace.id, v_left;

@@ -1,5 +1,5 @@
 /*
- * dead.c - dead letters: retrying, resolving, purging, listing.
+ * dead.c - dead letters: retrying, resolving, purging, listing, grouping.
  *
  * A dead letter is a complete copy and refers to its subscription by name only. Retrying moves it
  * back: a row in retries and a copy of the event beside it, because the log may have forgotten the
@@ -179,14 +179,10 @@ static void fill_time(struct params *params, int64_t us)
     }
 }
 
-/* Numbers between `after` and `before`, at most `limit` (-1: all), without the first `offset`. */
-static void fill_query(struct postgres_engine *engine, struct params *params,
-                       const struct dead_query *query, int64_t after, int64_t before, int64_t limit,
-                       int64_t offset)
+/* All but the numbers. */
+static void fill_conditions(struct postgres_engine *engine, struct params *params,
+                            const struct dead_query *query)
 {
-    param_int4(params, engine->namespace_id);
-    param_int8(params, after);
-    param_int8(params, before);
     param_text(params, query->subscription);
     param_bool(params, query->resolved_too);
     param_text(params, query->type);
@@ -195,12 +191,28 @@ static void fill_query(struct postgres_engine *engine, struct params *params,
     params->shift_us = skew_shift(engine, clock_wall_us());
     fill_time(params, query->failed_before_us);
     fill_time(params, query->failed_after_us);
+}
+
+static void fill_limit(struct params *params, int64_t limit, int64_t offset)
+{
     if (limit >= 0) {
         param_int8(params, limit);
     } else {
         param_null(params, PARAM_INT8);
     }
     param_int8(params, offset > 0 ? offset : 0);
+}
+
+/* Numbers between `after` and `before`, at most `limit` (-1: all), without the first `offset`. */
+static void fill_query(struct postgres_engine *engine, struct params *params,
+                       const struct dead_query *query, int64_t after, int64_t before, int64_t limit,
+                       int64_t offset)
+{
+    param_int4(params, engine->namespace_id);
+    param_int8(params, after);
+    param_int8(params, before);
+    fill_conditions(engine, params, query);
+    fill_limit(params, limit, offset);
 }
 
 /* What is read at once. */
@@ -308,4 +320,77 @@ hf_status postgres_dead_count(struct engine *engine, const struct dead_query *qu
         *ret_count = result_int8(lookup.result, 0, 0, 0);
     }
     return pg_lookup_end(&lookup);
+}
+
+/* ---- Groups ---------------------------------------------------------------------------------- */
+
+enum group_column {
+    GROUP_TEXT,
+    GROUP_LETTERS,
+    GROUP_NEWEST_ID,
+    GROUP_NEWEST_AT,
+    GROUP_OLDEST_AT,
+    GROUP_GROUPS,
+    GROUP_ALL_LETTERS,
+    GROUP_MORE
+};
+
+static const char *name_of(hf_dead_by by)
+{
+    static const char *const names[] = {[HF_DEAD_BY_ERROR] = "error",
+                                        [HF_DEAD_BY_TYPE] = "type",
+                                        [HF_DEAD_BY_SUBSCRIPTION] = "subscription",
+                                        [HF_DEAD_BY_REASON] = "reason"};
+    return names[by];
+}
+
+static void fill_groups(struct postgres_engine *engine, struct params *params,
+                        const struct dead_query *query, hf_dead_by by)
+{
+    param_int4(params, engine->namespace_id);
+    param_text(params, text_of(name_of(by)));
+    param_int8(params, query->after_dead_id >= 0 ? query->after_dead_id : 0);
+    param_int8(params, query->before_dead_id >= 0 ? query->before_dead_id : INT64_MAX);
+    fill_conditions(engine, params, query);
+    param_bool(params, dead_query_is_of_kinds(query));
+    fill_limit(params, query->limit, query->offset);
+}
+
+static void hand_up_groups(const PGresult *result, hf_dead_group_fn found, void *ctx)
+{
+    for (int row = 0; row < PQntuples(result) && !PQgetisnull(result, row, GROUP_TEXT); row++) {
+        hf_dead_group group = {
+            .text = result_text(result, row, GROUP_TEXT).bytes,
+            .count = result_int8(result, row, GROUP_LETTERS, 0),
+            .newest_dead_id = result_int8(result, row, GROUP_NEWEST_ID, 0),
+            .newest_us = result_time(result, row, GROUP_NEWEST_AT, 0),
+            .oldest_us = result_time(result, row, GROUP_OLDEST_AT, 0),
+        };
+        if (found(&group, ctx) != 0) {
+            break;
+        }
+    }
+}
+
+/* The session is given back before anything is handed up, as for a page of a list. */
+hf_status postgres_dead_groups(struct engine *engine, const struct dead_query *query, hf_dead_by by,
+                               hf_dead_group_fn found, void *ctx, hf_dead_totals *ret_totals)
+{
+    struct pg_lookup lookup;
+    PGresult *result = NULL;
+    struct params *params = pg_lookup_begin(&lookup, engine, POSTGRES_QUERY_DEAD_GROUPS);
+    fill_groups(postgres_of(engine), params, query, by);
+    if (pg_lookup_run(&lookup)) {
+        result = lookup.result;
+        lookup.result = NULL;
+    }
+    hf_status status = pg_lookup_end(&lookup);
+    if (!status) {
+        ret_totals->groups = result_int8(result, 0, GROUP_GROUPS, 0);
+        ret_totals->letters = result_int8(result, 0, GROUP_ALL_LETTERS, 0);
+        ret_totals->more = result_bool(result, 0, GROUP_MORE);
+        hand_up_groups(result, found, ctx);
+    }
+    PQclear(result);
+    return status;
 }

@@ -26,6 +26,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/point.h"
 #include "base/time/clock.h"
 #include "store/sqlite/file/files.h"
@@ -179,6 +180,29 @@ static int conn_wal_hook(void *ctx, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
+static struct text value_text(sqlite3_value *value)
+{
+    const char *bytes = (const char *)sqlite3_value_text(value);
+    return bytes ? (struct text){bytes, (size_t)sqlite3_value_bytes(value)} : text_of("");
+}
+
+/* holdfast_kind(subscription, type, reason, error) */
+static void conn_kind(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    (void)count;
+    sqlite3_result_int64(context, hash_kind(value_text(values[0]), value_text(values[1]),
+                                            value_text(values[2]), value_text(values[3])));
+}
+
+hf_status conn_functions(struct conn *conn)
+{
+    int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
+    return sqlite3_create_function_v2(conn->db, "holdfast_kind", 4, flags, NULL, conn_kind, NULL,
+                                      NULL, NULL) == SQLITE_OK
+               ? HF_OK
+               : conn_fail(conn, "configure the connection");
+}
+
 static hf_status conn_settings(struct conn *conn)
 {
     sqlite3 *db = conn->db;
@@ -194,7 +218,10 @@ static hf_status conn_settings(struct conn *conn)
         sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL) != SQLITE_OK) {
         return conn_fail(conn, "configure the connection");
     }
-    hf_status status = conn_exec(conn, SQLITE_QUERY_SET_CONNECTION);
+    hf_status status = conn_functions(conn);
+    if (!status) {
+        status = conn_exec(conn, SQLITE_QUERY_SET_CONNECTION);
+    }
     if (!status) {
         status = conn_exec(conn, conn->kind == CONN_READER ? SQLITE_QUERY_SET_READER
                                                            : SQLITE_QUERY_SET_WRITER);

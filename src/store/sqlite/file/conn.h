@@ -72,6 +72,8 @@ hf_status conn_open(struct conn *conn, const char *path, enum conn_kind kind, bo
                     struct deadline deadline);
 /* Wraps the application's own connection. */
 void conn_wrap(struct conn *conn, sqlite3 *db, struct deadline deadline);
+/* Makes the functions known that our statements call; conn_open has done so. */
+hf_status conn_functions(struct conn *conn);
 /* Finalises the statements and closes (does not close a foreign connection). NULL db is allowed. */
 void conn_close(struct conn *conn);
 

@@ -172,6 +172,18 @@ hf_status row_find(struct sqlite_engine *engine, struct conn *conn, int64_t subs
     return find_in(conn, stmt, ret_stmt);
 }
 
+hf_status row_dead(struct sqlite_engine *engine, struct conn *conn, int64_t dead_id,
+                   sqlite3_stmt **ret_stmt)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, SQLITE_QUERY_DEAD_GET);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, engine->namespace_id);
+    bind_int(stmt, 2, dead_id);
+    return find_in(conn, stmt, ret_stmt);
+}
+
 /* The event without a story. */
 static hf_status push_found(struct sqlite_engine *engine, struct conn *conn,
                             int64_t subscription_id, int64_t position, bool copied,

@@ -31,6 +31,22 @@ enum row_column {
     ROW_COLUMNS
 };
 
+/* Columns of a dead letter after the event's. */
+enum dead_column {
+    DEAD_ID = ROW_COLUMNS,
+    DEAD_SUBSCRIPTION,
+    DEAD_REASON,
+    DEAD_ERROR,
+    DEAD_ATTEMPTS,
+    DEAD_STORY,
+    DEAD_FAILED_AT,
+    DEAD_RESOLVED_AT,
+    DEAD_RESOLVED_BY,
+    DEAD_RESOLVED_NOTE,
+    DEAD_CAUSE,
+    DEAD_DELIVERIES
+};
+
 /* Copies the present row, whose columns begin with the event's, into the batch. The caller fills in
  * attempts, story, waited and unhandled. An event whose checksum is another one is marked damaged.
  * HF_NOMEM; HF_CORRUPT if the id is not 16 bytes. On failure the batch has no new entry. */
@@ -62,6 +78,10 @@ hf_status row_lane(sqlite3_stmt *stmt, uint64_t *ret_lane);
  * the log's. *ret_stmt stands on its row (conn_done it), or is NULL if there is none. */
 hf_status row_find(struct sqlite_engine *engine, struct conn *conn, int64_t subscription_id,
                    int64_t position, bool copied, sqlite3_stmt **ret_stmt);
+
+/* *ret_stmt stands on the dead letter's row (conn_done it), or is NULL if there is none. */
+hf_status row_dead(struct sqlite_engine *engine, struct conn *conn, int64_t dead_id,
+                   sqlite3_stmt **ret_stmt);
 
 /* Appends the event of a delivery with its story so far, which `stmt` gives: attempts, uncounted,
  * story, cause, unit_first, unit_events and deliveries in its columns from `column` on. *ret_entry

@@ -235,6 +235,7 @@ static hf_status make_objects(int64_t steps, object_row_fn found, void *ctx)
     conn_wrap(&conn, db, DEADLINE_NEVER);
     hf_status status =
         code == SQLITE_OK ? HF_OK : conn_fail_code(&conn, code, "open a database in memory");
+    status = status ? status : conn_functions(&conn);
     for (int64_t i = 0; i < steps && !status; i++) {
         if (sqlite3_exec(conn.db, sqlite_migrations[i].sql, NULL, NULL, NULL) != SQLITE_OK) {
             status = conn_fail(&conn, "make the schema in memory");

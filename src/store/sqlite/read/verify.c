@@ -83,6 +83,7 @@ static const enum sqlite_query check_queries[VERIFY_CHECKS] = {
     [VERIFY_TYPES] = SQLITE_QUERY_VERIFY_TYPES,
     [VERIFY_UNIQUE] = SQLITE_QUERY_VERIFY_UNIQUE,
     [VERIFY_RATE] = SQLITE_QUERY_VERIFY_RATE,
+    [VERIFY_DEAD_KIND] = SQLITE_QUERY_VERIFY_DEAD_KIND,
     [VERIFY_RIGHTS] = SQLITE_QUERY_COUNT, /* a file is read as a whole, or not at all */
 };
 

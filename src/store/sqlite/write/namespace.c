@@ -234,9 +234,10 @@ static hf_status drop_subscriptions(struct conn *conn, int64_t namespace_id, int
 hf_status sqlite_namespace_empty(struct conn *conn, int64_t id, int64_t *left)
 {
     static const enum sqlite_query contents[] = {
-        SQLITE_QUERY_REMOVE_KEYS,    SQLITE_QUERY_REMOVE_DEAD_LETTERS,
-        SQLITE_QUERY_REMOVE_RUNS,    SQLITE_QUERY_REMOVE_SCHEDULES,
-        SQLITE_QUERY_REMOVE_DELAYED, SQLITE_QUERY_REMOVE_UNIQUES};
+        SQLITE_QUERY_REMOVE_KEYS,       SQLITE_QUERY_REMOVE_DEAD_LETTERS,
+        SQLITE_QUERY_REMOVE_DEAD_KINDS, SQLITE_QUERY_REMOVE_RUNS,
+        SQLITE_QUERY_REMOVE_SCHEDULES,  SQLITE_QUERY_REMOVE_DELAYED,
+        SQLITE_QUERY_REMOVE_UNIQUES};
     hf_status status = drop_rows(conn, contents, sizeof contents / sizeof contents[0], id, left);
     return status ? status : drop_subscriptions(conn, id, left);
 }

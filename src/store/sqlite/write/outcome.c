@@ -153,9 +153,10 @@ static hf_status remember_settled(struct conn *conn, const struct outcome_scope 
                          position);
 }
 
+/* ret_added: there was such an event, and no open letter of the delivery. */
 static hf_status dead_add_from(struct sqlite_engine *engine, struct conn *conn,
                                enum sqlite_query query, const struct outcome_scope *scope,
-                               const struct outcome *outcome, int32_t deliveries)
+                               const struct outcome *outcome, int32_t deliveries, bool *ret_added)
 {
     sqlite3_stmt *stmt = conn_statement(conn, query);
     if (!stmt) {
@@ -171,7 +172,38 @@ static hf_status dead_add_from(struct sqlite_engine *engine, struct conn *conn,
     bind_text(stmt, 8, outcome->attempts_json);
     bind_text(stmt, 9, cause_name(outcome->cause));
     bind_known(stmt, 10, deliveries);
-    return conn_run(conn, stmt);
+    hf_status status = conn_row(conn, stmt, ret_added);
+    if (status || !*ret_added) {
+        return status;
+    }
+    int64_t kind = sqlite3_column_int64(stmt, 0);
+    conn_done(stmt);
+    return dead_kinds_note(engine, conn, kind, 1, scope->kinds);
+}
+
+/* From the copy of the event, if there is one, else from the log. */
+static hf_status dead_add_once(struct sqlite_engine *engine, struct conn *conn,
+                               const struct outcome_scope *scope, const struct outcome *outcome,
+                               int32_t deliveries, bool *ret_added)
+{
+    hf_status status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD_COPY, scope, outcome,
+                                     deliveries, ret_added);
+    if (!status && !*ret_added) {
+        status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD, scope, outcome, deliveries,
+                               ret_added);
+    }
+    return status;
+}
+
+/* The open letter of a delivery that dies again leaves its place to the new one. ret_found: there
+ * was one. */
+static hf_status dead_replace(struct sqlite_engine *engine, struct conn *conn,
+                              const struct outcome_scope *scope, int64_t position, bool *ret_found)
+{
+    int64_t kind = 0;
+    hf_status status = STATEMENT_INT(conn, SQLITE_QUERY_DEAD_REPLACE, ret_found, &kind,
+                                     scope->subscription_id, position, place_of(engine, position));
+    return status || !*ret_found ? status : dead_kinds_note(engine, conn, kind, -1, scope->kinds);
 }
 
 /* The retry row, and its copy with it, must still be there. */
@@ -183,13 +215,18 @@ static hf_status dead_add(struct sqlite_engine *engine, struct conn *conn,
     }
     int32_t times = -1;
     hf_status status = deliveries_of(conn, scope, outcome, &times);
+    bool added = false;
     if (!status) {
-        status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD_COPY, scope, outcome, times);
+        status = dead_add_once(engine, conn, scope, outcome, times, &added);
     }
-    if (!status && conn_changes(conn) == 0) {
-        status = dead_add_from(engine, conn, SQLITE_QUERY_DEAD_ADD, scope, outcome, times);
+    bool replaces = false;
+    if (!status && !added) {
+        status = dead_replace(engine, conn, scope, outcome->position, &replaces);
     }
-    if (!status && conn_changes(conn) == 0) {
+    if (!status && replaces) {
+        status = dead_add_once(engine, conn, scope, outcome, times, &added);
+    }
+    if (!status && !added) {
         return fail(HF_CORRUPT,
                     "the event at position %lld is not in the log, so it cannot become "
                     "a dead letter",

@@ -24,6 +24,28 @@
 struct sqlite_engine;
 struct conn;
 
+/*
+ * How many open dead letters of each kind there are is counted along: letters of one kind agree in
+ * subscription, type, reason and error (hash_kind in base/hash.h). A change that adds or takes
+ * letters notes their kinds, and stores the sums as its last step (dead.c): a hundred events that
+ * are buried for one reason write one row. If the change fails, what it noted is dropped with it.
+ */
+#define DEAD_KINDS_NOTED 16 /* then they are stored, and others can be noted */
+
+/* All zero: nothing is noted. */
+struct dead_kinds {
+    int64_t kinds[DEAD_KINDS_NOTED];
+    int64_t letters[DEAD_KINDS_NOTED]; /* so many more; negative: fewer */
+    int count;
+};
+
+/* Notes that there are `letters` more open letters of a kind. */
+hf_status dead_kinds_note(struct sqlite_engine *engine, struct conn *conn, int64_t kind,
+                          int64_t letters, struct dead_kinds *noted);
+/* Stores what is noted; then nothing is. */
+hf_status dead_kinds_store(struct sqlite_engine *engine, struct conn *conn,
+                           struct dead_kinds *noted);
+
 /* Where the deliveries belong that are being settled. */
 struct outcome_scope {
     int64_t subscription_id;
@@ -31,10 +53,11 @@ struct outcome_scope {
     bool ordered;
     int64_t checkpoint; /* ordered: done and dead ones above it are remembered in `settled` */
     int64_t now_us;
-    uint64_t lane;         /* of deliveries that have no row yet; 0: their own */
-    int32_t attempts_max;  /* a doubtful attempt is never the last of these; 0: no such rule */
-    int64_t doubt_through; /* ordered: of these events it is not known how often they were handed
+    uint64_t lane;            /* of deliveries that have no row yet; 0: their own */
+    int32_t attempts_max;     /* a doubtful attempt is never the last of these; 0: no such rule */
+    int64_t doubt_through;    /* ordered: of these events it is not known how often they were handed
                               out, unless their rows say so */
+    struct dead_kinds *kinds; /* of letters that are made; never NULL where outcomes are applied */
 };
 
 /* Does what outcome->kind says, but for promoting. ret_left: a row left its lane (left_lane), so

@@ -82,6 +82,26 @@ static hf_status pause_as_requested(struct sqlite_engine *engine, struct conn *c
     return sqlite_pause(engine, conn, &pause);
 }
 
+static hf_status apply_each(struct sqlite_engine *engine, struct conn *conn,
+                            const struct outcome_scope *scope, struct outcome *outcomes,
+                            size_t count, bool *ret_any_left, bool *ret_any_held)
+{
+    struct dead_kinds kinds = {.count = 0};
+    struct outcome_scope counting = *scope;
+    counting.kinds = &kinds;
+    for (size_t i = 0; i < count; i++) {
+        bool left = false;
+        hf_status status = outcome_apply(engine, conn, &counting, &outcomes[i], &left);
+        if (status) {
+            return status;
+        }
+        outcomes[i].ret_lane_busy = left || outcomes[i].kind == OUTCOME_BLOCK;
+        *ret_any_left = *ret_any_left || left;
+        *ret_any_held = *ret_any_held || outcomes[i].kind == OUTCOME_HELD;
+    }
+    return dead_kinds_store(engine, conn, &kinds);
+}
+
 /* Applies all, then promotes in the lanes that rows have left. */
 static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
                                 const struct outcome_scope *scope, struct outcome *outcomes,
@@ -89,21 +109,14 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
 {
     bool any_left = false;
     bool any_held = false;
-    for (size_t i = 0; i < count; i++) {
-        bool left = false;
-        hf_status status = outcome_apply(engine, conn, scope, &outcomes[i], &left);
-        if (status) {
-            return status;
-        }
-        outcomes[i].ret_lane_busy = left || outcomes[i].kind == OUTCOME_BLOCK;
-        any_left = any_left || left;
-        any_held = any_held || outcomes[i].kind == OUTCOME_HELD;
+    hf_status status = apply_each(engine, conn, scope, outcomes, count, &any_left, &any_held);
+    if (status) {
+        return status;
     }
     for (size_t i = 0; any_left && i < count; i++) {
         struct outcome *outcome = &outcomes[i];
         if (outcome->ret_lane_busy && outcome->kind != OUTCOME_BLOCK) {
-            hf_status status =
-                outcome_promote(conn, scope, outcome->left_lane, &outcome->ret_lane_busy);
+            status = outcome_promote(conn, scope, outcome->left_lane, &outcome->ret_lane_busy);
             if (status) {
                 return status;
             }
@@ -111,8 +124,7 @@ static hf_status apply_outcomes(struct sqlite_engine *engine, struct conn *conn,
     }
     for (size_t i = 0; any_held && i < count; i++) {
         if (outcomes[i].kind == OUTCOME_HELD) {
-            hf_status status =
-                outcome_check_held(conn, scope, outcomes[i].lane, &outcomes[i].ret_due);
+            status = outcome_check_held(conn, scope, outcomes[i].lane, &outcomes[i].ret_due);
             if (status) {
                 return status;
             }
@@ -333,9 +345,11 @@ static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
                              struct lease *released)
 {
     hf_status status = take_out(lease, settle, released);
+    struct dead_kinds kinds = {.count = 0};
     struct outcome_scope scope = {
         .subscription_id = settle->subscription_id,
         .now_us = settle->change.now_us,
+        .kinds = &kinds,
     };
     for (size_t i = 0; !status && i < settle->count; i++) {
         struct outcome *outcome = &settle->outcomes[i];
@@ -349,6 +363,9 @@ static hf_status settle_some(struct sqlite_engine *engine, struct conn *conn,
         if (outcome->kind == OUTCOME_RETRY && outcome->next_attempt_us <= scope.now_us) {
             conn->ring = RING_ALL;
         }
+    }
+    if (!status) {
+        status = dead_kinds_store(engine, conn, &kinds);
     }
     if (!status && released->count > 0) {
         conn->ring = RING_ALL;

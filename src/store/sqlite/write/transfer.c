@@ -528,6 +528,8 @@ hf_status sqlite_transfer(struct sqlite_engine *engine, struct conn *conn,
     status = write_rows(conn, id, transfer);
     if (!status && transfer->table == TRANSFER_EVENTS) {
         status = STATEMENT_RUN(conn, SQLITE_QUERY_TRANSFER_FLOOR_PUT, id, transfer->floor);
+    } else if (!status && transfer->table == TRANSFER_NAMESPACE) {
+        status = STATEMENT_RUN(conn, SQLITE_QUERY_DEAD_KINDS_BUILD, id);
     }
     return status;
 }
