@@ -3,6 +3,8 @@
  * deliveries in flight, a long backlog, and nothing at all.
  *
  *     state dead DB [N]       first page of the dead letters when there are N (100 000)
+ *     state groups DB [N [K]] groups of N dead letters (1 000 000) with K errors (100), and the
+ *                             same with a condition for which all letters are read
  *     state recover DB [N]    a process dies with N deliveries in flight (100 000): how long until
  *                             the next one handles the first of them
  *     state memory DB [N]     resident memory while a backlog of N events (5 000 000) is drained
@@ -10,8 +12,8 @@
  *                             `stats` asks for them
  *     state idle DB [S]       CPU time and writes while a started bus has nothing to do, S seconds
  *
- * Each prints one JSON object. DB is a file that does not exist yet; of `stats` also the URL of an
- * empty database.
+ * Each prints one JSON object. DB is a file that does not exist yet; of `stats` and `groups` also
+ * the URL of an empty database.
  */
 #include <fcntl.h>
 #include <holdfast.h>
@@ -129,6 +131,70 @@ static void bench_dead(const char *path, long long count)
     qsort(took, PAGES, sizeof took[0], compare);
     printf("{\"bench\":\"dead\",\"dead\":%lld,\"page\":%d,\"median_ms\":%.3f,\"max_ms\":%.3f}\n",
            count, letters, took[PAGES / 2], took[PAGES - 1]);
+    check(hf_close(&bus), "hf_close");
+}
+
+/* Claims and buries `count` events, a hundred at a time: those of one time have one of `kinds`
+ * errors. */
+static void bury_by_error(hf_bus *bus, long long count, long long kinds)
+{
+    enum { STEP = 100 };
+    hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
+    options.max = kinds > count / STEP ? 1 : STEP;
+    for (long long done = 0; done < count;) {
+        char error[64];
+        hf_batch *batch;
+        snprintf(error, sizeof error, "mail server %lld refused the connection",
+                 done / options.max % kinds);
+        check(hf_claim(bus, SUBSCRIPTION, &options, &batch), "hf_claim");
+        check(hf_bury(bus, SUBSCRIPTION, hf_batch_lease(batch), NULL, 0, error), "hf_bury");
+        done += (long long)hf_batch_count(batch);
+        hf_batch_free(batch);
+    }
+}
+
+static int see_group(const hf_dead_group *group, void *ctx)
+{
+    (void)group;
+    ++*(int *)ctx;
+    return 0;
+}
+
+/* The median of `asks` answers, in milliseconds. */
+static double time_groups(hf_bus *bus, hf_dead_by by, const hf_dead_filter *filter, int asks,
+                          hf_dead_totals *totals)
+{
+    double took[PAGES];
+    for (int i = 0; i < asks; i++) {
+        int groups = 0;
+        double began = seconds();
+        check(hf_dead_groups(bus, by, filter, see_group, &groups, totals), "hf_dead_groups");
+        took[i] = (seconds() - began) * 1e3;
+    }
+    qsort(took, (size_t)asks, sizeof took[0], compare);
+    return took[asks / 2];
+}
+
+static void bench_groups(const char *path, long long count, long long kinds)
+{
+    hf_bus *bus = open_bus(path);
+    hf_dead_totals totals = {.size = sizeof totals};
+    hf_dead_filter one = HF_DEAD_FILTER_INIT;
+    hf_dead_filter late = HF_DEAD_FILTER_INIT;
+    publish(bus, count);
+    create_shared(bus);
+    double began = seconds();
+    bury_by_error(bus, count, kinds);
+    double buried = seconds() - began;
+    one.subscription = SUBSCRIPTION;
+    late.failed_after_us = 0;
+    double by_error = time_groups(bus, HF_DEAD_BY_ERROR, NULL, PAGES, &totals);
+    double by_type = time_groups(bus, HF_DEAD_BY_TYPE, &one, PAGES, &totals);
+    double read = time_groups(bus, HF_DEAD_BY_ERROR, &late, 3, &totals);
+    printf("{\"bench\":\"groups\",\"dead\":%lld,\"errors\":%lld,\"groups\":%lld,"
+           "\"by_error_ms\":%.3f,\"by_type_of_one_ms\":%.3f,\"read_all_ms\":%.3f,"
+           "\"buried_per_second\":%.0f}\n",
+           count, kinds, (long long)totals.groups, by_error, by_type, read, (double)count / buried);
     check(hf_close(&bus), "hf_close");
 }
 
@@ -298,7 +364,7 @@ static void bench_idle(const char *path, long long length)
 int main(int argc, char **argv)
 {
     if (argc < 3) {
-        fprintf(stderr, "usage: state dead|recover|memory|stats|idle DB [N]\n");
+        fprintf(stderr, "usage: state dead|groups|recover|memory|stats|idle DB [N]\n");
         return 2;
     }
     const char *name = argv[1];
@@ -306,6 +372,8 @@ int main(int argc, char **argv)
     long long number = argc > 3 ? strtoll(argv[3], NULL, 10) : 0;
     if (strcmp(name, "dead") == 0) {
         bench_dead(path, number ? number : 100000);
+    } else if (strcmp(name, "groups") == 0) {
+        bench_groups(path, number ? number : 1000000, argc > 4 ? strtoll(argv[4], NULL, 10) : 100);
     } else if (strcmp(name, "recover") == 0) {
         bench_recover(path, number ? number : 100000);
     } else if (strcmp(name, "memory") == 0) {
