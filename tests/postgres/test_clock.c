@@ -97,6 +97,7 @@ static void a_retry_comes_by_the_servers_clock_whatever_ours_shows(void **state)
     must_answer(HF_OK, retries_due(wrong, id, clock_wall_us(), 10, batch, &next_us));
     must_equal(0, (int64_t)batch->count);
     must_be_near(clock_wall_us() + HOUR_US, next_us);
+    must_be_near(clock_wall_us() + HOUR_US, progress_of(wrong, id).next_attempt_us);
     /* A reading of before the clock was set is understood as that. */
     int64_t before_us = clock_wall_us();
     set_clock(DAY_US);

@@ -115,7 +115,7 @@ static void read_progress(struct postgres_engine *engine, const PGresult *result
     progress->lease_ended = result_int8(result, row, PROGRESS_LEASE_ENDED, 0);
     progress->lease_ended_us = read_local(engine, result, row, PROGRESS_LEASE_ENDED_AT);
     progress->claimed_at_us = read_local(engine, result, row, PROGRESS_CLAIMED_AT);
-    progress->next_attempt_us = result_time(result, row, PROGRESS_NEXT_ATTEMPT_AT, -1);
+    progress->next_attempt_us = read_local(engine, result, row, PROGRESS_NEXT_ATTEMPT_AT);
     int64_t micro_rate = result_int8(result, row, PROGRESS_MICRO_RATE, -1);
     progress->rate = micro_rate < 0 ? -1 : (double)micro_rate / 1e6;
     if (shared) {
