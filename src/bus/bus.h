@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/set64.h"
 #include "base/text/text.h"
+#include "bus/deliver/departures.h"
 #include "bus/deliver/ordered/assign.h"
 #include "bus/deliver/turn/dispatchers.h"
 #include "bus/deliver/turn/timekeeper.h"
@@ -98,6 +99,7 @@ struct hf_bus {
     struct tail *tail;                         /* of the log; NULL: no namespace */
     struct dispatchers dispatchers;            /* serve all subscriptions of the list */
     struct timekeeper timekeeper;              /* ends handlers whose time is up */
+    struct departures departures;              /* who gives back together with others */
     atomic_bool notes[STORE_NOTES_MAX];        /* which notes are in use by workers */
     atomic_int waiters; /* threads in hf_wait: runners store checkpoints at once for them */
     atomic_int_fast64_t published;

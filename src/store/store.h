@@ -315,6 +315,20 @@ struct give_back {
     int64_t epoch;
 };
 
+/* Gives back all partitions of some ordered subscriptions that are ours, whatever their epochs, and
+ * leaves the members of these: what give_back and members_refresh do for one of them, for many at
+ * once. A subscription that is gone, or of which we have nothing, is passed over. `ret_left` of
+ * them stay as they are, because another transaction keeps them locked: they may be tried again.
+ * Rings. */
+#define STORE_DEPART_MAX 1000
+
+struct depart {
+    struct change change;
+    const int64_t *subscription_ids;
+    size_t count; /* at most STORE_DEPART_MAX */
+    int64_t ret_left;
+};
+
 /* A pause that is stored together with a settle: a subscription that has to halt when an event dies
  * does so in the same transaction. An absent reason: none. */
 struct pause_request {

@@ -127,6 +127,57 @@ static void a_refresh_returns_the_owner_of_each_partition(void **state)
     must_read("0 other self -", owners_of(&gone));
 }
 
+static void departing_gives_back_what_is_ours_of_some_subscriptions_and_leaves_them(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    int64_t ids[4] = {subscribe_ordered(a, "s", 3), subscribe_ordered(a, "t", 1),
+                      subscribe_ordered(a, "u", 1), 0};
+    for (int i = 0; i < 3; i++) {
+        refresh(a, ids[i]);
+        own(a, ids[i], 0);
+    }
+    refresh(b, ids[0]);
+    own(a, ids[0], 2);
+    own(b, ids[0], 1);
+    struct owner kept = own(a, ids[2], 0);
+    int64_t version = refresh(b, ids[0]).ret_members_version;
+    ids[3] = 12345; /* of no subscription */
+    int64_t departing[3] = {ids[0], ids[1], ids[3]};
+    struct depart depart = {.change = {.kind = CHANGE_DEPART, .now_us = T0},
+                            .subscription_ids = departing,
+                            .count = 3,
+                            .ret_left = -7};
+    must_answer(HF_OK, RUN(a, &depart));
+    must_equal(0, depart.ret_left);
+    struct members_refresh seen = refresh(b, ids[0]);
+    must_read("- 0 -", owners_of(&seen));
+    must_equal(1, seen.ret_members);
+    must_hold(seen.ret_members_version > version);
+    seen = refresh(b, ids[1]);
+    must_read("-", owners_of(&seen));
+    must_equal(1, seen.ret_members);
+    seen = refresh(b, ids[2]); /* is not among them */
+    must_read("0", owners_of(&seen));
+    must_answer(HF_OK, settle(&kept, 0, NULL, 0));
+    version = refresh(b, ids[0]).ret_members_version;
+    must_answer(HF_OK, RUN(a, &depart)); /* there is nothing more of ours */
+    must_equal(version, refresh(b, ids[0]).ret_members_version);
+}
+
+static void departing_rings(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    struct store *b = fixture_open(*state, "b");
+    int64_t id = subscribe_ordered(a, "s", 1);
+    own(a, id, 0);
+    uint64_t seen = store_news(b);
+    struct depart depart = {
+        .change = {.kind = CHANGE_DEPART, .now_us = T0}, .subscription_ids = &id, .count = 1};
+    must_answer(HF_OK, RUN(a, &depart));
+    must_hold(store_wait(b, seen, DEADLINE_MS) != seen);
+}
+
 static void a_member_that_closes_is_gone(void **state)
 {
     struct store *a = fixture_open(*state, "a");
@@ -504,6 +555,8 @@ static const struct CMUnitTest claims[] = {
     CLAIM(the_version_of_the_members_rises_only_when_they_change),
     CLAIM(a_change_of_the_members_rings),
     CLAIM(a_refresh_returns_the_owner_of_each_partition),
+    CLAIM(departing_gives_back_what_is_ours_of_some_subscriptions_and_leaves_them),
+    CLAIM(departing_rings),
     CLAIM(a_member_that_closes_is_gone),
     CLAIM(a_dead_member_is_struck_off_and_what_it_owned_is_free),
     CLAIM(a_frozen_member_is_struck_off_after_a_lease_and_comes_back_as_the_newest),

@@ -44,6 +44,9 @@ SELECT status, message, epoch, checkpoint, generation, unclean, owner, owner_ren
 -- name: change_give_back
 SELECT status, message FROM holdfast.change_give_back($1, $2, $3, $4);
 
+-- name: change_depart
+SELECT status, message, remaining FROM holdfast.change_depart($1, $2, $3);
+
 -- name: change_settle
 SELECT status, message, generation, lane_busy
     FROM holdfast.change_settle($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,

@@ -113,6 +113,10 @@ UPDATE holdfast_partitions
 UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL
     WHERE subscription_id = ?1 AND partition = ?2 AND epoch = ?3 AND owner = ?4;
 
+-- name: partition_depart
+UPDATE holdfast_partitions SET owner = NULL, owner_name = NULL
+    WHERE subscription_id = ?1 AND owner = ?2;
+
 -- Those that their runner has given back are not among them. ?2: the head.
 -- name: partition_give_back_all
 UPDATE holdfast_partitions

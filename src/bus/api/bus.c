@@ -188,6 +188,7 @@ void bus_unreference(hf_bus *bus)
         exclusive_release(&bus->exclusive);
         timekeeper_release(&bus->timekeeper);
         dispatchers_release(&bus->dispatchers);
+        departures_release(&bus->departures);
         assignments_release(&bus->assignments);
     }
     mem_free(bus->node_name);
@@ -322,7 +323,8 @@ static hf_status init_dispatchers(hf_bus *bus)
         .unreference = unreference,
         .ctx = bus,
     };
-    return dispatchers_init(&bus->dispatchers, owner);
+    hf_status status = dispatchers_init(&bus->dispatchers, owner);
+    return status ? status : departures_init(&bus->departures);
 }
 
 /* What only a bus with a namespace has. If it fails the store is closed. */
@@ -520,6 +522,7 @@ hf_status hf_start(hf_bus *bus)
         status = scheduler_start(bus);
     }
     if (!status) {
+        departures_forget(bus);
         status = subscriptions_start(bus);
     }
     pthread_mutex_unlock(&bus->life);
@@ -530,6 +533,22 @@ hf_status hf_start(hf_bus *bus)
 static struct deadline stop_deadline(const hf_bus *bus, int64_t timeout_ms)
 {
     return deadline_after_ms(timeout_ms < 0 ? bus->shutdown_ms : timeout_ms);
+}
+
+/* What is not given back when the bus is shut down goes with the store: that is no failure. */
+static hf_status depart(hf_bus *bus, const struct stop_deadlines *stop_deadlines)
+{
+    bool away = store_is_away(bus->store);
+    hf_status status = departures_end(bus, away ? stop_deadlines->idle : stop_deadlines->store);
+    if (!status || atomic_load(&bus->end) != BUS_OPEN) {
+        return HF_OK;
+    }
+    char message[HF_ERR_BYTES_MAX];
+    snprintf(message, sizeof message, "%s", err_message());
+    return fail(HF_TIMEOUT,
+                "partitions could not be given back; until the bus is stopped again or closed no "
+                "other process has them: %s",
+                message);
 }
 
 /* All threads are notified before the first is waited for: handlers have all of the time that there
@@ -545,6 +564,8 @@ static hf_status stop(hf_bus *bus, struct deadline deadline)
     subscriptions_stop_begin(bus, deadline);
     struct stop_deadlines stop_deadlines = stop_deadlines_until(deadline);
     hf_status status = subscriptions_stop_end(bus, &stop_deadlines);
+    hf_status departed = depart(bus, &stop_deadlines);
+    status = status ? status : departed;
     if (atomic_load(&bus->end) != BUS_OPEN) {
         store_leave(bus->store); /* what could not be stored by now will not be */
     }
@@ -609,6 +630,7 @@ hf_status hf_close(hf_bus **bus)
         status = hf_shutdown(*bus, -1);
         scheduler_leave(*bus);
         retention_leave(*bus);
+        departures_forget(*bus);
         subscriptions_free(*bus);
         if (!status) {
             wait_let_go(*bus);

@@ -93,6 +93,7 @@ struct runner {
     struct seat seat;             /* among the dispatchers of the bus */
     struct runner *timed_next;    /* in the timekeeper's list ... */
     struct runner **timed_at;     /* what points to it there */
+    struct runner *departed_next; /* in the bus' list of departures */
 
     pthread_mutex_t mutex;             /* guards what follows */
     pthread_cond_t changed;            /* a stop waits here: for the end of its turns, and of

@@ -315,6 +315,9 @@ static hf_status join(struct runner *runner, const struct stop_deadlines *stop_d
     while (!wait_left(runner, deadline_earlier(look, stop_deadlines->threads)) &&
            !deadline_passed(stop_deadlines->threads)) {
         subscriptions_leave(runner->bus, stop_deadlines);
+        if (!store_is_away(runner->bus->store)) {
+            (void)departures_send(runner->bus, stop_deadlines->store); /* at last by the bus */
+        }
         if (deadline_passed(stop_deadlines->idle) && runner_is_idle(runner) &&
             store_is_away(runner->bus->store)) {
             break;

@@ -113,6 +113,42 @@ BEGIN
 END
 $$;
 
+-- change_depart: `struct depart`. The subscriptions are locked in the order of their numbers;
+-- `remaining` of them, which others have locked, stay as they are.
+CREATE OR REPLACE FUNCTION holdfast.change_depart(p_namespace_id integer, p_token uuid,
+                                                  p_subscription_ids bigint[],
+                                                  OUT status integer, OUT message text,
+                                                  OUT remaining bigint,
+                                                  p_ticket bytea DEFAULT holdfast.ticket())
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
+    SET enable_seqscan = off SET jit = off
+AS $$
+DECLARE
+    v_ours bigint[];
+    v_ids  bigint[];
+BEGIN
+    status := HF_OK;
+    PERFORM consumer_admit(p_ticket, p_namespace_id, p_token, NULL);
+    v_ours := ARRAY(SELECT p.subscription_id FROM partitions p
+                    WHERE p.owner = p_token AND p.subscription_id = ANY (p_subscription_ids)
+                    UNION
+                    SELECT m.subscription_id FROM members m
+                    WHERE m.token = p_token AND m.subscription_id = ANY (p_subscription_ids));
+    SELECT coalesce(array_agg(l.id), '{}') INTO v_ids
+        FROM (SELECT s.id FROM subscriptions s
+              WHERE s.namespace_id = p_namespace_id AND s.id = ANY (v_ours)
+              ORDER BY s.id FOR NO KEY UPDATE SKIP LOCKED) l;
+    UPDATE partitions SET owner = NULL, owner_name = NULL
+        WHERE subscription_id = ANY (v_ids) AND owner = p_token;
+    DELETE FROM members m WHERE m.subscription_id = ANY (v_ids) AND m.token = p_token;
+    UPDATE subscriptions s SET members_version = s.members_version + 1 WHERE s.id = ANY (v_ids);
+    remaining := (SELECT count(*) FROM subscriptions s
+                  WHERE s.namespace_id = p_namespace_id AND s.id = ANY (v_ours)
+                      AND s.id <> ALL (v_ids));
+END
+$$;
+
 -- fence: is the partition still the caller's? p_lanes: rows of lanes are going to be rearranged,
 -- which only one transaction may do at a time. The partition's row stays locked to the end of the
 -- transaction, so that no other process can take it over before. status 0, HF_NOTFOUND, HF_STALE,

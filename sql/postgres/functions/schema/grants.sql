@@ -110,8 +110,8 @@ AS $$
         change_later_cancel, change_later_move, later_cancel, later_move}'::text[]) n
     UNION ALL SELECT n, '{consumer,owner}' FROM unnest('{
         change_subscription_put, change_subscription_remove, change_pause, change_breaker,
-        change_seek, change_acquire, change_give_back, change_settle, tx_settle, change_claim,
-        change_settle_lease, change_rate_take, change_dead_retry, change_dead_resolve,
+        change_seek, change_acquire, change_give_back, change_depart, change_settle, tx_settle,
+        change_claim, change_settle_lease, change_rate_take, change_dead_retry, change_dead_resolve,
         change_dead_purge, claim, ack, nack, release, bury, extend, change_members_refresh,
         change_checkpoints, change_repartition, create_subscription, alter_subscription,
         drop_subscription, pause_subscription, resume_subscription, retry_dead_letters,

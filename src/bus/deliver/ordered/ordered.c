@@ -24,6 +24,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/time/clock.h"
+#include "bus/deliver/departures.h"
 #include "store/cancel.h"
 
 #define CLOCK_TOLERANCE_US 1000000
@@ -364,6 +365,14 @@ static int64_t lowest_checkpoint(const struct ordered *ordered)
     return lowest;
 }
 
+/* Another thread gives back all that is ours, and leaves the members (departures.h). */
+static void forget_ours(struct runner *runner)
+{
+    membership_drop(runner);
+    runner_need(runner, NEED_MEMBERS);
+    runner->ordered->membership = MEMBERSHIP_NONE;
+}
+
 static hf_status ordered_finish(struct runner *runner, int64_t now_us)
 {
     struct ordered *ordered = runner->ordered;
@@ -372,8 +381,14 @@ static hf_status ordered_finish(struct runner *runner, int64_t now_us)
         !ours || store_the_rest(runner, now_us) || is_barred(runner, BAR_LOST | BAR_REMOVED);
     int64_t checkpoint = lowest_checkpoint(ordered);
     bool left = membership_give_back_pending(runner, now_us);
-    left = membership_give_back(runner, now_us) && left;
-    if (!is_barred(runner, BAR_REMOVED)) {
+    bool together = left && !is_barred(runner, BAR_REMOVED) &&
+                    runner->finish_course == COURSE_HALT && departures_add(runner);
+    if (together) {
+        forget_ours(runner);
+    } else {
+        left = membership_give_back(runner, now_us) && left;
+    }
+    if (!together && !is_barred(runner, BAR_REMOVED)) {
         left = membership_leave(runner, now_us) == HF_OK && left;
     }
     ordered->owned_before = false;

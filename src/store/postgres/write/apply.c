@@ -153,6 +153,7 @@ static enum presence presence_for(const struct change *change)
     case CHANGE_MEMBERS_REFRESH:
     case CHANGE_ACQUIRE:
     case CHANGE_GIVE_BACK:
+    case CHANGE_DEPART:
     case CHANGE_SETTLE:
     case CHANGE_CHECKPOINTS:
         return PRESENCE_LIVING;

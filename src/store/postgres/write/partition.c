@@ -1,5 +1,5 @@
 /*
- * partition.c - who works for an ordered subscription, and from where: acquire, give back.
+ * partition.c - who works for an ordered subscription, and from where: acquire, give back, depart.
  *
  * The row of the partition decides. Its epoch rises with every acquisition and every seek, and each
  * settle compares owner and epoch while it holds a lock on that row, so a former owner that wakes
@@ -97,4 +97,33 @@ const struct verb postgres_verb_give_back = {
     .query = POSTGRES_QUERY_CHANGE_GIVE_BACK,
     .fill = give_back_fill,
     .read = postgres_read_ringing,
+};
+
+static hf_status depart_fill(struct postgres_engine *engine, struct params *params,
+                             struct change *change)
+{
+    const struct depart *depart = (const struct depart *)change;
+    param_int4(params, engine->namespace_id);
+    param_uuid(params, engine->token);
+    param_array(params, PARAM_INT8, depart->count);
+    for (size_t i = 0; i < depart->count; i++) {
+        element_int8(params, depart->subscription_ids[i]);
+    }
+    return HF_OK;
+}
+
+static hf_status depart_read(struct postgres_engine *engine, struct change *change,
+                             const PGresult *result, bool *ret_ring)
+{
+    hf_status status = postgres_read_ringing(engine, change, result, ret_ring);
+    if (!status) {
+        ((struct depart *)change)->ret_left = result_int8(result, 0, 2, 0);
+    }
+    return status;
+}
+
+const struct verb postgres_verb_depart = {
+    .query = POSTGRES_QUERY_CHANGE_DEPART,
+    .fill = depart_fill,
+    .read = depart_read,
 };

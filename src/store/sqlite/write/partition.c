@@ -360,6 +360,40 @@ hf_status sqlite_give_back(struct sqlite_engine *engine, struct conn *conn,
                   : STATEMENT_RUN(conn, SQLITE_QUERY_MEMBERS_CHANGED, give_back->subscription_id);
 }
 
+/* Runs a statement about what is ours of a subscription. */
+static hf_status leave_one(struct sqlite_engine *engine, struct conn *conn, enum sqlite_query query,
+                           int64_t subscription_id, bool *any)
+{
+    sqlite3_stmt *stmt = conn_statement(conn, query);
+    if (!stmt) {
+        return conn_error(conn);
+    }
+    bind_int(stmt, 1, subscription_id);
+    bind_blob(stmt, 2, engine->token, sizeof engine->token);
+    hf_status status = conn_run(conn, stmt);
+    *any = *any || (!status && conn_changes(conn) > 0);
+    return status;
+}
+
+hf_status sqlite_depart(struct sqlite_engine *engine, struct conn *conn, struct depart *depart)
+{
+    hf_status status = HF_OK;
+    for (size_t i = 0; i < depart->count && !status; i++) {
+        int64_t id = depart->subscription_ids[i];
+        bool any = false;
+        status = leave_one(engine, conn, SQLITE_QUERY_PARTITION_DEPART, id, &any);
+        if (!status) {
+            status = leave_one(engine, conn, SQLITE_QUERY_MEMBER_REMOVE, id, &any);
+        }
+        if (!status && any) {
+            conn->ring = RING_ALL;
+            status = STATEMENT_RUN(conn, SQLITE_QUERY_MEMBERS_CHANGED, id);
+        }
+    }
+    depart->ret_left = 0;
+    return status;
+}
+
 /* Sets up to GIVE_BACK_STEP leases free that name us. ret_count: how many were found. */
 static hf_status free_leases(struct sqlite_engine *engine, struct conn *conn, int64_t now_us,
                              size_t *ret_count)
