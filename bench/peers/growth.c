@@ -8,6 +8,8 @@
 #include "library.h"
 
 #define DAY_MS 86400000
+#define RETRY_MS 200 /* after the first attempt of a steady stream's events that fail */
+#define RETRY_EVERY 100
 
 void grow_events(const struct task *task)
 {
@@ -109,4 +111,50 @@ void library_tail(const struct task *task, bool shared, struct result *ret_resul
     ret_result->events = task->events;
     check(hf_close(&bus), "hf_close"); /* settles what is left */
     cost_add(ret_result, &before, task->server);
+}
+
+/* ---- A steady stream ------------------------------------------------------------------------- */
+
+static hf_verdict retry_some(const hf_event *event, hf_delivery *delivery, void *ctx)
+{
+    if (event->position % RETRY_EVERY == 0 && hf_delivery_attempt(delivery) == 1) {
+        return HF_RETRY;
+    }
+    return count_event(event, delivery, ctx);
+}
+
+static void subscribe_steady(hf_bus *bus, const char *name, hf_mode mode, atomic_llong *handled)
+{
+    hf_subscription_options options = HF_SUBSCRIPTION_OPTIONS_INIT;
+    options.from.kind = HF_PLACE_NOW;
+    options.mode = mode;
+    options.retry_base_ms = RETRY_MS;
+    check(hf_subscribe(bus, name, "*", retry_some, handled, &options, NULL), "subscribe");
+}
+
+/* An ordered and a shared subscription follow; one event in a hundred fails once in each. */
+void library_steady(const struct task *task, struct result *ret_result)
+{
+    atomic_llong handled = 0;
+    struct sheaf sheaf;
+    hf_bus *bus = open_as(task->address, "bench");
+    sheaf_make(&sheaf, task->batch, task->ids);
+    subscribe_steady(bus, SUBSCRIPTION, HF_MODE_ORDERED, &handled);
+    subscribe_steady(bus, SUBSCRIPTION "-shared", HF_MODE_SHARED, &handled);
+    check(hf_start(bus), "hf_start");
+    struct cost before = cost_now(task->server);
+    double began = seconds();
+    int64_t start_ns = now_ns();
+    while (seconds() - began < task->seconds) {
+        sleep_until_ns(start_ns + (int64_t)((double)ret_result->events * 1e9 / task->rate));
+        sheaf_publish(&sheaf, bus, ret_result->events, 1000);
+        ret_result->events += task->batch;
+    }
+    while (atomic_load(&handled) < 2 * ret_result->events) {
+        usleep(1000);
+    }
+    ret_result->seconds = seconds() - began;
+    cost_add(ret_result, &before, task->server);
+    check(hf_close(&bus), "hf_close");
+    sheaf_free(&sheaf);
 }

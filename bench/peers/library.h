@@ -43,5 +43,7 @@ void grow_letters(const struct task *task);
 void grow_retries(const struct task *task);
 /* A backlog of new events at the end of a log that may be long. */
 void library_tail(const struct task *task, bool shared, struct result *ret_result);
+/* Events at a rate, which an ordered and a shared subscription follow. */
+void library_steady(const struct task *task, struct result *ret_result);
 
 #endif

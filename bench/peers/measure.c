@@ -19,8 +19,10 @@
  *                   only its publisher, for a consumer that is another program
  *
  * and of Holdfast only, for bench/growth: tail and tail-shared (a backlog at the end of a long log
- * is worked off), and what makes a database large by the number `events` and prints nothing:
- * grow-events, grow-namespaces, grow-letters, grow-retries.
+ * is worked off), steady (`rate` events per second for `seconds`, `batch` at a time, which an
+ * ordered and a shared subscription follow; one in a hundred fails once), and what makes a database
+ * large by the number `events` and prints nothing: grow-events, grow-namespaces, grow-letters,
+ * grow-retries.
  *
  * `server` is the number of the server's process. `ids` is the version of UUIDs that publishers
  * give, 4 or 7. The database is private, and empty but for growth.
@@ -131,6 +133,8 @@ static bool measure_library(const struct task *task, const char *work, struct re
         library_latency(task, ret_result);
     } else if (strncmp(work, "tail", 4) == 0) {
         library_tail(task, strcmp(work, "tail-shared") == 0, ret_result);
+    } else if (strcmp(work, "steady") == 0) {
+        library_steady(task, ret_result);
     } else {
         return false;
     }
