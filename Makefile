@@ -333,7 +333,7 @@ bench-peers: ## Measure Holdfast beside PgQ, Redis and others (ROUNDS=3 PUBLISH=
 
 .PHONY: bench-http
 bench-http: ## Measure `holdfast serve` on both engines (ROUNDS=1 ONLY=WORD)
-	scripts/deps build postgres
+	scripts/deps build postgres browser
 	$(MAKE) VARIANT=release all bench-programs
 	@$(call in_variant,release) bench/run-http $(if $(ROUNDS),--repeat '$(ROUNDS)') \
 	    $(if $(ONLY),--only '$(ONLY)')
@@ -510,7 +510,7 @@ $(GENERATED): $(BUILD)/gen/%_sql.h: $$(wildcard sql/$$* sql/$$*/* sql/$$*/*/* sq
 	$(Q)scripts/embed-sql $* sql/$* $(SQL_CONSTANTS) >$@.new
 	@mv $@.new $@
 
-$(WEB): web $(wildcard web/*) scripts/embed-web
+$(WEB): web $(wildcard web/*) scripts/embed-web scripts/join-modules
 	@mkdir -p $(@D)
 	$(call say,WEB)
 	$(Q)scripts/embed-web web >$@.new

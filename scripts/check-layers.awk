@@ -44,7 +44,7 @@ BEGIN {
     allow("server/access", "server/http")
     allow("server/api", "server/http server/cloudevent cli/watch cli/terminal json")
     allow("server/cloudevent", "server/http json")
-    allow("server/page", "server/http server/access json")
+    allow("server/page", "server/http server/access server/live json")
     allow("server/live", "server/buses server/http json")
     allow("server/follow", "server/buses server/http server/cloudevent json")
     allow("server/buses", "")

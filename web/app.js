@@ -5,11 +5,11 @@
  * what it watches of the stream, `load` asks the API for the rest (again every so many ms), and
  * render(page) describes it as a whole, whenever something has changed.
  */
-import {h, show} from './dom.js';
-import {asSentence, clock, inert, now, number, span, zone} from './format.js';
-import {Live, loadSession, logIn, logOut, session, whenLoggedOut} from './server.js';
+import {h, show, whenDrawn} from './dom.js';
+import {asSentence, clock, inert, lookUpZone, now, number, span, zone} from './format.js';
+import {Live, loadSession, logIn, logOut, session, takeFirstSession, whenLoggedOut} from './server.js';
 import * as dialogs from './dialogs.js';
-import {flow, headline, overview} from './overview.js';
+import {flow, overview} from './overview.js';
 import {subscription, subscriptions} from './subscriptions.js';
 import {event, publishDialog, search} from './events.js';
 import {deadLetter, deadLetters} from './dead.js';
@@ -25,6 +25,7 @@ const OLD_MS = 10000; /* numbers that are older than this are not live */
 const LOAD_PART = 10; /* loading takes at most one part in so many of the time */
 const ranges = [[900, '15 min'], [3600, '1 hour']];
 
+const narrow = matchMedia('(width < 640px)');
 const app = document.getElementById('app');
 const live = new Live(() => {
     draw();
@@ -88,14 +89,16 @@ function route(moved) {
         page.query = address.query;
     } else {
         page = makePage(kind, address);
-        window.scrollTo(0, 0);
     }
     page.rewatch();
-    page.reload();
-    document.querySelector('nav a[aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'});
+    if (kind.load) {
+        page.reload();
+    }
     if (!same && moved) {
+        window.scrollTo(0, 0);
         document.getElementById('main')?.focus({preventScroll: true});
     }
+    requestAnimationFrame(() => document.querySelector('nav a[aria-current]')?.scrollIntoView({block: 'nearest', inline: 'center'}));
 }
 
 function makePage(kind, address) {
@@ -107,7 +110,7 @@ function makePage(kind, address) {
         link: (name, id, query) => linkTo(made.namespace, name || '', id, query),
         go: (name, id, query) => { location.hash = linkTo(made.namespace, name, id, query); },
         may: (role) => roles.indexOf(roleIn(made.namespace)) >= roles.indexOf(role),
-        narrow: () => window.innerWidth < 640,
+        narrow: () => narrow.matches,
         redraw: () => draw(),
         isShown: () => made === page,
         rewatch() {
@@ -180,7 +183,7 @@ function status() {
     if (live.state && live.state.age_ms > OLD_MS) { /* of a namespace that no page has shown for a while */
         return h('span', {class: 'pill', role: 'status'}, `of ${clock(Date.parse(live.state.at))}, newer ones come…`);
     }
-    return live.refusal ? null : live.state ? h('span', {class: 'pill live'}, 'live') : h('span', {class: 'pill'}, 'connecting…');
+    return live.refusal ? null : live.state && live.lastAt ? h('span', {class: 'pill live'}, 'live') : h('span', {class: 'pill'}, 'connecting…');
 }
 
 function topBar() {
@@ -222,16 +225,24 @@ function content() {
     }
     if (!live.state || !live.state.totals || page.kind.load && !page.data) {
         if (live.state && live.state.failure) {
-            return [h('h1', {}, headline(live.state)), h('p', {class: 'sub'}, asSentence(live.state.failure))];
+            return [h('h1', {}, live.state.headline), h('p', {class: 'sub'}, asSentence(live.state.failure))];
         }
         return h('p', {class: 'soft', role: 'status'}, 'Loading…');
     }
     return [
         live.lostAt !== null && h('p', {class: 'notice', role: 'alert'},
-            `The server does not answer. These numbers are ${span((now() - live.lostAt) / 1000)} old.`),
+            `The server does not answer. These numbers are ${span((now() - Date.parse(live.state.at)) / 1000)} old.`),
         page.failure && live.lostAt === null && h('p', {class: 'notice', role: 'alert'}, asSentence(page.failure.message)),
         h('div', {class: live.lostAt !== null && 'old'}, page.kind.render(page)),
     ];
+}
+
+const keyOf = (one) => `${one.namespace}/${one.name}/${one.id}`;
+
+/* The first page is drawn into the frame that came with the HTML, so that what is seen already stays. */
+function keepFrame() {
+    app.firstElementChild.hfKey = 'frame';
+    app.querySelector('.page').hfKey = keyOf(parseAddress());
 }
 
 function draw() {
@@ -256,7 +267,7 @@ function draw() {
         h('button', {class: 'skip', on: {click: () => document.getElementById('main').focus()}}, 'Skip to the page'),
         navigation(),
         h('main', {id: 'main', tabindex: '-1'}, topBar(),
-            h('div', {key: `${page.namespace}/${page.name}/${page.id}`, class: 'page'}, content()))));
+            h('div', {key: keyOf(page), class: 'page'}, content()))));
     const wanted = focusNext && document.getElementById(focusNext);
     if (wanted) {
         focusNext = null;
@@ -348,15 +359,30 @@ function onKey(e) {
 
 /* ---- Beginning --------------------------------------------------------------------------------- */
 
-async function begin() {
+/* Asks who the reader is and what they may see, until the server answers. */
+async function askSession() {
     try {
         await loadSession();
-        route();
+        lookUpZone();
+        page ? draw() : route();
     } catch (error) {
         startFailure = error.message;
         draw();
-        setTimeout(begin, 2000);
+        setTimeout(askSession, 2000);
     }
+}
+
+/* First what the HTML has is drawn, the headline; then what else the page came with; then what must be asked for. */
+async function begin() {
+    if (!performance.getEntriesByType('paint').length) {
+        await whenDrawn();
+    }
+    if (takeFirstSession()) {
+        keepFrame();
+        route();
+        await whenDrawn();
+    }
+    askSession();
 }
 
 whenLoggedOut(loggedOut);

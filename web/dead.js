@@ -5,9 +5,8 @@ import {h} from './dom.js';
 import {asSentence, DASH, figure, inert, number, plural, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
 import {get, getText, post, send} from './server.js';
-import {facts} from './subscriptions.js';
-import {moreButton, readList, table} from './tables.js';
-import {attemptTable, payloadBox} from './events.js';
+import {attemptTable, payloadBox} from './payload.js';
+import {facts, moreButton, readList, table} from './tables.js';
 
 const filterNames = ['subscription', 'type', 'error', 'reason'];
 const causes = {handler: 'the handler failed', undecodable: 'the handler could not understand the payload',

@@ -137,3 +137,13 @@ export function show(parent, ...children) {
     append(wanted, children);
     morphChildren(parent, wanted);
 }
+
+const DRAWN_MS = 200; /* a page that is not seen is not drawn */
+
+/* Until what is shown now has been drawn. */
+export function whenDrawn() {
+    return new Promise((resolve) => {
+        setTimeout(resolve, DRAWN_MS);
+        requestAnimationFrame(() => setTimeout(resolve, 0));
+    });
+}

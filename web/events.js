@@ -2,51 +2,13 @@
  * events.js - one event and where it went, searching events, publishing one.
  */
 import {h} from './dom.js';
-import {age, bytes, clock, DASH, figure, inert, inertLines, now, number, plural, sentence, time, word} from './format.js';
+import {age, bytes, clock, DASH, figure, inert, now, number, plural, sentence, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
 import {get, getText, post, send} from './server.js';
-import {facts} from './subscriptions.js';
-import {readList, readMore, table} from './tables.js';
+import {attemptTable, payloadBox} from './payload.js';
+import {facts, readList, readMore, table} from './tables.js';
 
 const EXPLAINED = 4;
-const SHOWN = 65536; /* characters of a payload that are shown at once */
-
-/* A payload byte for byte, or indented; of a long one the beginning, and the rest when it is asked for. */
-export function payloadBox(page, text) {
-    const all = page.local.allOfPayload || text.length <= SHOWN;
-    const part = all ? text : text.slice(0, SHOWN);
-    const choose = (name, value) => () => {
-        page.local[name] = value;
-        page.redraw();
-    };
-    return h('div', {class: 'payload-box'},
-        h('pre', {class: 'payload', tabindex: '0', 'aria-label': 'Payload'}, inertLines(page.local.indented ? indent(part) : part)),
-        h('p', {class: 'pager'},
-            h('button', {class: 'link', 'aria-pressed': String(Boolean(page.local.indented)), on: {click: choose('indented', !page.local.indented)}},
-                page.local.indented ? 'As it was published' : 'Indented'),
-            navigator.clipboard && h('button', {class: 'link', on: {click: () => dialogs.act(() => navigator.clipboard.writeText(text), 'The payload is copied.')}}, 'Copy'),
-            !all && h('button', {class: 'link', on: {click: choose('allOfPayload', true)}}, `Show all ${bytes(text.length)}`),
-            h('span', {}, bytes(new TextEncoder().encode(text).length))));
-}
-
-/* JSON with each member on a line of its own. Only white space is added or removed: texts and numbers stay the
- * characters that they are. */
-export function indent(text) {
-    const tokens = text.match(/"(?:[^"\\]|\\.)*"?|[{}[\],:]|[^\s"{}[\],:]+/g) || [];
-    let depth = 0;
-    const line = () => '\n' + '  '.repeat(Math.min(depth, 40));
-    return tokens.map((token, i) => {
-        if (token === '{' || token === '[') {
-            depth++;
-            return '}]'.includes(tokens[i + 1] || ' ') ? token : token + line();
-        }
-        if (token === '}' || token === ']') {
-            depth = Math.max(0, depth - 1);
-            return '{['.includes(tokens[i - 1] || ' ') ? token : line() + token;
-        }
-        return token === ',' ? token + line() : token === ':' ? ': ' : token;
-    }).join('');
-}
 
 /* ---- The timeline ------------------------------------------------------------------------------ */
 
@@ -172,14 +134,6 @@ function cancelButton(state, event, page) {
             },
         }),
     }}, 'Cancel…')];
-}
-
-export function attemptTable(attempts) {
-    return table([
-        ['When', (attempt) => time(attempt.at, true)],
-        ['Where', (attempt) => word(attempt.node || DASH), 'mono'],
-        ['Error', (attempt) => word(attempt.error || DASH), 'wrap'],
-    ], attempts);
 }
 
 /* Why it waits: what the library says of the first subscriptions for which it does. */

@@ -7,7 +7,6 @@
 import {h} from './dom.js';
 
 export const DASH = '–';
-const whole = new Intl.NumberFormat('en', {maximumFractionDigits: 0});
 
 let clockOffset = 0; /* ms that the server's clock is ahead of this machine's */
 
@@ -19,8 +18,10 @@ export function now() {
     return Date.now() + clockOffset;
 }
 
+/* 1,234,567. Intl.NumberFormat does the same, and takes longer to begin than the first page may. */
 export function number(value) {
-    return value === null || value === undefined ? DASH : whole.format(value);
+    return value === null || value === undefined ? DASH
+        : Math.round(value).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
 /* "at least so many" has a plus. */
@@ -74,13 +75,20 @@ export function age(seconds) {
     return number(Math.floor(seconds / 86400)) + ' d';
 }
 
+let zoneName = null; /* null: not looked up yet */
+
+/* Looks up the name of the reader's zone. That takes longer than the first page may. */
+export function lookUpZone() {
+    zoneName = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+}
+
 /* The reader's zone: "Europe/Berlin, UTC+1". */
 export function zone() {
     const minutes = -new Date(now()).getTimezoneOffset();
     const size = Math.abs(minutes);
     const offset = `${minutes < 0 ? '−' : '+'}${Math.floor(size / 60)}${size % 60 ? ':' + pad(size % 60) : ''}`;
-    const name = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
-    return name === 'UTC' ? name : `${name}, UTC${minutes ? offset : ''}`;
+    const utc = `UTC${minutes ? offset : ''}`;
+    return zoneName === null || zoneName === 'UTC' ? utc : `${zoneName}, ${utc}`;
 }
 
 /* The age of a time as the API writes it. */
@@ -101,12 +109,6 @@ export function span(seconds) {
 
 export function plural(count, noun, nouns) {
     return `${number(count)} ${count === 1 ? noun : nouns || noun + 's'}`;
-}
-
-const smallNumbers = ['No', 'One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine',
-    'Ten', 'Eleven', 'Twelve'];
-export function numberWord(count) {
-    return smallNumbers[count] || number(count);
 }
 
 const days = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'];

@@ -2,7 +2,7 @@
  * overview.js - is all well? A sentence, what needs a person, charts, subscriptions, the flow.
  */
 import {h} from './dom.js';
-import {age, ageOf, asSentence, atLeast, clock, DASH, figure, inert, number, numberWord, plural, quote, rate, sentence, span, time, word}
+import {age, ageOf, asSentence, atLeast, clock, DASH, figure, inert, number, plural, quote, rate, sentence, span, time, word}
     from './format.js';
 import {chart, flowPicture, spark} from './charts.js';
 import * as dialogs from './dialogs.js';
@@ -273,21 +273,6 @@ export function troubleList(items, total, page) {
 
 /* ---- The page ---------------------------------------------------------------------------------- */
 
-export function headline(state) {
-    if (state.failure) {
-        return 'The database does not answer.';
-    }
-    if (state.trouble_bad > 0) {
-        return state.trouble_bad === 1 ? 'One thing needs you.'
-            : `${numberWord(state.trouble_bad)} things need you.`;
-    }
-    if (state.trouble_total > 0) {
-        return state.trouble_total === 1 ? 'Nothing needs you; one thing to watch.'
-            : `Nothing needs you; ${numberWord(state.trouble_total).toLowerCase()} things to watch.`;
-    }
-    return state.totals.subscriptions || state.totals.head ? 'All is well.' : 'Ready for the first event.';
-}
-
 function subline(state) {
     const totals = state.totals;
     if (state.failure) {
@@ -346,7 +331,7 @@ export const overview = {
         const state = page.state;
         const rows = state.rows || []; /* the page before may not have watched them */
         return [
-            h('h1', {'aria-live': 'polite'}, page.lostAt === null ? headline(state) : `What was known at ${clock(page.lostAt)}`),
+            h('h1', {'aria-live': 'polite'}, page.lostAt === null ? state.headline : `What was known at ${clock(Date.parse(state.at))}`),
             h('p', {class: 'sub'}, subline(state)),
             troubleList(state.trouble, state.trouble_total, page),
             charts(state, page),

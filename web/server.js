@@ -18,10 +18,30 @@ export function whenLoggedOut(callback) {
     onLoggedOut = callback;
 }
 
-/* The page asks for it as it begins (index.html), so that the first answer is there when this is called. The server
- * forbids to keep it. */
+/* What the page came with: the session, and what the overview of the server's own namespace shows; null: nothing. Of
+ * all namespaces that there are the session has only that one. */
+const first = JSON.parse(document.getElementById('first').textContent);
+const FIRST_RANGE_S = 900;
+
+/* Begins with the session that the page came with. False: it must be asked for. Without a session the server may not
+ * have been told of it, because a browser sends no cookie with a link of another site. */
+export function takeFirstSession() {
+    if (first.session.login && !first.session.actor) {
+        return false;
+    }
+    Object.assign(session, first.session, {known: true});
+    return true;
+}
+
+/* The numbers that the page came with, if they are those that are asked for. They are given once: then they are old. */
+function takeFirstNumbers(namespace, range) {
+    const numbers = namespace === first.session.namespace && range === FIRST_RANGE_S ? first.live : null;
+    first.live = null;
+    return numbers;
+}
+
 export async function loadSession() {
-    const answer = await fetch('session');
+    const answer = await fetch('session', {cache: 'no-store'});
     if (!answer.ok) {
         throw await refusalOf(answer);
     }
@@ -198,6 +218,10 @@ export class Live {
         }
         this.rangeMs = (params.range || 0) * 1000;
         this.url = url;
+        const numbers = takeFirstNumbers(namespace, params.range);
+        if (numbers) {
+            this.keep(numbers);
+        }
         this.open();
     }
 
@@ -283,11 +307,16 @@ export class Live {
     }
 
     take(message) {
-        const before = this.state;
         this.lastAt = performance.now();
         this.lostAt = null;
         this.broken = false;
         this.refusal = null;
+        this.keep(message);
+        this.changed();
+    }
+
+    keep(message) {
+        const before = this.state;
         if (message.at) {
             setClock(Date.parse(message.at) + (message.age_ms || 0));
         }
@@ -303,7 +332,6 @@ export class Live {
             }
         }
         this.state = message;
-        this.changed();
     }
 
     addPoint(message) {

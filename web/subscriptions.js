@@ -8,7 +8,7 @@ import {loadRetries, retrySection, runningTable} from './deliveries.js';
 import * as dialogs from './dialogs.js';
 import {get, send} from './server.js';
 import {pauseDialog, resume} from './pauses.js';
-import {firstOf, pager, table} from './tables.js';
+import {facts, firstOf, pager, table} from './tables.js';
 import {emptySubscriptions, howToStart, reasonOf, stateWord, subscriptionTable, troubleList} from './overview.js';
 
 const PAGE = 100;
@@ -117,11 +117,6 @@ function history(page, row) {
             unit: row.pending === 1 ? 'event' : 'events', show: number}),
         chart(column(2), {...common, key: 'oldest1', label: 'Oldest', value: age(waits), unit: '', show: age,
             style: waits > 60 && !row.paused_at ? 'bad' : ''}));
-}
-
-/* Terms and what they are, beside each other; style 'facts' in two columns where there is room. */
-export function facts(list, style = 'facts') {
-    return h('dl', {class: style}, list.filter(Boolean).map(([term, ...value]) => [h('dt', {}, term), h('dd', {}, value)]));
 }
 
 function partitionTable({partitions, running, in_flight}) {

@@ -1,5 +1,5 @@
 /*
- * tables.js - tables, and lists that are too long to be shown at once.
+ * tables.js - tables, terms with what they are, and lists that are too long to be shown at once.
  */
 import {h} from './dom.js';
 import {number} from './format.js';
@@ -20,6 +20,11 @@ export function table(columns, rows, options = {}) {
         h('thead', {}, h('tr', {}, columns.map(header))),
         h('tbody', {}, rows.map((row, i) => h('tr', {key: options.key ? options.key(row) : i, class: options.row && options.row(row)},
             columns.map(([title, of, style]) => h('td', {class: style, 'data-title': title}, of(row))))))));
+}
+
+/* Terms and what they are, beside each other; style 'facts' in two columns where there is room. */
+export function facts(list, style = 'facts') {
+    return h('dl', {class: style}, list.filter(Boolean).map(([term, ...value]) => [h('dt', {}, term), h('dd', {}, value)]));
 }
 
 /* ---- Long lists -------------------------------------------------------------------------------- */

@@ -7,8 +7,7 @@ import * as dialogs from './dialogs.js';
 import {optionOf} from './overview.js';
 import {pauseDialog, resume} from './pauses.js';
 import {get, post, send} from './server.js';
-import {facts} from './subscriptions.js';
-import {moreButton, readList, table} from './tables.js';
+import {facts, moreButton, readList, table} from './tables.js';
 
 const kinds = {fired: 'fired', by_hand: 'run by hand', skipped: 'missed'};
 

@@ -79,7 +79,42 @@ await claim('the first page is shown within a moment and is small', async () => 
     console.error(`first page: ${bytes} bytes, content loaded after ${Math.round(paint)} ms`);
     return bytes > 150000 && `${bytes} bytes`;
 });
-await claim('the headline says how many things need a person', () => heading(/things? needs? you/));
+/* Opens the page while nothing but its files comes from the server. */
+async function goWithoutAnswers(path) {
+    const unanswered = /\/session$|\/v1\//;
+    const asked = [];
+    await page.goto('about:blank');
+    await page.route(unanswered, (route) => { asked.push(route); }); /* no answer */
+    await page.goto(`${open}/${path}`);
+    return async () => {
+        await page.unroute(unanswered);
+        await Promise.all(asked.map((route) => route.continue().catch(() => {})));
+    };
+}
+await claim('the page says how all is before it has asked for anything, and does not call that live', async () => {
+    const answer = await goWithoutAnswers('');
+    await heading(/things? needs? you/);
+    await page.locator('.trouble li', {hasText: 'mailer has not moved for'}).waitFor();
+    await page.getByText('connecting…').waitFor();
+    await page.locator('tr', {hasText: 'audit'}).waitFor();
+    await answer();
+});
+await claim('what the page came with is not shown for another namespace or another time of the charts', async () => {
+    let answer = await goWithoutAnswers('#/elsewhere/');
+    await text('Loading…');
+    const shown = await page.locator('h1, .trouble li').count();
+    await answer();
+    await page.evaluate(() => localStorage.setItem('holdfast-range', '3600'));
+    answer = await goWithoutAnswers('');
+    await text('Loading…');
+    await page.evaluate(() => localStorage.clear());
+    await answer();
+    return shown > 0 && 'it shows what is of another namespace';
+});
+await claim('the headline says how many things need a person', async () => {
+    await page.goto(open);
+    await heading(/things? needs? you/);
+});
 await claim('dead letters are a line of the list of trouble with error and remedy', async () => {
     const line = page.locator('.trouble li', {hasText: 'billing has 40 dead letters'});
     await line.waitFor();

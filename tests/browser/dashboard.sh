@@ -4,21 +4,6 @@
 # shellcheck disable=SC2154
 . "$(dirname "$0")/../http/lib.sh"
 root=$ROOT
-driver=$root/build/playwright
-
-finds_driver() { [ -e "$driver/node_modules/playwright-core/package.json" ]; }
-# Another run of the tests may be fetching it, too.
-fetch_driver() {
-    local lock
-    mkdir -p "$driver"
-    exec {lock}>"$driver.lock"
-    flock "$lock"
-    finds_driver || timeout 120 npm install --prefix "$driver" --ignore-scripts --no-audit \
-        --no-fund playwright-core@1.48.2 >"$work/npm.out" 2>&1
-    exec {lock}>&-
-    finds_driver
-}
-
 # start NAME ARGS...: a server on a port of its own, whose address is in the file NAME.url.
 servers=()
 start() {
@@ -38,7 +23,8 @@ stop_all() {
 trap 'stop_all; leave; rm -rf "$work"' EXIT
 
 true_that "chromium is installed (scripts/deps browser)" command -v chromium
-true_that "the driver of the browser is there" fetch_driver || cat npm.out >&2
+driver=$("$root/scripts/browser-driver" 2>npm.out)
+result $? "the driver of the browser is there" <npm.out
 
 hash_of() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
 printf '%s\n' "vera viewer default $(hash_of see)" "olga operator default $(hash_of do)" \

@@ -8,6 +8,7 @@ hash_of() { printf %s "$1" | sha256sum | cut -d' ' -f1; }
     echo "vera viewer default $(hash_of see)"
     echo "oscar operator default $(hash_of act)"
     echo "root admin * $(hash_of root)"
+    echo "sam admin shop $(hash_of shop)"
 } >tokens
 chmod 600 tokens
 
@@ -39,42 +40,57 @@ hasnt "the page may run nothing inline" head unsafe-
 has "no other page may frame the page" head "frame-ancestors 'none'"
 has "a browser must not guess the type of the page" head '^X-Content-Type-Options: nosniff$'
 has "the page sends no referrer to other sites" head '^Referrer-Policy: no-referrer$'
-has "a browser asks for the page again each time" head '^Cache-Control: no-cache$'
-tag=$(sed -n 's/^ETag: //p' head)
-visits 304 "the page is not sent again if it has not changed" GET / -H "If-None-Match: $tag"
-is "the answer for an unchanged page has no body" "$(wc -c <out)" 0
+has "no cache keeps the page, which has a session in it" head '^Cache-Control: no-store$'
 visits 405 "the page refuses other methods than GET" POST / -d x
 visit GET /
 hasnt "the page names no address of other sites" out 'https?://[^w]'
 grep -oE '(src|href)="assets/[^"]*"' out | cut -d'"' -f2 >files
 true_that "the page is made of files of the server" test -s files
-visit GET / -H 'Accept-Encoding: gzip, br'
+folder=$(sed -n '1s|/[^/]*$||p' files)
 bytes=$(wc -c <out)
+while read -r path; do
+    name=${path##*/}
+    case $name in
+    *.js) "$root/scripts/join-modules" "$root/web" "$name" >file ;;
+    *) cp "$root/web/$name" file ;;
+    esac
+    visit GET "/$path"
+    cmp -s file out && [ "$status" = 200 ]
+    result $? "the file $name of the page is served as it is" < <(cat head)
+    tag=$(sed -n 's/^ETag: //p' head)
+    visit GET "/$path" -H 'Accept-Encoding: gzip, br'
+    bytes=$((bytes + $(wc -c <out)))
+    gzip -dc out | cmp -s file -
+    result $? "the file $name of the page is served packed on request" < <(cat head)
+done <files
 has "a packed file says that it is" head '^Content-Encoding: gzip$'
 packed_tag=$(sed -n 's/^ETag: //p' head)
 true_that "a packed file has another tag than the same one as it is" test "$packed_tag" != "$tag"
-for file in "$root"/web/*; do
-    name=${file##*/}
-    [ "$name" != index.html ] || continue
-    path=$(sed -n '1s|/[^/]*$||p' files)/$name
-    visit GET "/$path"
-    cmp -s "$file" out && [ "$status" = 200 ]
-    result $? "the file $name of the page is served as it is" < <(cat head)
-    visit GET "/$path" -H 'Accept-Encoding: gzip'
-    bytes=$((bytes + $(wc -c <out)))
-    gzip -dc out | cmp -s "$file" -
-    result $? "the file $name of the page is served packed on request" < <(cat head)
-done
-true_that "all files of the page together are less than 75 KB, packed ($bytes)" \
-    test "$bytes" -lt 75000
+true_that "the page with all its files is less than 75 KB, packed ($bytes)" test "$bytes" -lt 75000
 has "a browser may keep the files of the page for ever" \
     head '^Cache-Control: public, max-age=31536000, immutable$'
-visit GET / -H 'Accept-Encoding: gzip;q=0'
+visits 304 "a file is not sent again if it has not changed" \
+    GET "/$folder/$name" -H "If-None-Match: $tag"
+is "the answer for an unchanged file has no body" "$(wc -c <out)" 0
+visit GET "/$folder/$name" -H 'Accept-Encoding: gzip;q=0'
 hasnt "a file is not packed for a client that takes no gzip" head '^Content-Encoding:'
 visits 404 "a file of another version of the page is 404" GET /assets/0123456789abcdef/app.js
 visits 404 "a path out of the folder of the page is 404" \
-    GET "/$(sed -n '1s|/[^/]*$||p' files)/../../server.c" \
-    --path-as-is
+    GET "/$folder/../../server.c" --path-as-is
+visits 404 "a module that another file has in it is no file of the page" GET "/$folder/dom.js"
+hf sub create '<!--<script>' --on '**' --from start
+# what_it_begins_with: what the page says of the server before it has asked for anything
+what_it_begins_with() {
+    sed -n 's|^<script type="application/json" id="first">\(.*\)</script>$|\1|p' out >first
+}
+shows_it() { visit GET / && what_it_begins_with && grep -q 'u003c!--.u003cscript>' first; }
+true_that "the page begins with the newest numbers of the server's own namespace" \
+    until_true 30 shows_it
+has "the page begins with the session and the namespace of the server" first \
+    "$(printf '%s' '^\{"session":\{"login":false,.*"namespaces":\[\{"name":"default",' \
+        '"role":"admin"\}\]\},"live":\{"headline":"All is well.","at":"2')"
+has "the headline stands in the page itself" out '<h1 id="headline">All is well\.</h1>'
+is "a name that would begin an element in the page does not" "$(grep -c '<!--<script>' out)" 0
 visits 200 "GET /session answers without tokens" GET /session
 has "a server without tokens asks for no login and allows everything" \
     out '"login":false,.*"role":"admin"'
@@ -95,6 +111,10 @@ unserve
 # --- Logging in ---
 serve --tokens tokens
 visits 200 "GET / answers the page of a server with tokens" GET /
+what_it_begins_with
+has "the page before a login has no headline" out '<h1 id="headline"></h1>'
+has "the page before a login has no numbers and names no namespace" first \
+    '"namespace":null,"version":null,"engine":null,"namespaces":\[\]\},"live":null\}$'
 visits 200 "GET /session answers before a login" GET /session
 has "a session before a login says that a login is needed, and nothing else" out \
     "$(printf '%s' '^\{"login":true,"actor":null,"secret":null,"namespace":null,"version":null,' \
@@ -111,6 +131,14 @@ visits 200 "GET /session answers with the cookie of a session" GET /session -H "
 has "a session says its name, its namespaces and its role" out \
     '"actor":"oscar".*"namespaces":\[\{"name":"default","role":"operator"\}\]'
 secret=$(sed 's/.*"secret":"\([^"]*\)".*/\1/' out)
+has_numbers() {
+    visit GET / -H "Cookie: $cookie"
+    what_it_begins_with
+    grep -q '"live":{' first
+}
+true_that "the page of a session begins with numbers" until_true 30 has_numbers
+has "the page of a session begins with its name and secret" first \
+    "\"actor\":\"oscar\",\"secret\":\"$secret\""
 visits 200 "the API takes the cookie of a session to look" GET /v1/stats -H "Cookie: $cookie"
 visits 403 "a change with the cookie alone is refused" POST /v1/events -H "Cookie: $cookie" \
     -d '{"type":"a"}'
@@ -136,6 +164,12 @@ has "DELETE /session takes the cookie away" head '^Set-Cookie: holdfast_session=
 visits 401 "the cookie of an ended session is refused" GET /v1/stats -H "Cookie: $cookie"
 over() { ! kill -0 "$live" 2>/dev/null; }
 true_that "the streams of a session end with it" until_true 10 over
+
+visit POST /session -d '{"token":"shop"}'
+visit GET / -H "Cookie: $(sed -n 's/^Set-Cookie: \([^;]*\);.*/\1/p' head)"
+what_it_begins_with
+has "the page of who may not see the server's namespace begins without its numbers" first \
+    '"namespaces":\[\{"name":"shop","role":"admin"\}\]\},"live":null\}$'
 
 visit POST /session -d '{"token":"root"}'
 cookie=$(sed -n 's/^Set-Cookie: \([^;]*\);.*/\1/p' head)

@@ -136,10 +136,9 @@ static void look(struct sampler *sampler, struct watch *watch)
 
 /* ---- Views ----------------------------------------------------------------------------------- */
 
-static void write_view(const struct watch *watch, const struct live_view *view, bool whole,
-                       struct json_out *json)
+static struct live_source source_of(const struct watch *watch)
 {
-    struct live_source source = {
+    return (struct live_source){
         .sample = watch->sample,
         .points = &watch->points,
         .flow = &watch->flow,
@@ -147,6 +146,12 @@ static void write_view(const struct watch *watch, const struct live_view *view, 
         .period_ms = watch->period_ms,
         .now_us = clock_wall_us(),
     };
+}
+
+static void write_view(const struct watch *watch, const struct live_view *view, bool whole,
+                       struct json_out *json)
+{
+    struct live_source source = source_of(watch);
 
     live_write(&source, view, whole, json);
 }
@@ -477,4 +482,22 @@ void sampler_answer(struct sampler *sampler, struct exchange *exchange,
     if (!watch) {
         answer_failure(exchange, HF_BUSY);
     }
+}
+
+void sampler_show_own(struct sampler *sampler, const struct live_view *view, struct json_out *json,
+                      struct headline *ret_headline)
+{
+    struct watch *own = sampler->watches[0];
+    struct live_source source;
+
+    pthread_mutex_lock(&sampler->mutex);
+    look(sampler, own);
+    source = source_of(own);
+    live_headline(&source, ret_headline);
+    if (is_ready(own)) {
+        live_write(&source, view, true, json);
+    } else {
+        json_null(json);
+    }
+    pthread_mutex_unlock(&sampler->mutex);
 }

@@ -32,6 +32,11 @@ void sampler_close(struct sampler *sampler);
 void sampler_answer(struct sampler *sampler, struct exchange *exchange,
                     const struct live_view *view);
 
+/* Writes what a view of the server's own namespace showed now, without waiting; null if there is no
+ * sample yet. A page that shows it is about to be opened, so the next sample comes soon. */
+void sampler_show_own(struct sampler *sampler, const struct live_view *view, struct json_out *json,
+                      struct headline *ret_headline);
+
 /* That of the exchange's server. */
 struct sampler *sampler_of(struct exchange *exchange);
 

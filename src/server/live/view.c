@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "json/objects.h"
 
+#include <ctype.h>
 #include <math.h>
 
 #define FLOW_TYPES_SHOWN 16
@@ -377,6 +378,55 @@ static void show_flow(struct json_out *json, const struct sample *sample, const 
     mem_free(rows);
 }
 
+/* How old the sample is, in ms; -1: there is none. */
+static int64_t age_of(const struct live_source *source)
+{
+    return source->sample ? (source->now_us - source->sample->at_us) / 1000 : -1;
+}
+
+/* ---- The headline ---------------------------------------------------------------------------- */
+
+/* Small numbers as words, as sentences have them. */
+static void write_count(size_t count, bool begins_sentence, char *ret_text, size_t bytes)
+{
+    static const char *const small[] = {"no",    "one",   "two",  "three", "four",   "five",  "six",
+                                        "seven", "eight", "nine", "ten",   "eleven", "twelve"};
+
+    if (count < sizeof small / sizeof small[0]) {
+        snprintf(ret_text, bytes, "%s", small[count]);
+        ret_text[0] = begins_sentence ? (char)toupper((unsigned char)ret_text[0]) : ret_text[0];
+    } else {
+        snprintf(ret_text, bytes, "%zu", count);
+    }
+}
+
+void live_headline(const struct live_source *source, struct headline *ret_headline)
+{
+    const struct sample *sample = source->sample;
+    const char *said = "";
+    char count[24];
+    char text[HEADLINE_BYTES];
+
+    if (source->failure->message[0]) {
+        said = "The database does not answer.";
+    } else if (sample && sample->bad_total > 0) {
+        write_count(sample->bad_total, true, count, sizeof count);
+        snprintf(text, sizeof text, "%s %s you.", count,
+                 sample->bad_total == 1 ? "thing needs" : "things need");
+        said = text;
+    } else if (sample && sample->trouble_total > 0) {
+        write_count(sample->trouble_total, false, count, sizeof count);
+        snprintf(text, sizeof text, "Nothing needs you; %s %s to watch.", count,
+                 sample->trouble_total == 1 ? "thing" : "things");
+        said = text;
+    } else if (sample) {
+        said = sample->count > 0 || sample->stats.head > 0 ? "All is well."
+                                                           : "Ready for the first event.";
+    }
+    snprintf(ret_headline->sentence, sizeof ret_headline->sentence, "%s", said);
+    ret_headline->age_ms = age_of(source);
+}
+
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 void live_write(const struct live_source *source, const struct live_view *view, bool whole,
@@ -384,10 +434,13 @@ void live_write(const struct live_source *source, const struct live_view *view, 
 {
     const struct sample *sample = source->sample;
     bool failing = source->failure->message[0] != '\0';
+    struct headline headline;
 
+    live_headline(source, &headline);
     json_object_begin(json);
+    show_string(json, "headline", headline.sentence);
     show_time(json, "at", sample ? sample->at_us : -1);
-    show_int(json, "age_ms", sample ? (source->now_us - sample->at_us) / 1000 : -1);
+    show_int(json, "age_ms", headline.age_ms);
     show_int(json, "period_ms", source->period_ms);
     show_string(json, "failure", failing ? source->failure->message : NULL);
     show_time(json, "failing_since", failing ? source->failure->since_us : -1);

@@ -40,6 +40,16 @@ struct live_source {
     int64_t now_us;    /* by the clock that the sample's time is of */
 };
 
+#define HEADLINE_BYTES 80
+
+/* Whether all is well. */
+struct headline {
+    char sentence[HEADLINE_BYTES]; /* without a text of others; "": that is not known yet */
+    int64_t age_ms;                /* of what it is made of */
+};
+
+void live_headline(const struct live_source *source, struct headline *ret_headline);
+
 /* Writes one object. `whole`: with what does not change with every sample, the history. */
 void live_write(const struct live_source *source, const struct live_view *view, bool whole,
                 struct json_out *json);

@@ -4,13 +4,17 @@
 #include "server/page/page.h"
 
 #include "base/banned.h"
+#include "base/text/buf.h"
 #include "server/http/members.h"
+#include "server/live/sampler.h"
 #include "server/page/assets.h"
 #include "json/fields.h"
 
 #include <microhttpd.h>
 
 #define ASSETS "/assets/"
+#define FIRST_BYTES_MAX 16777216 /* of what the page begins with */
+#define OLD_MS 10000             /* numbers that are older than this say so; as in web/app.js */
 #define POLICY                                                                                     \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "                    \
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "            \
@@ -82,7 +86,7 @@ static void answer_file(struct exchange *exchange, const char *path)
 /* ---- Sessions -------------------------------------------------------------------------------- */
 
 struct grants {
-    struct json_out json;
+    struct json_out *json;
     bool all;       /* a grant is for all namespaces */
     enum role role; /* if `all`: of that grant */
 };
@@ -103,7 +107,7 @@ static void list_grant(const char *namespace_name, enum role role, void *ctx)
         grants->all = true;
         grants->role = role > grants->role ? role : grants->role;
     } else {
-        list_one(&grants->json, namespace_name, role);
+        list_one(grants->json, namespace_name, role);
     }
 }
 
@@ -112,7 +116,7 @@ static int list_namespace(const hf_namespace_info *info, void *ctx)
     struct grants *grants = ctx;
 
     if (info->removing_at_us == -1) {
-        list_one(&grants->json, info->name, grants->role);
+        list_one(grants->json, info->name, grants->role);
     }
     return 0;
 }
@@ -135,36 +139,49 @@ static const char *engine_of(const char *url)
     return strncmp(url, "postgres", 8) == 0 ? "PostgreSQL" : "SQLite";
 }
 
+/* Who asks and what they may see, as one object. `whole`: with all namespaces that there are, for
+ * which the database is asked; else of these only the server's own. */
+static hf_status show_session(struct exchange *exchange, const struct access *access,
+                              const struct page_facts *facts, bool whole, struct json_out *json)
+{
+    struct grants grants = {.json = json, .all = !access->tokens, .role = ROLE_ADMIN};
+    char id[SESSION_ID_BYTES];
+    char secret[SESSION_ID_BYTES] = "";
+    bool in = access->tokens && find_session(access, exchange, id);
+    hf_status status = in ? session_secret(id, secret) : HF_OK;
+    bool known = in || !access->tokens;
+
+    json_object_begin(json);
+    show_bool(json, "login", access->tokens != NULL);
+    show_string(json, "actor", in ? exchange->actor : NULL);
+    show_string(json, "secret", in ? secret : NULL);
+    show_string(json, "namespace", known ? facts->namespace_name : NULL);
+    show_string(json, "version", known ? HF_VERSION : NULL);
+    show_string(json, "engine", known ? engine_of(facts->url) : NULL);
+    json_key(json, "namespaces");
+    json_array_begin(json);
+    if (in) {
+        grants.role = ROLE_NONE;
+        tokens_grants(access->tokens, exchange->bearer.token, list_grant, &grants);
+    }
+    if (!status && grants.all && whole) {
+        status = hf_namespace_list(exchange->bus, list_namespace, &grants);
+    } else if (grants.all) {
+        list_one(json, facts->namespace_name, grants.role);
+    }
+    json_array_end(json);
+    json_object_end(json);
+    return status;
+}
+
 static void answer_session(struct exchange *exchange, const struct access *access,
                            const struct page_facts *facts)
 {
-    struct grants grants = {.all = !access->tokens, .role = ROLE_ADMIN};
-    const unsigned char *token = exchange->bearer.token;
-    char id[SESSION_ID_BYTES];
-    char secret[SESSION_ID_BYTES] = "";
-    bool known = access->tokens && find_session(access, exchange, id);
-    hf_status status = known ? session_secret(id, secret) : HF_OK;
+    struct json_out json = answer_json(exchange, MHD_HTTP_OK);
+    hf_status status;
 
-    grants.json = answer_json(exchange, MHD_HTTP_OK);
     answer_header(exchange, "Cache-Control", "no-store");
-    json_object_begin(&grants.json);
-    show_bool(&grants.json, "login", access->tokens != NULL);
-    show_string(&grants.json, "actor", known ? exchange->actor : NULL);
-    show_string(&grants.json, "secret", known ? secret : NULL);
-    show_string(&grants.json, "namespace", known || !access->tokens ? facts->namespace_name : NULL);
-    show_string(&grants.json, "version", known || !access->tokens ? HF_VERSION : NULL);
-    show_string(&grants.json, "engine", known || !access->tokens ? engine_of(facts->url) : NULL);
-    json_key(&grants.json, "namespaces");
-    json_array_begin(&grants.json);
-    if (known) {
-        grants.role = ROLE_NONE;
-        tokens_grants(access->tokens, token, list_grant, &grants);
-    }
-    if (!status && grants.all) {
-        status = hf_namespace_list(exchange->bus, list_namespace, &grants);
-    }
-    json_array_end(&grants.json);
-    json_object_end(&grants.json);
+    status = show_session(exchange, access, facts, true, &json);
     if (status) {
         answer_failure(exchange, status);
     }
@@ -233,6 +250,113 @@ static void log_out(struct exchange *exchange, const struct access *access,
     }
 }
 
+/* ---- The page -------------------------------------------------------------------------------- */
+
+/* Whether the caller may look at the server's own namespace. */
+static bool may_look(const struct access *access, struct exchange *exchange,
+                     const struct page_facts *facts)
+{
+    char id[SESSION_ID_BYTES];
+
+    return !access->tokens || (find_session(access, exchange, id) &&
+                               tokens_role_of(access->tokens, exchange->bearer.token,
+                                              facts->namespace_name, exchange->actor) != ROLE_NONE);
+}
+
+/*
+ * What the page shows before it has asked for anything: the session, and the last numbers of the
+ * server's own namespace as the overview asks for them (null: there are none, or the caller may not
+ * see them). The database is not asked, so that the page comes at once, and also while the database
+ * does not answer.
+ */
+static hf_status show_first(struct exchange *exchange, const struct access *access,
+                            const struct page_facts *facts, struct json_out *json,
+                            struct headline *ret_headline)
+{
+    const struct live_view view = {.range_ms = 900000, .rows = 12, .flow = true};
+    hf_status status;
+
+    *ret_headline = (struct headline){.sentence = ""};
+    json_object_begin(json);
+    json_key(json, "session");
+    status = show_session(exchange, access, facts, false, json);
+    json_key(json, "live");
+    if (may_look(access, exchange, facts)) {
+        sampler_show_own(sampler_of(exchange), &view, json, ret_headline);
+    } else {
+        json_null(json);
+    }
+    json_object_end(json);
+    return status;
+}
+
+/* Writes JSON so that nothing of it ends the element of HTML that it is in. In JSON a "<" stands in
+ * texts only. */
+static void append_in_element(struct buf *answer, struct text json)
+{
+    while (json.length > 0) {
+        struct text part = text_cut(&json, '<');
+        buf_append_text(answer, part);
+        if (part.bytes + part.length < json.bytes) {
+            buf_append_text(answer, text_of("\\u003c"));
+        }
+    }
+}
+
+/* Appends what is before a word of index.html that stands for something, and takes both off. */
+static void append_until(struct buf *answer, struct text *rest, const char *word)
+{
+    const char *place = memmem(rest->bytes, rest->length, word, strlen(word));
+    size_t length = (size_t)(place - rest->bytes);
+
+    buf_append(answer, rest->bytes, length);
+    rest->bytes += length + strlen(word);
+    rest->length -= length + strlen(word);
+}
+
+/* The page, which no cache may keep: it has the session's secret in it. Whether all is well stands
+ * in its HTML, so that it is drawn before any script has run. */
+static void answer_index(struct exchange *exchange, const struct access *access,
+                         const struct page_facts *facts)
+{
+    const struct asset *asset = asset_find("index.html");
+    struct text rest = {(const char *)asset->bytes, asset->length};
+    struct buf *answer = &exchange->answer;
+    struct headline headline;
+    struct buf first;
+    struct json_out json;
+    hf_status status;
+
+    if (!exchange_is_get(exchange)) {
+        return;
+    }
+    buf_init(&first, FIRST_BYTES_MAX);
+    json_out_init(&json, &first);
+    status = show_first(exchange, access, facts, &json, &headline);
+    if (!status) {
+        status = buf_status(&first);
+    }
+    if (status) {
+        answer_failure(exchange, status);
+    } else {
+        answer_static(exchange, asset->content_type, text_of(""));
+        append_until(answer, &rest, "@STATUS@");
+        if (headline.age_ms > OLD_MS) {
+            buf_printf(answer, "%" PRId64 " s old, newer ones come…", headline.age_ms / 1000);
+        } else {
+            buf_append_text(answer, text_of("connecting…"));
+        }
+        append_until(answer, &rest, "@HEADLINE@");
+        buf_append_text(answer, text_of(headline.sentence));
+        append_until(answer, &rest, "@FIRST@");
+        append_in_element(answer, buf_text(&first));
+        buf_append_text(answer, rest);
+        add_policies(exchange);
+        answer_header(exchange, "Cache-Control", "no-store");
+    }
+    buf_release(&first);
+}
+
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
 static void answer_session_path(struct exchange *exchange, const struct access *access,
@@ -256,7 +380,7 @@ bool page_answer(struct exchange *exchange, const struct access *access,
     const char *path = exchange->path;
 
     if (strcmp(path, "/") == 0) {
-        answer_asset(exchange, asset_find("index.html"), "no-cache");
+        answer_index(exchange, access, facts);
     } else if (strncmp(path, ASSETS, strlen(ASSETS)) == 0) {
         answer_file(exchange, path + strlen(ASSETS));
     } else if (strcmp(path, "/favicon.ico") == 0) {
