@@ -52,6 +52,11 @@ struct json_out *list_rest(struct list *list)
     return &list->json;
 }
 
+bool list_is_full(const struct list *list)
+{
+    return list->count == list->limit || list->exchange->answer.length > LIST_BYTES_MAX;
+}
+
 void list_end(struct list *list, hf_status status, const char *next)
 {
     if (status) {

@@ -16,6 +16,7 @@
 
 #define LIST_LIMIT 100 /* of a list, if none is given */
 #define LIST_LIMIT_MAX 1000
+#define LIST_BYTES_MAX 8388608 /* a page that has more ends early */
 
 /*
  * A list: {"items": [...], "next": "..."}. `next` is what the parameter `after` takes to go on
@@ -36,6 +37,8 @@ struct json_out *list_item(struct list *list);
 void list_item_end(struct list *list);
 /* Ends the items: members of the answer that follow them, before `next`. May be left out. */
 struct json_out *list_rest(struct list *list);
+/* Whether the page ends here: it has as many items as were asked for, or very many bytes. */
+bool list_is_full(const struct list *list);
 /* There is more behind `next` (NULL: that is all). A failure takes the place of the answer. */
 void list_end(struct list *list, hf_status status, const char *next);
 

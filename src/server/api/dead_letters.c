@@ -99,7 +99,7 @@ static int list_letter(const hf_dead_letter *letter, void *ctx)
     letters->last = letter->dead_id;
     show_dead_letter(list_item(&letters->list), letter);
     list_item_end(&letters->list);
-    return 0;
+    return list_is_full(&letters->list);
 }
 
 void dead_letters_list(struct exchange *exchange)
@@ -117,7 +117,7 @@ void dead_letters_list(struct exchange *exchange)
     filter.limit = (int32_t)letters.list.limit;
     status = hf_dead_list(exchange->bus, &filter, list_letter, &letters);
     snprintf(next, sizeof next, "%" PRId64, letters.last);
-    list_end(&letters.list, status, letters.list.count == letters.list.limit ? next : NULL);
+    list_end(&letters.list, status, list_is_full(&letters.list) ? next : NULL);
 }
 
 struct groups {

@@ -214,23 +214,26 @@ void events_publish(struct exchange *exchange)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* An array of CloudEvents. It has no `next`: the events have their positions. */
 static int add_cloudevent(const hf_event *event, void *ctx)
 {
-    cloudevent_write(ctx, event);
-    return 0;
+    struct list *list = ctx;
+
+    cloudevent_write(&list->json, event);
+    list->count++;
+    return list_is_full(list);
 }
 
-static hf_status list_cloudevents(struct exchange *exchange, const struct list *list, int64_t after)
+/* An array of CloudEvents. It has no `next`: the events have their positions. */
+static hf_status list_cloudevents(struct exchange *exchange, struct list *list, int64_t after)
 {
-    struct json_out json = answer_json(exchange, MHD_HTTP_OK);
     hf_status status;
 
+    list->json = answer_json(exchange, MHD_HTTP_OK);
     exchange->content_type = CLOUDEVENT_BATCH_TYPE;
-    json_array_begin(&json);
+    json_array_begin(&list->json);
     status = hf_read(exchange->bus, exchange_query(exchange, "type"), (size_t)list->limit, 0,
-                     &after, add_cloudevent, &json);
-    json_array_end(&json);
+                     &after, add_cloudevent, list);
+    json_array_end(&list->json);
     return status;
 }
 
@@ -240,7 +243,7 @@ static int list_event(const hf_event *event, void *ctx)
 
     show_event(list_item(list), event);
     list_item_end(list);
-    return 0;
+    return list_is_full(list);
 }
 
 void events_list(struct exchange *exchange)
@@ -264,7 +267,7 @@ void events_list(struct exchange *exchange)
     status = hf_read(exchange->bus, exchange_query(exchange, "type"), (size_t)list.limit, 0, &after,
                      list_event, &list);
     snprintf(next, sizeof next, "%" PRId64, after);
-    list_end(&list, status, list.count == list.limit ? next : NULL);
+    list_end(&list, status, list_is_full(&list) ? next : NULL);
 }
 
 /* The event that a part of the path names. */

@@ -83,6 +83,7 @@ struct exchange {
     enum target target;
     struct buf body;
     size_t free_bytes; /* of the body, taken before it was known that the caller may send one */
+    size_t sent_bytes; /* of an answer that is on its way, if it is counted */
     bool admitted;     /* the route is known, and the caller may use it */
     const struct route *route;
     char *parts; /* of the path, decoded, each with its NUL (router.c) */

@@ -42,6 +42,7 @@
 #define BODY_FREE_BYTES 16384      /* of a body, before it is known who sends it */
 #define BODIES_FREE_BYTES 8388608  /* of all such bodies together */
 #define BODIES_MAX 4               /* how many of the largest bodies there may be at a time */
+#define ANSWER_FREE_BYTES 65536    /* answers up to this length are not counted */
 #define GUARD_PERIOD_MS 1000       /* between two looks for connections that are too slow */
 #define CLOSINGS_MAX 64            /* closed sides of clients that are taken note of at a time */
 
@@ -63,6 +64,7 @@ struct listener {
      * have sent who are not known yet. */
     size_t body_bytes;
     size_t free_bytes;
+    size_t answer_bytes; /* of all long answers that are on their way */
 };
 
 /* A connection, for the guard. */
@@ -336,6 +338,7 @@ static void end(void *ctx, struct MHD_Connection *connection, void **request,
     }
     listener->body_bytes -= exchange->body.length;
     listener->free_bytes -= exchange->free_bytes;
+    listener->answer_bytes -= exchange->sent_bytes;
     mem_free(exchange->parts);
     arena_release(&exchange->memory);
     buf_release(&exchange->body);
@@ -351,15 +354,38 @@ static void free_answer(void *bytes)
     mem_free(bytes);
 }
 
+/* Counts a long answer, which stays in memory until its client has read it. If the others take too
+ * much already, the client has to ask again. What a request has changed is told in any case. */
+static void count_answer(struct exchange *exchange)
+{
+    struct listener *listener = exchange->listener;
+    size_t most = listener->options.body_bytes_max * BODIES_MAX;
+
+    if (exchange->answer.length <= ANSWER_FREE_BYTES) {
+        return;
+    }
+    if (listener->answer_bytes > most && strcmp(exchange->method, "GET") == 0) {
+        buf_release(&exchange->answer);
+        answer_header(exchange, "Retry-After", "1");
+        answer_problem(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       "too many clients have long answers to read");
+        return;
+    }
+    exchange->sent_bytes = exchange->answer.length;
+    listener->answer_bytes += exchange->sent_bytes;
+}
+
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
-    size_t length = exchange->answer.length;
+    size_t length;
     char *bytes;
     struct MHD_Response *response;
 
     if (exchange->answer.failed) {
         answer_problem(exchange, MHD_HTTP_INTERNAL_SERVER_ERROR, "the answer is too large");
     }
+    count_answer(exchange);
+    length = exchange->answer.length;
     bytes = exchange->answer.length ? buf_detach(&exchange->answer, &length) : NULL;
     response = MHD_create_response_from_buffer_with_free_callback_cls(bytes ? length : 0, bytes,
                                                                       free_answer, bytes);
