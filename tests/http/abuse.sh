@@ -3,7 +3,7 @@
 # shellcheck disable=SC2183
 . "$(dirname "$0")/lib.sh"
 rm -f log
-"$HOLDFAST" serve --listen 127.0.0.1:0 --max-body 64KiB --max-per-address 50 2>log &
+"$HOLDFAST" serve --listen 127.0.0.1:0 --max-body 64KiB --max-per-address 50 --max-streams 1 2>log &
 server_pid=$!
 port=
 listening() { port=$(sed -n 's/.*127\.0\.0\.1:\([0-9]*\).*/\1/p' log) && [ -n "$port" ]; }
@@ -85,6 +85,19 @@ again() { [ "$(honest)" = 200 ]; }
 true_that "an address gets connections again when its others are closed" until_true 30 again
 has "hostile text in a type is refused or escaped" <(curl -s "http://127.0.0.1:$port/v1/events" \
     -d '{"type":"<script>\u001b[31m"}') 'HF_INVALID|position'
+
+# --- Streams whose clients have gone ---
+streams() { # whether a stream begins; its connection is closed then
+    exec 9<>"/dev/tcp/127.0.0.1/$port" || return
+    # shellcheck disable=SC2059
+    printf "GET /v1/stream HTTP/1.1\r\n$host\r\n" >&9
+    head -c 12 <&9 >stream.out
+    exec 9>&-
+    grep -q 200 stream.out
+}
+true_that "setup: a stream of events begins" streams
+true_that "a stream whose client has closed the connection counts no more after some seconds" \
+    until_true 8 streams
 
 # --- kill -9 in the middle ---
 acknowledged=0

@@ -325,6 +325,45 @@ static void an_idle_stream_gets_comments_and_a_client_that_left_is_noticed(void 
     stop();
 }
 
+static void
+a_client_that_has_closed_its_connection_is_noticed_long_before_a_comment_is_due(void **state)
+{
+    static struct client client;
+    int64_t closed_us;
+
+    (void)state;
+    start(STREAMS_MAX, 0);
+    client_open(&client);
+    wait_for(&scene.begun_count, 1);
+    wait_for(&scene.emptied, 1);
+    close(client.fd);
+    closed_us = clock_mono_us();
+    wait_for(&scene.gone, 1); /* the guard of the listener looks once a second */
+    assert_true(clock_mono_us() - closed_us < (STREAM_BEAT_MS - 3000) * INT64_C(1000));
+    stop();
+}
+
+static void a_client_that_has_closed_its_sending_side_gets_what_comes(void **state)
+{
+    static struct client client;
+
+    (void)state;
+    start(STREAMS_MAX, 0);
+    client_open(&client);
+    wait_for(&scene.begun_count, 1);
+    wait_for(&scene.emptied, 1);
+    assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+    streams_beat(scene.streams, clock_mono_us());
+    assert_true(client_reads(&client, ":\n\n", 1));
+    streams_beat(scene.streams, clock_mono_us());
+    send_text(scene.begun[0], "1", NULL, "x");
+    assert_true(client_reads(&client, "id: 1\ndata: x\n\n", 1));
+    assert_int_equal(occurrences(client.seen, ":\n\n"), 1);
+    assert_int_equal(streams_count(scene.streams).open, 1);
+    close(client.fd);
+    stop();
+}
+
 static void draining_ends_streams_behind_what_was_sent(void **state)
 {
     static struct client client;
@@ -396,6 +435,9 @@ int main(void)
         cmocka_unit_test(messages_that_the_socket_does_not_take_at_once_arrive_whole),
         cmocka_unit_test(beyond_the_limit_streams_are_refused_until_one_ends),
         cmocka_unit_test(an_idle_stream_gets_comments_and_a_client_that_left_is_noticed),
+        cmocka_unit_test(
+            a_client_that_has_closed_its_connection_is_noticed_long_before_a_comment_is_due),
+        cmocka_unit_test(a_client_that_has_closed_its_sending_side_gets_what_comes),
         cmocka_unit_test(draining_ends_streams_behind_what_was_sent),
         cmocka_unit_test(threads_that_send_at_once_lose_nothing),
     };

@@ -35,6 +35,7 @@
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -67,6 +68,7 @@ struct stream {
     bool parked;                       /* the connection is suspended */
     bool ended;                        /* nothing is appended any more */
     bool dropped;                      /* what waits is not sent either */
+    bool has_closed;                   /* the client its sending side, and got a comment since */
     struct message **queue;            /* a ring */
     size_t capacity;                   /* of the ring: a power of two */
     size_t first;
@@ -273,18 +275,26 @@ static void finish(struct stream *stream)
     wake(stream);
 }
 
-/* The client is too slow, or there is no memory for it. The lock is held. */
-static void drop(struct stream *stream)
+/* The socket of the connection; -1: it is gone. The lock is held. */
+static int socket_of(const struct stream *stream)
 {
     const union MHD_ConnectionInfo *info =
         stream->connection
             ? MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
             : NULL;
 
+    return info ? info->connect_fd : -1;
+}
+
+/* The client is gone or too slow, or there is no memory for it. The lock is held. */
+static void drop(struct stream *stream)
+{
+    int fd = socket_of(stream);
+
     stream->dropped = true;
     queue_clear(stream);
-    if (info) {
-        shutdown(info->connect_fd, SHUT_RDWR); /* libmicrohttpd sees its end and closes it */
+    if (fd >= 0) {
+        shutdown(fd, SHUT_RDWR); /* libmicrohttpd sees its end and closes it */
     }
     finish(stream);
 }
@@ -563,6 +573,24 @@ struct stream *stream_begin(struct exchange *exchange, const struct stream_hooks
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
+/* Sends a comment if nothing was sent for long, or the client has closed its sending side: one that
+ * has closed the whole connection answers it with a reset, which the next look finds. The lock is
+ * held. */
+static void beat(struct stream *stream, int64_t now_us)
+{
+    struct pollfd side = {.fd = socket_of(stream), .events = POLLRDHUP};
+    bool is_idle = now_us - stream->active_us >= STREAM_BEAT_MS * INT64_C(1000);
+    bool has_closed = poll(&side, 1, 0) > 0;
+
+    if (side.revents & (POLLERR | POLLHUP)) {
+        drop(stream);
+    } else if (stream->count == 0 && (is_idle || (has_closed && !stream->has_closed))) {
+        stream->has_closed = has_closed;
+        queue_append(stream, stream->streams->beat);
+        flush(stream);
+    }
+}
+
 struct streams *streams_new(size_t streams_max, size_t per_address_max)
 {
     struct streams *streams = mem_calloc(1, sizeof *streams);
@@ -611,10 +639,8 @@ void streams_beat(struct streams *streams, int64_t now_us)
     pthread_mutex_lock(&streams->mutex);
     for (struct stream *stream = streams->first; stream; stream = stream->next) {
         pthread_mutex_lock(&stream->mutex);
-        if (!stream->ended && stream->count == 0 &&
-            now_us - stream->active_us >= STREAM_BEAT_MS * INT64_C(1000)) {
-            queue_append(stream, streams->beat);
-            flush(stream);
+        if (!stream->ended) {
+            beat(stream, now_us);
         }
         pthread_mutex_unlock(&stream->mutex);
     }

@@ -31,7 +31,8 @@
  * connects again by itself, and says in Last-Event-ID what the id of its last message was. There is
  * a limit for the streams of the server and for those of one address; beyond, the request is
  * answered with 503. Idle streams get a comment every STREAM_BEAT_MS, so that proxies keep them and
- * clients that are gone are noticed.
+ * clients that are gone without a word are noticed. One that has closed its connection is noticed
+ * within two seconds.
  *
  * When the server drains, every stream ends after what was sent to it, and no new one begins.
  */
@@ -109,7 +110,8 @@ struct stream_counts streams_count(struct streams *streams);
 typedef bool (*stream_allowed_fn)(const struct bearer *bearer, enum role role,
                                   const char *namespace_name, void *ctx);
 void streams_check(struct streams *streams, stream_allowed_fn is_allowed, void *ctx);
-/* Sends comments to those that have been idle for STREAM_BEAT_MS. */
+/* Sends comments to those that have been idle for STREAM_BEAT_MS, and ends those whose clients are
+ * gone. Is called once a second. */
 void streams_beat(struct streams *streams, int64_t now_us);
 /* Ends all, refuses new ones, and waits up to wait_ms for the clients to take what is left. */
 void streams_drain(struct streams *streams, int64_t wait_ms);
