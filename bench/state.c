@@ -134,21 +134,31 @@ static void bench_dead(const char *path, long long count)
     check(hf_close(&bus), "hf_close");
 }
 
-/* Claims and buries `count` events, a hundred at a time: those of one time have one of `kinds`
- * errors. */
+/* Claims and buries `count` events, a thousand with one of `kinds` errors and then a thousand with
+ * the next; with more kinds than that each event has its own. */
 static void bury_by_error(hf_bus *bus, long long count, long long kinds)
 {
-    enum { STEP = 100 };
+    enum { STEP = 1000 };
+    long long step = kinds > count / STEP ? 1 : STEP;
     hf_claim_options options = HF_CLAIM_OPTIONS_INIT;
-    options.max = kinds > count / STEP ? 1 : STEP;
+    options.max = CLAIM_MAX;
     for (long long done = 0; done < count;) {
-        char error[64];
         hf_batch *batch;
-        snprintf(error, sizeof error, "mail server %lld refused the connection",
-                 done / options.max % kinds);
         check(hf_claim(bus, SUBSCRIPTION, &options, &batch), "hf_claim");
-        check(hf_bury(bus, SUBSCRIPTION, hf_batch_lease(batch), NULL, 0, error), "hf_bury");
-        done += (long long)hf_batch_count(batch);
+        long long claimed = (long long)hf_batch_count(batch);
+        for (long long at = 0; at < claimed; at += step) {
+            char error[64];
+            int64_t positions[STEP];
+            size_t some = (size_t)(claimed - at < step ? claimed - at : step);
+            for (size_t i = 0; i < some; i++) {
+                positions[i] = hf_batch_event(batch, (size_t)at + i)->position;
+            }
+            snprintf(error, sizeof error, "mail server %lld refused the connection",
+                     (done + at) / step % kinds);
+            check(hf_bury(bus, SUBSCRIPTION, hf_batch_lease(batch), positions, some, error),
+                  "hf_bury");
+        }
+        done += claimed;
         hf_batch_free(batch);
     }
 }
