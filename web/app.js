@@ -322,7 +322,8 @@ function switchTheme() {
     const root = document.documentElement;
     const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
     root.dataset.theme = dark ? 'light' : 'dark';
-    stored('theme', root.dataset.theme);
+    /* The server writes it into the page, so that it is known before anything is drawn. */
+    document.cookie = `holdfast_theme=${root.dataset.theme}; path=/; SameSite=Lax; max-age=31536000`;
 }
 
 function help() {
@@ -372,11 +373,9 @@ async function askSession() {
     }
 }
 
-/* First what the HTML has is drawn, the headline; then what else the page came with; then what must be asked for. */
+/* What the HTML has, the headline, is drawn already (early.js). Then what else the page came with; then what must be
+ * asked for. */
 async function begin() {
-    if (!performance.getEntriesByType('paint').length) {
-        await whenDrawn();
-    }
     if (takeFirstSession()) {
         keepFrame();
         route();

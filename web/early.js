@@ -1,22 +1,24 @@
 /*
- * early.js - what must be known before anything is drawn.
+ * early.js - what must be known before anything is drawn, and the beginning of the rest.
  *
- * Light or dark: without a choice of the reader's it is what the system prefers; the choice is kept
- * in this browser. And whether the headline that the page comes with is for the address: it is that
- * of the overview of the server's own namespace.
+ * The headline that the page comes with is that of the overview of the server's own namespace: for
+ * another address it is hidden. The rest, app.js, runs when that has been drawn: to compile it takes
+ * a browser longer than to draw the headline. Nothing here may ask another process of the browser
+ * and wait, as localStorage does.
  */
 (function () {
     'use strict';
-    var root = document.documentElement;
+    var DRAWN_MS = 200; /* a page that is not seen is not drawn */
     if (location.hash !== '' && location.hash !== '#/') {
-        root.setAttribute('data-elsewhere', '');
+        document.documentElement.setAttribute('data-elsewhere', '');
     }
-    try {
-        var chosen = localStorage.getItem('holdfast-theme');
-        if (chosen === 'light' || chosen === 'dark') {
-            root.setAttribute('data-theme', chosen);
-        }
-    } catch (error) {
-        /* A browser that keeps nothing has the system's. */
+    function begin() {
+        import('./app.js'); /* the same one when it is asked for again */
     }
+    document.addEventListener('DOMContentLoaded', function () {
+        setTimeout(begin, DRAWN_MS);
+        requestAnimationFrame(function () {
+            setTimeout(begin, 0);
+        });
+    });
 })();

@@ -91,6 +91,10 @@ has "the page begins with the session and the namespace of the server" first \
         '"role":"admin"\}\]\},"live":\{"headline":"All is well.","at":"2')"
 has "the headline stands in the page itself" out '<h1 id="headline">All is well\.</h1>'
 is "a name that would begin an element in the page does not" "$(grep -c '<!--<script>' out)" 0
+visit GET / -H 'Cookie: holdfast_theme=dark'
+has "the page has the theme that the reader has chosen" out '^<html lang="en" data-theme="dark">$'
+visit GET / -H 'Cookie: holdfast_theme="><b>'
+has "the page has no theme that is none" out '^<html lang="en">$'
 visits 200 "GET /session answers without tokens" GET /session
 has "a server without tokens asks for no login and allows everything" \
     out '"login":false,.*"role":"admin"'

@@ -314,6 +314,16 @@ static void append_until(struct buf *answer, struct text *rest, const char *word
     rest->length -= length + strlen(word);
 }
 
+/* Light or dark, if the reader has chosen one: the page keeps that in a cookie. */
+static void append_theme(struct buf *answer, const struct exchange *exchange)
+{
+    const char *theme = exchange_cookie(exchange, "holdfast_theme");
+
+    if (theme && (strcmp(theme, "light") == 0 || strcmp(theme, "dark") == 0)) {
+        buf_printf(answer, " data-theme=\"%s\"", theme);
+    }
+}
+
 /* The page, which no cache may keep: it has the session's secret in it. Whether all is well stands
  * in its HTML, so that it is drawn before any script has run. */
 static void answer_index(struct exchange *exchange, const struct access *access,
@@ -340,6 +350,8 @@ static void answer_index(struct exchange *exchange, const struct access *access,
         answer_failure(exchange, status);
     } else {
         answer_static(exchange, asset->content_type, text_of(""));
+        append_until(answer, &rest, "@THEME@");
+        append_theme(answer, exchange);
         append_until(answer, &rest, "@STATUS@");
         if (headline.age_ms > OLD_MS) {
             buf_printf(answer, "%" PRId64 " s old, newer ones come…", headline.age_ms / 1000);
