@@ -138,6 +138,21 @@ for role in viewer consumer owner; do
         "SELECT subscription, head, retrying, dead FROM holdfast.stats()" \
         "|4|1|1 audit|4|0|0 jobs|4|1|1"
 done
+for role in viewer consumer owner; do
+    may $role "counts dead letters in groups" "SELECT text, letters
+        FROM holdfast.dead_letter_groups('it\"s ours', 'subscription')" "jobs|1"
+done
+for role in viewer publisher consumer owner; do
+    may $role "counts no dead letters of another namespace" \
+        "SELECT FROM holdfast.dead_letter_groups('theirs')" "ERROR:  HF003"
+    may $role "sees no number of another namespace's dead letters" \
+        "SELECT count(*) FROM holdfast.read_dead_kinds() WHERE namespace_id = $theirs" "0"
+    may $role "cannot ask for groups by the number of another namespace" \
+        "SELECT letters FROM holdfast.dead_groups($theirs, 'type', 0, 99, NULL, true, NULL, NULL,
+             NULL, NULL, NULL, false, 9, 0)" "$denied"
+done
+may publisher "may not count dead letters in groups" \
+    "SELECT FROM holdfast.dead_letter_groups('it\"s ours')" "$denied"
 may publisher "reads neither the log nor dead letters nor subscriptions" \
     "SELECT $(everything 'it"s ours' "$ours")" "0 0 0"
 may publisher "gets NULL, not 0, from holdfast.stats for what it does not see" \

@@ -23,6 +23,25 @@ sql "SELECT holdfast.create_subscription('default', 'jobs', '{job.*}', 'start', 
 letters 6
 is "setup: six dead letters are there" "$open" "1,2,3,4,5,6"
 
+# --- Groups ---
+groups="FROM holdfast.dead_letter_groups('default'"
+is "dead_letter_groups counts by error" "SELECT text, letters, newest_dead_id, more $groups)" \
+    "disk full|6|6|f"
+is "dead_letter_groups counts by type, the newer of two equal groups first" \
+    "SELECT text, letters $groups, 'type')" "job.even|3 job.odd|3"
+is "dead_letter_groups takes conditions for the letters" \
+    "SELECT text, letters $groups, 'subscription', type => '*.odd', error => 'full')" "jobs|3"
+is "dead_letter_groups takes times, for which it reads the letters" \
+    "SELECT text, letters $groups, 'reason', failed_before => now())" "rejected|6"
+is "dead_letter_groups has at most max rows" "SELECT text $groups, 'type', max => 1)" "job.even"
+is "dead_letter_groups has the time of the oldest and of the newest" \
+    "SELECT oldest_failed_at <= newest_failed_at, newest_failed_at = (
+         SELECT failed_at FROM holdfast.dead_letters WHERE dead_id = 6) $groups)" "t|t"
+fails "dead_letter_groups refuses another field" "SELECT $groups, 'key')" "HF001: by is key; *"
+fails "dead_letter_groups refuses a max of 0" "SELECT $groups, max => 0)" "HF001: max is 0; *"
+fails "dead_letter_groups refuses a type that is no pattern" "SELECT $groups, type => 'a..b')" \
+    "HF001: pattern *"
+
 # --- Retrying ---
 is "retry_dead_letters takes a number" "$retry, ARRAY[2])" 1
 is "a retried dead letter is handed out as attempt 1" \
