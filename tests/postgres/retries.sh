@@ -10,7 +10,8 @@ list="SELECT position, state, attempts, error, behind_position, held
 sql "SELECT holdfast.create_subscription('default', 'line', '{**}', 'start', 'ordered');
      SELECT holdfast.create_subscription('default', 'jobs', '{job.*}', 'start', 'shared',
                                          options => '{\"retry_base_ms\": 3600000,
-                                             \"retry_max_ms\": 3600000}'::json);
+                                             \"retry_max_ms\": 3600000,
+                                             \"retry_jitter_percent\": 0}'::json);
      SELECT holdfast.create_subscription('default', 'calm', '{**}', 'start', 'shared')" >/dev/null
 for key in a a b a; do
     sql "SELECT FROM holdfast.publish('default', 'job.x', '{\"n\": 1}', key => '$key')" >/dev/null
