@@ -15,6 +15,13 @@ id_at() {
 
 # ---- Values -------------------------------------------------------------------------------------
 
+is "the row of a new namespace has no older version that publishers pass, and has its months" \
+    "SELECT ctid, months_from = date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC',
+         months_to = (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months')
+                     AT TIME ZONE 'UTC'
+     FROM holdfast_private.namespaces WHERE id = 1" "(0,1)|t|t"
+is "the server knows that the table of namespaces is short" "SELECT reltuples >= 0 FROM pg_class
+    WHERE oid = 'holdfast_private.namespaces'::regclass" t
 is "the first event of a namespace has position 1" \
     "$publish('default', 'user.created', '{\"a\": 1}', key => 'k')" "1|f|"
 is "publish stores the payload byte for byte" \

@@ -182,7 +182,8 @@ END
 $$;
 
 -- namespace_put: finds the namespace, or creates it with its sequence, its log, two months and its
--- append_<id>, claim_<id> and lease_events_<id>.
+-- append_<id>, claim_<id> and lease_events_<id>. Its row is written once, when it has the months:
+-- every publisher reads the row, and would look at each older version of it.
 -- status 0; HF_INVALID for a bad name; HF_NOTFOUND if p_create is false and it does not
 -- exist; HF_CONFLICT if it exists and p_gapless (not NULL) is different. Locks: the gate of those
 -- who make one, to the end of the transaction (55P03). If the client dies, nothing is left.
@@ -193,6 +194,8 @@ CREATE OR REPLACE FUNCTION holdfast_private.namespace_put(
     SET search_path = pg_catalog, holdfast_private, holdfast, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+    v_month timestamp := date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC');
 BEGIN
     status := HF_OK;
     created := false;
@@ -226,17 +229,20 @@ BEGIN
         EXECUTE format('ALTER TABLE holdfast_private.events ATTACH PARTITION holdfast_private.%I '
                        'FOR VALUES IN (%s)',
                        'events_' || namespace_put.id, namespace_put.id);
-        INSERT INTO namespaces (id, name, gapless, sequence, sleep, created_at)
+        PERFORM make_month(namespace_put.id, v_month AT TIME ZONE 'UTC');
+        PERFORM make_month(namespace_put.id, (v_month + interval '1 month') AT TIME ZONE 'UTC');
+        INSERT INTO namespaces (id, name, gapless, sequence, sleep, months_from, months_to,
+                                created_at)
             VALUES (namespace_put.id, p_name, namespace_put.gapless,
                     ('holdfast_private.events_' || namespace_put.id || '_position')::regclass,
                     ('holdfast_private.events_' || namespace_put.id || '_sleep')::regclass,
+                    v_month AT TIME ZONE 'UTC', (v_month + interval '2 months') AT TIME ZONE 'UTC',
                     clock_timestamp());
         IF namespace_put.gapless THEN
             INSERT INTO heads (namespace_id, head) VALUES (namespace_put.id, 0);
         END IF;
         INSERT INTO gates (namespace_id, gate)
             SELECT namespace_put.id, g FROM generate_series(0, 65) g;
-        PERFORM ensure_months(namespace_put.id);
         PERFORM append_make(namespace_put.id);
         PERFORM claim_make(namespace_put.id);
         PERFORM log_make(namespace_put.id);
