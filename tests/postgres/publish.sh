@@ -29,6 +29,12 @@ is "publish stores the payload byte for byte" \
     '{"a": 1}'
 is "the time of a version 7 id is stored as guard_at" \
     "SELECT count(*) FROM holdfast_private.events WHERE guard_at = holdfast.id_time(id)" 1
+is "a new id has the millisecond that it was made in, whatever year the clock shows" \
+    "SELECT count(*), bool_and(holdfast.id_time(holdfast_private.new_id(t))
+                               = date_trunc('milliseconds', t))
+     FROM generate_series(0, 2999) i, unnest('{1970-01-01 00:00:00Z, 2001-09-09 01:46:39.5Z,
+          2026-11-20 00:00:00Z, 2105-12-31 23:59:00Z}'::timestamptz[]) a,
+          LATERAL (SELECT a + i * interval '333 microseconds' AS t) x" "12000|t"
 is "publish with an id that is in the log returns the first position" \
     "$publish('default', 'other',
     id => (SELECT id FROM holdfast_private.events WHERE position = 1))" "1|t|"

@@ -90,12 +90,22 @@ BEGIN
 END
 $$;
 
--- A new UUID v7 for a time.
-CREATE OR REPLACE FUNCTION holdfast_private.new_id(p_at timestamptz) RETURNS uuid
+-- us_of: a time in microseconds since 1970. It computes in floating point, which is exact until the
+-- year 2106.
+CREATE OR REPLACE FUNCTION holdfast_private.us_of(p_at timestamptz) RETURNS bigint
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN (date_part('epoch', $1) * 1000000)::bigint;
+
+-- A new UUID v7 for a time in microseconds since 1970.
+CREATE OR REPLACE FUNCTION holdfast_private.id_at(p_us bigint) RETURNS uuid
     LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN overlay(gen_random_uuid()::text
-                   PLACING lpad(to_hex(floor(date_part('epoch', $1) * 1000)::bigint * 16 + 7),
-                                13, '0') FROM 1 FOR 15)::uuid;
+                   PLACING lpad(to_hex($1 / 1000 * 16 + 7), 13, '0') FROM 1 FOR 15)::uuid;
+
+-- The same for a time.
+CREATE OR REPLACE FUNCTION holdfast_private.new_id(p_at timestamptz) RETURNS uuid
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN holdfast_private.id_at(holdfast_private.us_of($1));
 
 -- The time inside an id, to the millisecond; NULL if it is not version 7.
 CREATE OR REPLACE FUNCTION holdfast.id_time(p_id uuid) RETURNS timestamptz

@@ -74,23 +74,30 @@ CREATE OR REPLACE FUNCTION holdfast_private.publish_bytes(
                    PLACING (uuid_send($1) || timestamptz_send($2)) FROM 1 FOR 20)
            || json_send($7);
 
--- is_ordinary: true if an event is within its limits, which the greater part of all events can be
--- seen to be without a look at each character, and if its commit will be durable. p_bytes:
--- publish_bytes, of which 48 are no character of the event's; the client's encoding has to be that
--- of the database. What is short is neither nested too deep nor has it long names; names are long
--- if they are so together.
-CREATE OR REPLACE FUNCTION holdfast_private.is_ordinary(
-    p_bytes bytea, p_type text, p_payload json, p_bytes_max integer, p_key text, p_tenant text,
-    p_producer text)
+-- is_long: whether an event could be nested too deep or have long texts. 48 bytes of p_bytes
+-- (publish_bytes) are no characters of the event.
+CREATE OR REPLACE FUNCTION holdfast_private.is_long(p_bytes bytea) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN octet_length($1) > 48 + 2 * HF_JSON_DEPTH_MAX;
+
+-- is_flat: whether a long event is within its limits, which the greater part of them can be seen to
+-- be without a look at each character: nesting takes brackets, and texts are not too long if they
+-- are not so together.
+CREATE OR REPLACE FUNCTION holdfast_private.is_flat(p_bytes bytea, p_payload json,
+                                                    p_bytes_max integer)
+    RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN octet_length($1) <= least(65536, $3)
+        AND octet_length($1) - octet_length($2::text) <= 48 + HF_TYPE_BYTES_MAX
+        AND octet_length($2::text) - octet_length(replace(replace($2::text, '[', ''), '{', ''))
+            <= HF_JSON_DEPTH_MAX;
+
+-- is_ordinary: true if an event that is not long, or flat, is within all other limits, and if its
+-- commit will be durable. The client's encoding has to be that of the database.
+CREATE OR REPLACE FUNCTION holdfast_private.is_ordinary(p_bytes bytea, p_type text)
     RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN $2 COLLATE "C" ~ holdfast_private.type_regex()
-        AND (octet_length($1) <= 48 + 2 * HF_JSON_DEPTH_MAX
-             OR octet_length($1) <= $4
-                AND octet_length(concat($2, $5, $6, $7)) <= HF_TYPE_BYTES_MAX
-                AND octet_length($3::text)
-                    - octet_length(replace(replace($3::text, '[', ''), '{', ''))
-                    <= HF_JSON_DEPTH_MAX)
         AND position('\x5c75'::bytea IN $1) = 0 -- \u
         AND current_setting('synchronous_commit') IN ('on', 'remote_apply')
         AND pg_client_encoding() = 'UTF8';
@@ -100,31 +107,39 @@ CREATE OR REPLACE FUNCTION holdfast_private.is_secret(p_ticket bytea) RETURNS bo
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN sha256($1) = holdfast_private.secret_digest();
 
--- is_awaited: whether a consumer has declared that it sleeps beyond p_now (bell.sql).
-CREATE OR REPLACE FUNCTION holdfast_private.is_awaited(p_sleep regclass, p_now timestamptz)
+-- is_awaited: whether a consumer has declared that it sleeps beyond p_us (bell.sql).
+CREATE OR REPLACE FUNCTION holdfast_private.is_awaited(p_sleep regclass, p_us bigint)
     RETURNS boolean
     LANGUAGE sql VOLATILE
-    RETURN pg_sequence_last_value($1) > date_part('epoch', $2) * 1000000;
+    RETURN pg_sequence_last_value($1) > $2;
 
--- publish_guard: guard_at of an id that was given, if it is the time inside it and that is near.
-CREATE OR REPLACE FUNCTION holdfast_private.publish_guard(p_id uuid, p_now timestamptz)
+-- publish_guard: guard_at of an id that was given, if the time inside it is near; NULL: it is not.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_guard(p_time timestamptz, p_now timestamptz)
     RETURNS timestamptz
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN CASE WHEN holdfast.id_time($1) > $2 - interval '23 hours'
-                    AND holdfast.id_time($1) < $2 + interval '23 hours'
-        THEN holdfast.id_time($1) END;
+    RETURN CASE WHEN $1 > $2 - interval '23 hours' AND $1 < $2 + interval '23 hours' THEN $1 END;
 
--- publish_place: the namespace of this name, if publishing an id with this time into it is
--- ordinary.
-CREATE OR REPLACE FUNCTION holdfast_private.publish_place(p_name text, p_guard timestamptz)
-    RETURNS TABLE (id integer, sequence regclass, sleep regclass, bytes_max integer)
+-- publish_place: the namespace of this name, if publishing into it is ordinary for ids with a time
+-- that is_guarded.
+CREATE OR REPLACE FUNCTION holdfast_private.publish_place(p_name text)
+    RETURNS TABLE (id integer, sequence regclass, sleep regclass, bytes_max integer,
+                   months_from timestamptz, months_to timestamptz, ids_until timestamptz)
     LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT n.id, n.sequence, n.sleep, least(65536, n.payload_bytes_max)
+    SELECT n.id, n.sequence, n.sleep, n.payload_bytes_max, n.months_from, n.months_to,
+           n.ids_until
     FROM holdfast_private.namespaces n
-    WHERE n.name = $1 AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL
-        AND $2 > n.ids_until AND $2 >= n.months_from AND $2 < n.months_to;
+    WHERE n.name = $1 AND NOT n.gapless AND n.copying IS NULL AND n.removing_at IS NULL;
 END;
+
+-- is_guarded: whether the log has the month of this time, and no id of a later time is listed;
+-- p_ids_until NULL: that does not matter, because the id is new.
+CREATE OR REPLACE FUNCTION holdfast_private.is_guarded(
+    p_guard timestamptz, p_months_from timestamptz, p_months_to timestamptz,
+    p_ids_until timestamptz)
+    RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN $1 >= $2 AND $1 < $3 AND ($4 IS NULL OR $1 > $4);
 
 -- publish_draw: the next position, after it was declared that the transaction publishes; NULL:
 -- another session has the first key for that (publishing_try).
@@ -134,15 +149,12 @@ CREATE OR REPLACE FUNCTION holdfast_private.publish_draw(p_secret bytea, p_names
     LANGUAGE sql VOLATILE
     RETURN CASE WHEN holdfast_private.publishing_try($1, $2, 0) THEN nextval($3) END;
 
--- publish_sum: checksum_of an event without key_version. It computes in floating point, which is
--- exact to the microsecond for all times that the server's clock can have.
+-- publish_sum: checksum_of an event without key_version that entered the log at p_us.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_sum(p_bytes bytea, p_hash bigint,
-                                                        p_position bigint,
-                                                        p_entered_at timestamptz)
+                                                        p_position bigint, p_us bigint)
     RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN ('x' || md5($1))::bit(64)::bigint # $2 # $3
-           # (date_part('epoch', $4) * 1000000)::bigint;
+    RETURN ('x' || md5($1))::bit(64)::bigint # $2 # $3 # $4;
 
 -- publish_enter: what a caller has to pass that is not the owner of the schema. Answers the secret.
 CREATE OR REPLACE FUNCTION holdfast_private.publish_enter(p_ticket bytea, p_namespace text)
@@ -185,37 +197,47 @@ CREATE OR REPLACE FUNCTION holdfast.publish_as(
 AS $$
 DECLARE
     v_now       timestamp with time zone := pg_catalog.clock_timestamp();
-    v_id        pg_catalog.uuid := coalesce(p_id, holdfast_private.new_id(v_now));
-    v_guard     timestamp with time zone := holdfast_private.publish_guard(v_id, v_now);
+    v_us        bigint := holdfast_private.us_of(v_now);
+    v_id        pg_catalog.uuid := coalesce(p_id, holdfast_private.id_at(v_us));
+    v_guard     timestamp with time zone := pg_catalog.date_trunc('milliseconds', v_now);
     v_bytes     pg_catalog.bytea;
     v_hash      bigint;
     v_namespace integer; -- NULL: publishing into it is not ordinary
     v_sequence  pg_catalog.regclass;
     v_sleep     pg_catalog.regclass;
     v_bytes_max integer;
+    v_from      timestamp with time zone;
+    v_to        timestamp with time zone; -- NULL: the event may be outside its limits
+    v_until     timestamp with time zone;
     v_position  bigint;
     v_done      record;
 BEGIN
-    SELECT p.id, p.sequence, p.sleep, p.bytes_max
-        INTO v_namespace, v_sequence, v_sleep, v_bytes_max
-        FROM holdfast_private.publish_place(p_namespace, v_guard) p;
+    IF p_id IS NOT NULL THEN
+        v_guard := holdfast.id_time(p_id);
+        v_guard := holdfast_private.publish_guard(v_guard, v_now);
+    END IF;
+    SELECT p.id, p.sequence, p.sleep, p.bytes_max, p.months_from, p.months_to, p.ids_until
+        INTO v_namespace, v_sequence, v_sleep, v_bytes_max, v_from, v_to, v_until
+        FROM holdfast_private.publish_place(p_namespace) p;
     IF holdfast_private.is_secret(p_ticket) IS NOT TRUE THEN
         p_ticket := holdfast_private.publish_enter(p_ticket, p_namespace);
     END IF; -- from here on the ticket is the secret
     v_bytes := holdfast_private.publish_bytes(v_id, v_now, p_type, p_key, p_tenant, p_producer,
                                               p_payload);
-    v_position := CASE WHEN v_namespace IS NOT NULL
+    IF holdfast_private.is_long(v_bytes) THEN
+        v_to := CASE WHEN holdfast_private.is_flat(v_bytes, p_payload, v_bytes_max) THEN v_to END;
+    END IF;
+    v_position := CASE WHEN holdfast_private.is_guarded(v_guard, v_from, v_to, v_until)
             AND p_metadata IS NULL AND p_expected_version IS NULL AND p_emitted_at IS NULL
             AND p_unique IS NULL AND p_unique_for IS NULL
-            AND holdfast_private.is_ordinary(v_bytes, p_type, p_payload, v_bytes_max, p_key,
-                                             p_tenant, p_producer)
+            AND holdfast_private.is_ordinary(v_bytes, p_type)
         THEN holdfast_private.publish_draw(p_ticket, v_namespace, v_sequence) END;
     IF v_position IS NOT NULL THEN
         v_hash := holdfast_private.hash_of(coalesce(p_tenant, p_key, v_id::pg_catalog.text));
         IF holdfast_private.publish_once(v_position, v_hash,
-                holdfast_private.publish_sum(v_bytes, v_hash, v_position, v_now), v_now, v_guard,
+                holdfast_private.publish_sum(v_bytes, v_hash, v_position, v_us), v_now, v_guard,
                 v_id, v_namespace, p_type, p_producer, p_key, p_tenant, p_payload) THEN
-            IF holdfast_private.is_awaited(v_sleep, v_now) THEN
+            IF holdfast_private.is_awaited(v_sleep, v_us) THEN
                 PERFORM holdfast_private.publish_ring(v_namespace);
             END IF;
             RETURN ROW(v_id, v_position, false, NULL)::holdfast.published;
@@ -255,17 +277,17 @@ CREATE OR REPLACE FUNCTION holdfast.is_short(p_type regtype, p_rare integer)
 -- commit; a transaction that is to be prepared asks for silence (is_quiet).
 --
 -- It runs with its caller's rights. The short way is for the owner of the schema, who needs no
--- ticket and may have the secret in a plan: an ordinary event is checked by one expression and
+-- ticket and may have the secret in a plan: an ordinary event is checked by few expressions and
 -- written by one statement. For all others there is publish_as.
 --
 -- What a transaction needs for the first time is prepared anew in each: an expression costs about
--- 2,800 instructions, and each constant, column and call of it 500 to 1,000. So they are few and
--- short, and what they call is inlined. The function has no search_path of its own, which would
--- cost as much as all checks: every name has its schema, types that are no keywords too, and there
--- are no operators, nor what the server makes of them (NULLIF, IN, CASE with a value). It answers a
--- type that has a name, because columns of parameters are looked up in every call. An id that is
--- made here is in no log, so that INSERT need not be prepared for a conflict, which is a sixth of
--- its cost. One reading of the clock is both times of the event.
+-- 1,500 instructions, and each function that it calls 1,100. So they are few and short, what they
+-- call is inlined, and what only long events need stands apart. The function has no search_path of
+-- its own, which would cost as much as all checks: every name has its schema, types that are no
+-- keywords too, and there are no operators, nor what the server makes of them (NULLIF, IN, CASE
+-- with a value). It answers a type that has a name, because columns of parameters are looked up in
+-- every call. An id that is made here is in no log, so that INSERT need not be prepared for a
+-- conflict, which is a sixth of its cost. One reading of the clock is both times of the event.
 CREATE OR REPLACE FUNCTION holdfast.publish(
     namespace text, type text, payload anycompatible DEFAULT 'null', id uuid DEFAULT NULL,
     key text DEFAULT NULL, tenant text DEFAULT NULL, metadata anycompatible DEFAULT NULL,
@@ -277,6 +299,7 @@ CREATE OR REPLACE FUNCTION holdfast.publish(
 AS $$
 DECLARE
     v_now       timestamp with time zone;
+    v_us        bigint;
     v_id        pg_catalog.uuid;
     v_payload   pg_catalog.json;
     v_bytes     pg_catalog.bytea;
@@ -286,35 +309,41 @@ DECLARE
     v_sequence  pg_catalog.regclass;
     v_sleep     pg_catalog.regclass;
     v_bytes_max integer;
+    v_from      timestamp with time zone;
+    v_to        timestamp with time zone; -- NULL: the event may be outside its limits
     v_position  bigint;  -- NULL: the event is not ordinary
 BEGIN
     IF holdfast.is_short(pg_catalog.pg_typeof(publish.payload),
             pg_catalog.num_nonnulls(publish.id, publish.metadata, publish.expected_version,
                 publish.emitted_at, publish.unique_key, publish.unique_for)) THEN
         v_now := pg_catalog.clock_timestamp();
-        v_id := holdfast_private.new_id(v_now);
+        v_us := holdfast_private.us_of(v_now);
+        v_id := holdfast_private.id_at(v_us);
         v_payload := publish.payload;
         v_bytes := holdfast_private.publish_bytes(v_id, v_now, publish.type, publish.key,
             publish.tenant, publish.producer, v_payload);
-        SELECT p.id, p.sequence, p.sleep, p.bytes_max
-            INTO v_namespace, v_sequence, v_sleep, v_bytes_max
-            FROM holdfast_private.publish_place(publish.namespace, v_now) p;
-        v_position := CASE WHEN v_namespace IS NOT NULL
-                AND holdfast_private.is_ordinary(v_bytes, publish.type, v_payload, v_bytes_max,
-                    publish.key, publish.tenant, publish.producer)
+        SELECT p.id, p.sequence, p.sleep, p.bytes_max, p.months_from, p.months_to
+            INTO v_namespace, v_sequence, v_sleep, v_bytes_max, v_from, v_to
+            FROM holdfast_private.publish_place(publish.namespace) p;
+        IF holdfast_private.is_long(v_bytes) THEN
+            v_to := CASE WHEN holdfast_private.is_flat(v_bytes, v_payload, v_bytes_max)
+                THEN v_to END;
+        END IF;
+        v_position := CASE WHEN holdfast_private.is_guarded(v_now, v_from, v_to, NULL)
+                AND holdfast_private.is_ordinary(v_bytes, publish.type)
             THEN holdfast_private.publish_draw(holdfast_private.secret_value(), v_namespace,
                                                v_sequence) END;
         IF v_position IS NOT NULL THEN
             v_hash := holdfast_private.hash_of(coalesce(publish.tenant, publish.key,
                                                         v_id::pg_catalog.text));
-            v_checksum := holdfast_private.publish_sum(v_bytes, v_hash, v_position, v_now);
+            v_checksum := holdfast_private.publish_sum(v_bytes, v_hash, v_position, v_us);
             INSERT INTO holdfast_private.events (position, hash, checksum, emitted_at, entered_at,
                                                  guard_at, id, namespace_id, type, producer, key,
                                                  tenant, payload)
                 VALUES (v_position, v_hash, v_checksum, v_now, v_now,
                         pg_catalog.date_trunc('milliseconds', v_now), v_id, v_namespace,
                         publish.type, publish.producer, publish.key, publish.tenant, v_payload);
-            IF holdfast_private.is_awaited(v_sleep, v_now) THEN
+            IF holdfast_private.is_awaited(v_sleep, v_us) THEN
                 PERFORM holdfast_private.publish_ring(v_namespace);
             END IF;
             RETURN ROW(v_id, v_position, false, NULL)::holdfast.published;

@@ -16,15 +16,14 @@
 -- each of them held, so it can take one key for each savepoint that was rolled back, and the
 -- server's table of locks is full long before there are no more. The try stands in the upper 16
 -- bits of the key, so a look computes one hash for each advisory lock that is held, of whatever
--- session. It is inlined, because it does not claim to be less volatile than convert_to.
+-- session. It is inlined; of a try that is a constant most is computed when a plan is made.
 CREATE OR REPLACE FUNCTION holdfast_private.publishing_key(p_secret bytea, p_namespace_id integer,
                                                            p_transaction xid, p_try integer)
     RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN ('x' || encode(substr(int4send($4), 3)
-                          || substr(sha256($1 || int4send($2) || int4send($4)
-                                           || convert_to($3::text, 'UTF8')), 1, 6),
-                          'hex'))::bit(64)::bigint;
+    RETURN ('x' || encode(substr(int4send($4), 3), 'hex')
+            || encode(sha256($1 || int4send($2) || int4send($4) || byteain(xidout($3))),
+                      'hex'))::bit(64)::bigint;
 
 -- publishing_try: takes one of the keys of this transaction; false: another session has it. It is
 -- inlined.
