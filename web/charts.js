@@ -117,6 +117,7 @@ const styles = {no_worker: 'bad', owner_dead: 'bad', breaker: 'bad', blocked: 'b
 const TOP = 8;
 const ROOM_MAX = 48; /* between two nodes, besides the gap */
 const LEAST = 5; /* height of a node */
+const BROKEN_MAX = 8; /* width of a broken line; it runs through a pale one that is as wide as the rate */
 
 /* How high nodes of a side are, one below the other. */
 function stackHeight(nodes, scale, gap) {
@@ -204,15 +205,13 @@ function ribbon(link, share, scale, left, right) {
     link.type.used += link.rate * scale / share;
     link.target.used += link.rate * scale;
     const style = styleOf(link.target);
-    if (style) {
-        return h('path', {class: `ribbon ${style}`, 'stroke-width': Math.max(from, 2).toFixed(1),
-            d: `M${left},${(a + from / 2).toFixed(1)}C${middle},${(a + from / 2).toFixed(1)} ` +
-               `${middle},${(b + to / 2).toFixed(1)} ${right},${(b + to / 2).toFixed(1)}`});
-    }
-    return h('path', {class: 'ribbon full',
+    const shape = h('path', {class: `ribbon full ${style}`,
         d: `M${left},${a.toFixed(1)}C${middle},${a.toFixed(1)} ${middle},${b.toFixed(1)} ${right},${b.toFixed(1)}` +
            `L${right},${(b + to).toFixed(1)}C${middle},${(b + to).toFixed(1)} ${middle},${(a + from).toFixed(1)} ` +
            `${left},${(a + from).toFixed(1)}Z`});
+    return style ? [shape, h('path', {class: `ribbon ${style}`, 'stroke-width': Math.min(Math.max(from, 2), BROKEN_MAX).toFixed(1),
+        d: `M${left},${(a + from / 2).toFixed(1)}C${middle},${(a + from / 2).toFixed(1)} ` +
+           `${middle},${(b + to / 2).toFixed(1)} ${right},${(b + to / 2).toFixed(1)}`})] : shape;
 }
 
 const LETTER = 7.2; /* how wide a letter is, about */
