@@ -228,8 +228,8 @@ struct seek {
  * of one moment, who the members are and whose each partition is, so that each of them works out
  * the same shares from it; the engine decides nothing. A membership also ends when its store is
  * closed. A member may say which partitions it wants, and no others; one that says something else
- * than before is a new member, the newest. Rings if the members have changed. HF_NOTFOUND;
- * HF_MISUSE for a shared subscription; HF_BUSY if there are STORE_MEMBERS_MAX already.
+ * than before is a new member, the newest. Rings if the members have changed and there are others.
+ * HF_NOTFOUND; HF_MISUSE for a shared subscription; HF_BUSY if there are STORE_MEMBERS_MAX already.
  */
 struct members_refresh {
     struct change change;

@@ -105,6 +105,27 @@ static void a_change_of_the_members_rings(void **state)
     must_hold(store_wait(a, seen, DEADLINE_MS) != seen);
 }
 
+/* A process that starts joins all its subscriptions, and would wake itself for each. */
+static void the_only_member_joins_and_leaves_without_ringing(void **state)
+{
+    struct store *a = fixture_open(*state, "a");
+    int64_t ids[20];
+    char name[16];
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        ids[i] = subscribe_ordered(a, name, 1);
+    }
+    uint64_t seen = store_wait(a, store_news(a), 200); /* that of subscribing has come */
+    int news = 0;
+    for (int i = 0; i < 20; i++) {
+        refresh(a, ids[i]);
+        must_answer(HF_OK, leave(a, ids[i]));
+        news += store_news(a) != seen;
+        seen = store_news(a);
+    }
+    must_hold(news < 10); /* some other news may come */
+}
+
 static void a_refresh_returns_the_owner_of_each_partition(void **state)
 {
     struct store *a = fixture_open(*state, "node-a");
@@ -554,6 +575,7 @@ static const struct CMUnitTest claims[] = {
     CLAIM(members_are_counted_in_the_order_of_joining),
     CLAIM(the_version_of_the_members_rises_only_when_they_change),
     CLAIM(a_change_of_the_members_rings),
+    CLAIM(the_only_member_joins_and_leaves_without_ringing),
     CLAIM(a_refresh_returns_the_owner_of_each_partition),
     CLAIM(departing_gives_back_what_is_ours_of_some_subscriptions_and_leaves_them),
     CLAIM(departing_rings),

@@ -55,7 +55,6 @@ DECLARE
     v_joined boolean := false;
 BEGIN
     status := HF_OK;
-    ring := false;
     IF consumer_admit(p_ticket, p_namespace_id, p_token, NULL) IS NOT NULL THEN
         PERFORM members_refresh_check(p_members_max, p_assigned);
     END IF;
@@ -108,6 +107,7 @@ BEGIN
             WHERE s.id = p_subscription_id
             RETURNING s.members_version INTO change_members_refresh.members_version;
         members := members_of(p_subscription_id);
+        ring := members <> '{}' AND members <> ARRAY[p_token];
         IF v_joined AND cardinality(members) > p_members_max THEN
             -- Others joined since we counted, and were faster.
             DELETE FROM members m

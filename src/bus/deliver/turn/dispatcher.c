@@ -309,6 +309,14 @@ static int64_t pause_end(int64_t wake_us)
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
 
+/* How often a turn without news looks at the definition. The turns of many runners are apart from
+ * each other by themselves, above all while they start. */
+static int64_t refresh_us(const struct runner *runner)
+{
+    int64_t apart_us = runner_apart_us(runner);
+    return apart_us > REFRESH_US ? apart_us : REFRESH_US;
+}
+
 static struct turn begin_turn(struct runner *runner, bool by_clock)
 {
     struct turn turn = {
@@ -333,7 +341,7 @@ static struct turn begin_turn(struct runner *runner, bool by_clock)
     if (trouble[0]) {
         runner_say(runner, HF_LOG_ERROR, "%s", trouble);
     }
-    if (turn.mono_us - runner->refreshed_us >= REFRESH_US && !only_events) {
+    if (turn.mono_us - runner->refreshed_us >= refresh_us(runner) && !only_events) {
         runner_need(runner, NEED_STANDING);
     }
     if (turn.mono_us >= runner->retry_store_us) {

@@ -184,11 +184,12 @@ static hf_status read_owners(struct sqlite_engine *engine, struct conn *conn,
     }
 }
 
-static hf_status read_members(struct conn *conn, struct members_refresh *refresh, bool changed)
+static hf_status read_members(struct conn *conn, struct members_refresh *refresh, bool changed,
+                              bool others)
 {
     hf_status status = HF_OK;
     if (changed) {
-        conn->ring = RING_ALL;
+        conn->ring = others ? RING_ALL : conn->ring;
         status = STATEMENT_RUN(conn, SQLITE_QUERY_MEMBERS_CHANGED, refresh->subscription_id);
     }
     bool found;
@@ -224,7 +225,8 @@ hf_status sqlite_members_refresh(struct sqlite_engine *engine, struct conn *conn
         status = read_owners(engine, conn, refresh, roll);
     }
     if (!status) {
-        status = read_members(conn, refresh, roll->changed);
+        size_t self = find(roll, engine->token) >= 0 ? 1 : 0;
+        status = read_members(conn, refresh, roll->changed, roll->count > self);
     }
     if (!status) {
         refresh->ret_members = (int32_t)roll->count;
