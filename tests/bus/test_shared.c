@@ -2,6 +2,7 @@
  * Tests of shared subscriptions with handlers: any number of workers in any number of handles take
  * each event once, failures are retried, and leases come back when their holder is gone.
  */
+#include "base/point.h"
 #include "support_scene.h"
 
 #include <stdatomic.h>
@@ -282,6 +283,65 @@ static void a_long_handler_renews_its_lease(void **state)
     assert_int_equal(recorder_count(two), 0);
 }
 
+#ifdef HF_FAULTS
+
+static int count_lease(const hf_lease_info *info, void *ctx)
+{
+    *(size_t *)ctx += info->count;
+    return 0;
+}
+
+/* How many events are claimed. */
+static size_t claimed(hf_bus *bus)
+{
+    size_t count = 0;
+    assert_ok(hf_lease_list(bus, "a", count_lease, &count));
+    return count;
+}
+
+enum { BATCH = 5 };
+
+static bool batch_is_done(void *ctx)
+{
+    hf_metrics metrics = {.size = sizeof metrics};
+    assert_ok(hf_metrics_get(ctx, &metrics));
+    return metrics.delivered == BATCH;
+}
+
+/* The dispatcher is away while the first batch is worked off, so that it finds all of it done. */
+static void a_batch_that_is_done_is_settled_with_the_claim_of_the_next(void **state)
+{
+    struct scene *scene = *state;
+    struct recorder *recorder = scene_recorder(scene, NULL);
+    hf_subscription_options options = shared_options();
+
+    options.batch = BATCH;
+    subscribe(scene->bus, "a", "*", recorder, &options);
+    for (int i = 0; i < 2 * BATCH; i++) {
+        publish(scene->bus, "x", "k", "1");
+    }
+    point_arm("after_claim", 1, POINT_STOP_THREAD);
+    assert_ok(hf_start(scene->bus));
+    assert_true(point_wait_blocked("after_claim", DEADLINE_MS));
+    point_arm("after_step", 1, POINT_STOP_THREAD);
+    point_release("after_claim");
+    assert_true(point_wait_blocked("after_step", DEADLINE_MS));
+    bool done = wait_until(batch_is_done, scene->bus);
+    point_arm("after_settle_lease", 1, POINT_STOP_THREAD);
+    point_release("after_step");
+    assert_true(point_wait_blocked("after_settle_lease", DEADLINE_MS));
+    size_t begun = recorder_count(recorder);
+    size_t next = claimed(scene->bus);
+    point_release("after_settle_lease");
+    settle_all(scene->bus, "a");
+    assert_true(done);
+    assert_int_equal(begun, BATCH);
+    assert_int_equal(next, BATCH);
+    assert_int_equal(recorder_count(recorder), 2 * BATCH);
+}
+
+#endif
+
 static void a_shared_subscription_keeps_its_mode(void **state)
 {
     struct scene *scene = *state;
@@ -307,6 +367,9 @@ static const struct CMUnitTest tests[] = {
     scene_test(an_expired_claim_comes_to_the_handlers),
     scene_test(stopping_gives_the_leases_back),
     scene_test(a_long_handler_renews_its_lease),
+#ifdef HF_FAULTS
+    scene_test(a_batch_that_is_done_is_settled_with_the_claim_of_the_next),
+#endif
     scene_test(a_shared_subscription_keeps_its_mode),
 };
 

@@ -8,6 +8,7 @@
  */
 #include "bus/deliver/runner.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -20,6 +21,7 @@
 #include "bus/deliver/work/verdict.h"
 #include "bus/options.h"
 #include "bus/watch.h"
+#include "store/timers.h"
 
 #define REFUSED_AT_ONCE 3 /* refused settles in a row that are tried again at once */
 
@@ -240,6 +242,15 @@ hf_status runner_run(struct runner *runner, struct change *change)
     hf_status status = store_run(runner->bus->store, change, deadline);
     end_asking(runner);
     return status;
+}
+
+void runner_run_both(struct runner *runner, struct change *first, struct change *second)
+{
+    struct change *changes[] = {first, second};
+    assert(!runner_is_finishing(runner));
+    begin_asking(runner);
+    store_run_together(runner->bus->store, changes, 2, bus_deadline(runner->bus));
+    end_asking(runner);
 }
 
 int64_t runner_apart_us(const struct runner *runner)

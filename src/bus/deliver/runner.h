@@ -203,6 +203,8 @@ void runner_course_changed(struct runner *runner);
 void turn_wake(struct turn *turn, int64_t at_us);
 /* The same, to store what waits for that, and not to look whether there is anything new. */
 void turn_store(struct turn *turn, int64_t at_us);
+/* What the plan is now, in the middle of an action: what would come after it. */
+enum action turn_next(struct runner *runner, const struct turn *turn);
 
 /* Sets bits of `needs`: the dispatcher, or another thread that holds the mutex. */
 void runner_need(struct runner *runner, uint32_t needs);
@@ -244,6 +246,9 @@ hf_status runner_prepare(struct runner *runner);
 /* Hands a change over: with the call's deadline, or while the runner is stopping with what is left
  * of its time. */
 hf_status runner_run(struct runner *runner, struct change *change);
+/* Hands two changes over, which one commit may carry, in this order; not while the runner is
+ * stopping. Their answers are in them, status and message. */
+void runner_run_both(struct runner *runner, struct change *first, struct change *second);
 /* Many runners of a bus that did something at the same moment would keep its publishers waiting:
  * over how long they spread that, RUNNERS_APART_US for each. 0: they are few. */
 int64_t runner_apart_us(const struct runner *runner);

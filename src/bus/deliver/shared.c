@@ -3,8 +3,9 @@
  *
  * Any number of processes do this at the same time; the store hands every event to one of them. A
  * lease covers one claim. Its deliveries run in any order on the runner's workers; when all have
- * ended, or some failed, or enough time has passed, what has ended is settled in one change. So the
- * database is written about twice per batch, not per event.
+ * ended, or some failed, or enough time has passed, what has ended is settled in one change. If all
+ * of it is done, one commit carries the settle and the next claim. So the database is written once
+ * or twice per batch, not per event.
  *
  * The leases are `kept`: they last as long as this process shows signs of life, so a slow handler
  * loses nothing (handler_timeout_ms is what ends it). If the process dies they are free at once.
@@ -101,6 +102,17 @@ void shared_free(struct shared *shared)
     mem_free(shared);
 }
 
+/* A claim under way. */
+struct claiming {
+    struct claim change;
+    struct lease *lease;
+    struct event_batch *event_batch;
+};
+
+static bool claim_begin(struct runner *runner, struct turn *turn, struct claiming *ret_claiming);
+static void claim_end(struct runner *runner, struct turn *turn, struct claiming *claiming);
+static bool wants_more(struct runner *runner);
+
 /* ---- Settling -------------------------------------------------------------------------------- */
 
 /* What of a lease has ended. */
@@ -188,16 +200,42 @@ static hf_status make_outcomes(struct runner *runner, struct settle_lease *settl
     return status;
 }
 
+/* The status of a change; the message of a failure becomes the thread's. */
+static hf_status answer_of(const struct change *change)
+{
+    return change->status ? err_set(change->status, change->message) : HF_OK;
+}
+
+/* Hands a settle over. If all of the lease is done, and a claim would follow in this turn, one
+ * commit carries both. The message of a failure is the thread's. */
+static hf_status run_settle(struct runner *runner, struct turn *turn, struct settle_lease *settle)
+{
+    struct claiming claiming;
+    HF_POINT("before_settle_lease");
+    if (!settle->all || turn_next(runner, turn) != ACTION_LOG ||
+        !claim_begin(runner, turn, &claiming)) {
+        hf_status status = runner_run(runner, &settle->change);
+        HF_POINT("after_settle_lease");
+        return status;
+    }
+    struct change *claim = &claiming.change.change;
+    runner_run_both(runner, &settle->change, claim);
+    HF_POINT("after_settle_lease");
+    (void)answer_of(claim); /* for claim_end, which tells why */
+    claim_end(runner, turn, &claiming);
+    return answer_of(&settle->change);
+}
+
 /* Stores what was collected of a lease. False: the store failed. */
-static bool settle_collected(struct runner *runner, struct lease *lease, struct tally tally,
-                             int64_t now_us)
+static bool settle_collected(struct runner *runner, struct turn *turn, struct lease *lease,
+                             struct tally tally)
 {
     if (tally.ended == 0 || tally.lost) {
         close_slots(runner, lease);
         return true;
     }
     struct settle_lease settle = {
-        .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = now_us},
+        .change = {.kind = CHANGE_SETTLE_LEASE, .relaxed = true, .now_us = turn->now_us},
         .subscription_id = runner->definition.id,
         .kept = true,
         .all = tally.plain && tally.ended == lease->total,
@@ -207,11 +245,7 @@ static bool settle_collected(struct runner *runner, struct lease *lease, struct 
     struct halt halt;
     settle.pause = verdict_halt(&runner->definition.options, settle.outcomes, settle.count,
                                 runner->bus->node_name, &halt);
-    if (!status) {
-        HF_POINT("before_settle_lease");
-        status = runner_run(runner, &settle.change);
-        HF_POINT("after_settle_lease");
-    }
+    status = status ? status : run_settle(runner, turn, &settle);
     if (status == HF_STALE || status == HF_NOTFOUND || status == HF_UNKNOWN) {
         pthread_mutex_lock(&runner->mutex);
         lease_lose(runner, lease);
@@ -321,7 +355,7 @@ static bool flush(struct runner *runner, struct turn *turn, bool now, bool *ret_
         int64_t at_us = INT64_MAX;
         if (runner->settlement.count > 0) {
             if (now || flush_due(runner, lease, tally, now_us, &at_us)) {
-                if (!settle_collected(runner, lease, tally, now_us)) {
+                if (!settle_collected(runner, turn, lease, tally)) {
                     return false;
                 }
                 *ret_again |= lease->open > 0 && settlement_full(&runner->settlement);
@@ -486,14 +520,11 @@ static void not_claimed(struct runner *runner, hf_status status)
     }
 }
 
-static void claim(struct runner *runner, struct turn *turn)
+/* Prepares a claim, if so little is in hand that more is wanted. False: there is none. */
+static bool claim_begin(struct runner *runner, struct turn *turn, struct claiming *ret_claiming)
 {
-    struct shared *shared = runner->shared;
-    if (turn->now_us >= shared->claim_at_us) {
-        runner_need(runner, NEED_LOG);
-    }
     if (!wants_more(runner)) {
-        return;
+        return false;
     }
     struct lease *lease = mem_calloc(1, sizeof *lease);
     struct event_batch *event_batch = batch_pool_take(&runner->batch_pool);
@@ -501,34 +532,48 @@ static void claim(struct runner *runner, struct turn *turn)
         mem_free(lease);
         batch_pool_return(&runner->batch_pool, event_batch);
         runner_store_failed(runner, fail(HF_NOMEM, "out of memory for events"), "claiming");
-        return;
+        return false;
     }
-    struct claim change = {
-        .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = turn->now_us},
-        .subscription_id = runner->definition.id,
-        .generation = runner->definition.generation,
-        .filter = definition_filter(&runner->definition),
-        .max = claim_size(runner),
-        .lease_ms = runner->definition.options.lease_ms,
-        .attempts_max = runner->definition.options.attempts_max,
-        .retry_max_ms = runner->definition.options.retry_max_ms,
-        .bound = true,
-        .kept = true,
-        .batch = &event_batch->batch,
+    *ret_claiming = (struct claiming){
+        .change =
+            {
+                .change = {.kind = CHANGE_CLAIM, .relaxed = true, .now_us = turn->now_us},
+                .subscription_id = runner->definition.id,
+                .generation = runner->definition.generation,
+                .filter = definition_filter(&runner->definition),
+                .max = claim_size(runner),
+                .lease_ms = runner->definition.options.lease_ms,
+                .attempts_max = runner->definition.options.attempts_max,
+                .retry_max_ms = runner->definition.options.retry_max_ms,
+                .bound = true,
+                .kept = true,
+                .batch = &event_batch->batch,
+            },
+        .lease = lease,
+        .event_batch = event_batch,
     };
-    random_bytes(change.lease, sizeof change.lease);
-    memcpy(lease->token, change.lease, sizeof lease->token);
+    random_bytes(ret_claiming->change.lease, sizeof ret_claiming->change.lease);
+    memcpy(lease->token, ret_claiming->change.lease, sizeof lease->token);
     runner_take(runner, NEED_LOG); /* what comes from now on is for the next claim */
     mark(runner);
-    hf_status status = runner_run(runner, &change.change);
+    return true;
+}
+
+/* The claim has its answer; the message of a failure is the thread's. */
+static void claim_end(struct runner *runner, struct turn *turn, struct claiming *claiming)
+{
+    struct shared *shared = runner->shared;
+    struct claim *change = &claiming->change;
+    struct lease *lease = claiming->lease;
+    hf_status status = change->change.status;
+    bool any = !status && claiming->event_batch->batch.count > 0;
     HF_POINT("after_claim");
     if (status) {
         not_claimed(runner, status);
     } else {
-        note_claimed(runner, &change, turn);
-        rest(runner, &change);
+        note_claimed(runner, change, turn);
+        rest(runner, change);
     }
-    bool any = !status && event_batch->batch.count > 0;
     bool ready = any && prepare(runner);
     lease->doubtful = status == HF_UNKNOWN || status == HF_IO || (any && !ready);
     if (lease->doubtful || any) {
@@ -538,11 +583,23 @@ static void claim(struct runner *runner, struct turn *turn)
         mem_free(lease);
     }
     if (ready) {
-        lease->total = (int32_t)event_batch->batch.count;
+        lease->total = (int32_t)claiming->event_batch->batch.count;
         lease->open = lease->total;
-        put_all(runner, event_batch, lease, change.ret_prerecord);
+        put_all(runner, claiming->event_batch, lease, change->ret_prerecord);
     }
-    batch_pool_return(&runner->batch_pool, event_batch);
+    batch_pool_return(&runner->batch_pool, claiming->event_batch);
+}
+
+static void claim(struct runner *runner, struct turn *turn)
+{
+    struct claiming claiming;
+    if (turn->now_us >= runner->shared->claim_at_us) {
+        runner_need(runner, NEED_LOG);
+    }
+    if (claim_begin(runner, turn, &claiming)) {
+        runner_run(runner, &claiming.change.change);
+        claim_end(runner, turn, &claiming);
+    }
 }
 
 /* ---- The mode -------------------------------------------------------------------------------- */

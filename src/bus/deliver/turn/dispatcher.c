@@ -190,6 +190,12 @@ static struct situation survey(struct runner *runner, const struct turn *turn)
     return situation;
 }
 
+enum action turn_next(struct runner *runner, const struct turn *turn)
+{
+    struct situation situation = survey(runner, turn);
+    return plan(&situation).action;
+}
+
 static void perform(struct runner *runner, enum action action, struct turn *turn)
 {
     turn->steps &= ~STEP(action);
