@@ -7,7 +7,8 @@
  * nats, and in PostgreSQL bare (a table), skiplocked (a queue of one's own), pgq, pgmq,
  * graphile-worker, holdfast-sql (its functions). WORK is
  *
- *     publish       `links` connections, or threads, publish `batch` events at a time for a while;
+ *     publish       `links` connections, or threads, publish `batch` events at a time, for
+ *                   `seconds`;
  *                   the library also by one thread that does not wait, with `flight` under way
  *     transaction   events are published inside one transaction, in PL/pgSQL
  *     consume       a backlog of `events` is worked off in order; claim, shared: by workers
