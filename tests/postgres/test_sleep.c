@@ -12,10 +12,14 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/point.h"
+
 #define SLEEP_MS 120000
 #define PROMPT_MS 20000 /* a wake-up of our own takes milliseconds */
 #define SHORT_LEASE_MS 60
 #define CROWD 6 /* publishers at once */
+#define PUBLISHES 100
+#define APART_MS 20 /* between two looks for sleepers while there are none (keeper.c) */
 
 struct sleeper {
     struct fixture *f;
@@ -201,6 +205,22 @@ static void an_event_published_by_another_process_in_c_wakes(void **state)
     sleeper_end(&s);
 }
 
+#ifdef HF_FAULTS
+static void a_publisher_looks_for_sleepers_less_often_while_there_are_none(void **state)
+{
+    struct sleeper s = sleeper_of(*state);
+    struct store *publisher = fixture_open(s.f, "publisher");
+    int64_t before = point_hits("keeper_ring");
+    int64_t begun_ms = mono_ms();
+    for (int i = 0; i < PUBLISHES; i++) {
+        append_one(publisher, "t", NULL);
+    }
+    int64_t looks = point_hits("keeper_ring") - before;
+    must_hold(looks > 0 && (looks - 1) * APART_MS <= mono_ms() - begun_ms);
+    sleeper_end(&s);
+}
+#endif
+
 /* Another session has taken the flag back, as in a flood; notified ones declare it anew. */
 static void a_sleep_flag_that_is_taken_back_is_declared_anew(void **state)
 {
@@ -367,6 +387,9 @@ static const struct CMUnitTest claims[] = {
     CLAIM(an_event_published_before_the_sleep_flag_and_committed_after_it_wakes),
     CLAIM(an_event_published_after_the_sleep_flag_wakes),
     CLAIM(an_event_published_by_another_process_in_c_wakes),
+#ifdef HF_FAULTS
+    CLAIM(a_publisher_looks_for_sleepers_less_often_while_there_are_none),
+#endif
     CLAIM(a_sleep_flag_that_is_taken_back_is_declared_anew),
     CLAIM(a_keeper_that_loses_its_connection_wakes_the_sleepers),
     CLAIM(without_a_notification_an_event_is_late_and_not_lost),

@@ -430,8 +430,10 @@ SELECT holdfast.head({namespace})
 SELECT holdfast.awake({namespace}, $1)
 
 -- name: keeper_ring
--- Notifies if a consumer sleeps.
-SELECT holdfast.ring(n.id, n.sleep) FROM holdfast.read_namespaces() n WHERE n.id = {namespace}
+-- Notifies if a consumer sleeps, and answers whether one does.
+SELECT holdfast.ring(n.id, n.sleep),
+       pg_sequence_last_value(n.sleep) > date_part('epoch', clock_timestamp()) * 1000000
+    FROM holdfast.read_namespaces() n WHERE n.id = {namespace}
 
 -- name: keeper_ring_all
 -- Notifies whether a consumer sleeps or not.

@@ -19,6 +19,10 @@
  *         flag, and lets the consumers read again every POLL_MS until those are gone;
  *     published after: it sees the flag.
  *
+ *   To look at the flag is a round trip, as dear as eight publishes of many threads. While no
+ *   consumer has slept for a minute the keeper looks every RING_ALONE_MS only: the event that finds
+ *   the first one asleep may come so much later.
+ *
  *   While many notifications come the flag is taken back: a process that works needs no alarm. So
  *   a process that receives one must declare anew: another may have taken the flag back. The same
  *   goes for few notifications of many publishers at once: each waits for the one before it to be
@@ -68,6 +72,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/point.h"
 #include "base/thread.h"
 #include "base/time/clock.h"
 #include "store/postgres/postgres.h"
@@ -76,11 +81,13 @@
 
 #define MS INT64_C(1000)
 #define IDLE_MS KEEPER_LOOK_MS
-#define DEAF_MS 1000         /* the same where LISTEN is impossible, or locks are hidden */
-#define GUARD_MS 800         /* the same while a thread stands by for another process */
-#define SLEEP_MS 30000       /* how long a declaration is good */
-#define POLL_MS 50           /* between two reads while old publishers are not over */
-#define RING_MS 1            /* between two notifications */
+#define DEAF_MS 1000     /* the same where LISTEN is impossible, or locks are hidden */
+#define GUARD_MS 800     /* the same while a thread stands by for another process */
+#define SLEEP_MS 30000   /* how long a declaration is good */
+#define POLL_MS 50       /* between two reads while old publishers are not over */
+#define RING_MS 1        /* between two notifications */
+#define RING_ALONE_MS 20 /* the same while no consumer has slept for SLEEPER_MS */
+#define SLEEPER_MS 60000
 #define DECLARE_MS 10        /* between two declarations in a flood */
 #define HOUSE_MS 3600000     /* between two rounds through the house */
 #define HOUSE_AGAIN_MS 60000 /* the same if another process was in the way */
@@ -307,15 +314,38 @@ static unsigned read_requests(struct keeper *keeper)
     return requests;
 }
 
+/* Notifies all; else those that sleep. */
+static hf_status ask_ring(struct keeper *keeper, struct session *session, bool all)
+{
+    PGresult *result;
+    HF_POINT("keeper_ring");
+    session_params(session);
+    hf_status status = session_query(
+        session, all ? POSTGRES_QUERY_KEEPER_RING_ALL : POSTGRES_QUERY_KEEPER_RING, &result);
+    if (!status) {
+        bool sleeps = !all && PQntuples(result) > 0 && result_bool(result, 0, 1);
+        if (sleeps && session == &keeper->session) { /* else it is not the keeper's thread */
+            keeper->sleeper_at_us = clock_real_us();
+        }
+        PQclear(result);
+    }
+    return status;
+}
+
+/* How long after one notification the next may come. */
+static int64_t ring_apart_us(const struct keeper *keeper, unsigned requests, int64_t real_us)
+{
+    bool alone = !(requests & REQUEST_RING) && real_us - keeper->sleeper_at_us > SLEEPER_MS * MS;
+    return (alone ? RING_ALONE_MS : RING_MS) * MS;
+}
+
 /* REQUEST_RING: notifies all; else those that sleep. */
 static hf_status run_ring(struct postgres_engine *engine, struct session *session, bool all)
 {
     struct keeper *keeper = &engine->keeper;
     unsigned taken =
         take_requests(keeper, all ? REQUEST_RING | REQUEST_RING_APPENDS : REQUEST_RING_APPENDS);
-    session_params(session);
-    hf_status status =
-        session_run(session, all ? POSTGRES_QUERY_KEEPER_RING_ALL : POSTGRES_QUERY_KEEPER_RING);
+    hf_status status = ask_ring(keeper, session, all);
     if (status) { /* later, then */
         pthread_mutex_lock(&keeper->mutex);
         keeper->requests |= taken | (all ? REQUEST_RING : REQUEST_RING_APPENDS);
@@ -453,9 +483,10 @@ static hf_status work(struct postgres_engine *engine, unsigned requests, int64_t
     int64_t wait_us = IDLE_MS * MS;
     keeper->session.deadline = deadline_after_ms(STATEMENT_MS);
     if (requests & (REQUEST_RING | REQUEST_RING_APPENDS)) {
-        int64_t left_us = keeper->rung_at_us + RING_MS * MS - clock_real_us();
+        int64_t real_us = clock_real_us();
+        int64_t left_us = keeper->rung_at_us + ring_apart_us(keeper, requests, real_us) - real_us;
         if (left_us <= 0) {
-            keeper->rung_at_us = clock_real_us();
+            keeper->rung_at_us = real_us;
             rung = run_ring(engine, &keeper->session, requests & REQUEST_RING);
             status = session_is_lost(&keeper->session) ? rung : HF_OK; /* signs of life go on */
         } else {

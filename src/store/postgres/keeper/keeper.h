@@ -66,6 +66,7 @@ struct keeper {
     int64_t look_at_us;
     int64_t watch_at_us; /* when waiting for publishers began */
     int64_t rung_at_us;
+    int64_t sleeper_at_us; /* when it was last seen that a consumer sleeps */
     int64_t notified_at_us;
     size_t under_way;         /* publishers at the last look */
     int64_t looked;           /* the newest position at the last look */
