@@ -63,9 +63,10 @@ export function reasonOf(row) {
         return [plural(row.dead, 'event has died', 'events have died')];
     }
     if (row.state === 'catching_up') {
-        const rest = untilDone(row);
+        const stands = stateOf(row) === 'standing';
+        const rest = stands ? null : untilDone(row);
         return [`${span(ageOf(row.oldest_waiting))} behind`, rest ? `, done in about ${span(rest)}` : '',
-            stateOf(row) === 'standing' && row.in_flight ? `; ${number(row.in_flight)} in hand, and no others are taken` : ''];
+            stands && row.in_flight ? `; ${number(row.in_flight)} in hand, and no others are taken` : ''];
     }
     return row.not_moving ? [shortReason(row.not_moving)] : null;
 }

@@ -137,6 +137,11 @@ await claim('names that are HTML are shown as they are', async () => {
     await page.locator('td.name', {hasText: '<img src=x onerror=alert(1)>'}).waitFor();
     return (await page.locator('main img').count() > 0 || dialogs > 0) && 'it became an image';
 });
+await claim('what does not move stands above what tries again', async () => {
+    const names = await page.locator('table.subscriptions td.name').allInnerTexts();
+    const [mailer, billing, courier] = ['mailer', 'billing', 'courier'].map((name) => names.indexOf(name));
+    return !(mailer >= 0 && mailer < billing && billing < courier) && names.join(' ');
+});
 await picture('overview');
 await claim('an event that is published arrives without a reload', async () => {
     const before = await page.evaluate(() => performance.timeOrigin);
@@ -573,6 +578,13 @@ await claim('an event is published from the page', async () => {
     await page.getByLabel('Payload (JSON)').fill('{"n": 12345678901234567890}');
     await page.getByRole('dialog').getByRole('button', {name: 'Publish'}).click();
     await page.locator('pre.payload', {hasText: '{"n": 12345678901234567890}'}).waitFor();
+});
+await claim('of a subscription that stands still no time is said at which it will be done', async () => {
+    await go('');
+    const row = page.locator('tr', {hasText: 'packer'});
+    await row.getByText('standing still').waitFor();
+    const words = await row.innerText();
+    return words.includes('done in') && words;
 });
 
 /* ---- Keys, theme, width -------------------------------------------------------------------------- */

@@ -139,7 +139,7 @@ static bool is_wanted(const struct live_view *view, const struct live_subscripti
 /* A small number first: what does not move, what has died, what is behind, the rest. */
 static int attention(const struct live_subscription *one)
 {
-    if (one->state < LIVE_HELD_BACK) {
+    if (one->state < LIVE_RETRYING) {
         return 0;
     }
     if (one->info.dead > 0 || one->info.blocked > 0) {
