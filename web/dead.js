@@ -2,7 +2,7 @@
  * dead.js - dead letters: by error, one by one, retried all at once or with another payload.
  */
 import {h} from './dom.js';
-import {asSentence, DASH, figure, inert, number, plural, time, word} from './format.js';
+import {asSentence, atLeast, DASH, figure, inert, number, plural, time, word} from './format.js';
 import * as dialogs from './dialogs.js';
 import {get, getText, post, send} from './server.js';
 import {attemptTable, payloadBox} from './payload.js';
@@ -87,7 +87,7 @@ const fields = [['error', 'error'], ['subscription', 'subscription'], ['type', '
 const GROUPS = 100;
 const NO_ERROR = 'no error: its reason says why';
 
-/* All of them are counted, so the server is asked the more seldom the longer that takes. */
+/* With some conditions the server reads all letters, so it is asked the more seldom the longer that takes. */
 async function readGroups(page, params) {
     const field = page.query.by || 'error';
     const path = `dead-letters/groups?by=${field}&limit=${GROUPS}&${params}`;
@@ -95,14 +95,24 @@ async function readGroups(page, params) {
     if (page.local.groups && page.local.groups.path === path && now < page.local.groups.until) {
         return page.local.groups;
     }
-    const {items} = await get(page.namespace, path);
+    const answer = await get(page.namespace, path);
     const took = performance.now() - now;
-    page.local.groups = {path, field, items, until: now + Math.max(4000, 20 * took)};
+    page.local.groups = {...answer, path, field, until: now + Math.max(4000, 20 * took)};
     return page.local.groups;
 }
 
+/* What the table of groups does not show. Of very many kinds of letters the server counts the largest (`more`). */
+function restOfGroups({groups, dead_letters: letters, items, more}) {
+    const rest = letters - items.reduce((sum, group) => sum + group.count, 0);
+    return [
+        groups > items.length && h('p', {class: 'pager'},
+            `${number(items.length)} of ${atLeast(groups, more)} groups are shown; the others have ${plural(rest, 'dead letter')}.`),
+        more && h('p', {class: 'soft'}, 'There are too many different ones to count them all: the numbers are at least so large.'),
+    ];
+}
+
 function groupSection(page, groups) {
-    const {field, items} = groups;
+    const {field, items, more} = groups;
     const shown = (group) => field === 'reason' ? deadReason(group.reason) : group[field] || (field === 'error' ? NO_ERROR : DASH);
     const filter = (group) => ({...chosen(page), [field]: group[field]});
     const by = h('select', {value: field, 'aria-label': 'Group by', on: {change: (e) => { page.setQuery({by: e.target.value}); page.reload(); }}},
@@ -111,11 +121,11 @@ function groupSection(page, groups) {
         [`${field.charAt(0).toUpperCase()}${field.slice(1)}`, (group) => group[field]
             ? h('a', {class: 'more', href: page.link('dead', '', {...page.query, ...filter(group)}), title: inert(group[field])}, word(shown(group)))
             : h('span', {class: 'soft'}, shown(group)), 'wrap'],
-        ['Letters', (group) => figure(number(group.count), 'bad'), 'n'],
+        ['Letters', (group) => figure(atLeast(group.count, more), 'bad'), 'n'],
         ['First', (group) => time(group.oldest_failed_at), 'wide'],
         ['Last', (group) => time(group.newest_failed_at)],
         ['', (group) => page.may('operator') && group[field] && h('button', {on: {click: () => retryDialog(page, filter(group))}}, 'Retry…'), 'n'],
-    ], items, {key: (group) => group[field]}));
+    ], items, {key: (group) => group[field]}), restOfGroups(groups));
 }
 
 /* ---- The page ---------------------------------------------------------------------------------- */

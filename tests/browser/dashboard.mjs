@@ -235,6 +235,19 @@ await claim('dead letters are counted by each field as dlq list counts them', as
         }
     }
 });
+await claim('the page says how many groups it does not show, and which numbers are not whole', async () => {
+    await page.route(/dead-letters\/groups/, async (route) => {
+        const response = await route.fetch();
+        const answer = await response.json();
+        await route.fulfill({response, json: {...answer, groups: answer.groups + 5, dead_letters: answer.dead_letters + 7, more: true}});
+    });
+    await page.goto('about:blank');
+    await go('dead');
+    await text('1 of 6+ groups are shown; the others have 7 dead letters.');
+    await text('the numbers are at least so large');
+    await page.locator('td', {hasText: /^40\+$/}).waitFor();
+    await page.unroute(/dead-letters\/groups/);
+});
 await claim('the numbers of schedules, events for later and nodes are those of the command', async () => {
     await go('later');
     await heading('Later and schedules');
