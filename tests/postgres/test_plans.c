@@ -116,7 +116,9 @@ static void plain_appends_are_inserted_as_they_are_unnested(void **state)
         "producers,emitted_at,guard_at,hashes,contents}'::text[]) "
         "WITH ORDINALITY p (name, place) LOOP "
         "v_sql := replace(v_sql, 'p_' || v_parameter.name, '$' || v_parameter.place); "
-        "END LOOP; EXECUTE 'PREPARE append_plain (uuid[], text[], json[], text[], text[], "
+        "END LOOP; v_sql := regexp_replace(v_sql, 'v_(entered_at|from|to)', 'now()', 'g'); "
+        "v_sql := replace(v_sql, 'v_time', '0'); "
+        "EXECUTE 'PREPARE append_plain (uuid[], text[], json[], text[], text[], "
         "json[], text[], timestamptz[], timestamptz[], bigint[], bigint[]) AS ' || v_sql; END "
         "$do$",
         (long long)s.namespace_id);

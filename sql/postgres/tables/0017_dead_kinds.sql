@@ -1,13 +1,9 @@
 -- Dead letters of one kind agree in subscription, type, reason and error. How many of each kind are
 -- open is counted along, so that groups of dead letters need not be counted by reading all of them.
--- The open letter of an event has an index of its own.
 ALTER TABLE holdfast_private.letters ADD COLUMN kind_hash bigint NOT NULL
     GENERATED ALWAYS AS (('x' || md5(subscription || E'\n' || type || E'\n' || reason || E'\n'
                                      || coalesce(error, '')))::bit(64)::bigint
                          & 9223372036854775807) STORED;
-DROP INDEX holdfast_private.letters_event;
-CREATE INDEX letters_event ON holdfast_private.letters (namespace_id, subscription, event_id, id)
-    WHERE resolved_at IS NOT NULL;
 
 -- The first and the last letter of a kind.
 CREATE INDEX letters_open_kind

@@ -570,7 +570,8 @@ INSERT INTO holdfast_dead_letters
            holdfast_kind(s.name, e.type, ?6, ?7)
     FROM holdfast_subscriptions s, holdfast_copies e
     WHERE s.id = ?1 AND e.subscription_id = ?1 AND e.position = ?2
-    ON CONFLICT DO NOTHING RETURNING kind_hash;
+    ON CONFLICT (namespace_id, subscription, event_id) WHERE resolved_at IS NULL DO NOTHING
+    RETURNING kind_hash;
 
 -- name: dead_add
 INSERT INTO holdfast_dead_letters
@@ -583,7 +584,8 @@ INSERT INTO holdfast_dead_letters
            holdfast_kind(s.name, e.type, ?6, ?7)
     FROM holdfast_subscriptions s, holdfast_events e
     WHERE s.id = ?1 AND e.place = ?3
-    ON CONFLICT DO NOTHING RETURNING kind_hash;
+    ON CONFLICT (namespace_id, subscription, event_id) WHERE resolved_at IS NULL DO NOTHING
+    RETURNING kind_hash;
 
 -- The open letter of a delivery, by ?1 subscription, ?2 position, ?3 place. It answers its kind.
 -- name: dead_replace
@@ -641,13 +643,8 @@ SELECT position, event_id, type, payload, key, tenant, metadata, producer, sched
 -- hot
 -- name: dead_of_event
 SELECT id, attempts, story, cause, deliveries
-    FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_open_event
-    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 AND resolved_at IS NULL
-UNION ALL
-SELECT id, attempts, story, cause, deliveries
     FROM holdfast_dead_letters INDEXED BY holdfast_dead_letters_event
-    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 AND resolved_at IS NOT NULL
-ORDER BY id DESC LIMIT 1;
+    WHERE namespace_id = ?1 AND subscription = ?2 AND event_id = ?3 ORDER BY id DESC LIMIT 1;
 
 -- The copy that a dead letter leaves in the hands of its subscription when it is retried. ?3:
 -- another payload, and then ?4: the checksum with it.

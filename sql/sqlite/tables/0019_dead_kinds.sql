@@ -20,8 +20,3 @@ CREATE INDEX holdfast_dead_kinds_largest ON holdfast_dead_kinds (namespace_id, l
 INSERT INTO holdfast_dead_kinds (namespace_id, kind_hash, letters)
     SELECT namespace_id, kind_hash, count(*) FROM holdfast_dead_letters
     WHERE resolved_at IS NULL GROUP BY namespace_id, kind_hash;
-
--- The open letter of an event has an index of its own.
-DROP INDEX holdfast_dead_letters_event;
-CREATE INDEX holdfast_dead_letters_event
-    ON holdfast_dead_letters (namespace_id, subscription, event_id) WHERE resolved_at IS NOT NULL;
